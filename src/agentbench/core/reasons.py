@@ -1,0 +1,108 @@
+"""The closed vocabularies of a verdict. Their values are public: records and events hold them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What a check decided. `error` means it did not reach a decision, and never counts as either."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+
+
+class RunStatus(StrEnum):
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ACCEPTANCE_ERROR = "acceptance_error"
+    INVALID = "invalid"
+
+
+class InvalidCause(StrEnum):
+    HARNESS = "harness"
+    TASK = "task"
+    SAFETY = "safety"
+    OPERATOR = "operator"
+
+
+class Attribution(StrEnum):
+    AGENT = "agent"
+    HARNESS = "harness"
+    INDETERMINATE = "indeterminate"
+
+
+class Reason(StrEnum):
+    """Primary reason of a non-pass, in order of precedence: the first that applies is the one."""
+
+    SETUP_FAILED = "SETUP_FAILED"
+    BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"
+    SANDBOX_ERROR = "SANDBOX_ERROR"
+    SAFETY_STOP = "SAFETY_STOP"
+    OPERATOR_ABORT = "OPERATOR_ABORT"
+    INTERRUPTED = "INTERRUPTED"
+    PATCH_INVALID = "PATCH_INVALID"
+    BUILD_FAILED = "BUILD_FAILED"
+    POLICY_VIOLATION = "POLICY_VIOLATION"
+    ACCEPTANCE_ERROR = "ACCEPTANCE_ERROR"
+    LLM_ERROR = "LLM_ERROR"
+    BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    TIMEOUT = "TIMEOUT"
+    TOOL_ERROR = "TOOL_ERROR"
+    AGENT_GAVE_UP = "AGENT_GAVE_UP"
+    TESTS_FAILED = "TESTS_FAILED"
+
+
+class TerminationCode(StrEnum):
+    AGENT_STOPPED = "agent_stopped"
+    MAX_STEPS = "max_steps"
+    TOOL_CALL_CAP = "tool_call_cap"
+    TOKEN_CAP = "token_cap"  # noqa: S105 - a budget, not a password
+    COST_CAP = "cost_cap"
+    WALL_CAP = "wall_cap"
+    FAILED_CYCLE_CAP = "failed_cycle_cap"
+    REPEATED_CALLS = "repeated_calls"
+    REPEATED_INSTALLS = "repeated_installs"
+    OSCILLATION = "oscillation"
+    NO_PROGRESS = "no_progress"
+    DOMINANCE = "dominance"
+    SAFETY = "safety"
+    OPERATOR_ABORT = "operator_abort"
+    LLM_ERROR = "llm_error"
+    AGENT_CRASHED = "agent_crashed"
+    SANDBOX_ERROR = "sandbox_error"
+    SETUP_FAILED = "setup_failed"
+    BASELINE_NOT_FAILING = "baseline_not_failing"
+    INTERRUPTED = "interrupted"
+
+
+class TerminationCategory(StrEnum):
+    NON_TERMINATION = "non_termination"
+    DEPENDENCY_AMPLIFICATION = "dependency_amplification"
+    BOUNDARY_VIOLATION = "boundary_violation"
+    SUPPLY_CHAIN = "supply_chain"
+    EVALUATION_INVALIDITY = "evaluation_invalidity"
+
+
+class Gate(StrEnum):
+    G1 = "G1"
+    G2 = "G2"
+    G3 = "G3"
+    G4 = "G4"
+
+
+class Assurance(StrEnum):
+    """How hard a check's result is to forge, strongest first."""
+
+    OUT_OF_PROCESS = "out_of_process"
+    PER_TEST = "per_test"
+    EXIT_CODE = "exit_code"
+
+
+class Observability(StrEnum):
+    """What the trace can see of an agent: its tool calls, its model traffic, or only its effects."""
+
+    TOOLS = "tools"
+    GATEWAY = "gateway"
+    PROCESS = "process"
