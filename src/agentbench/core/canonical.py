@@ -13,7 +13,7 @@ Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[st
 
 def canonical(value: Json) -> bytes:
     """The one byte string that stands for `value`, whatever its key order or formatting was."""
-    return rfc8785.dumps(value)  # type: ignore[arg-type]
+    return rfc8785.dumps(value)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from agentbench.core.reasons import (
     Attribution,
@@ -23,7 +23,6 @@ from agentbench.core.reasons import (
 )
 
 Actor = Literal["agent", "harness", "monitor", "operator"]
-JsonValue = None | bool | int | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 
 class Payload(BaseModel):
