@@ -56,7 +56,7 @@ class Environment(Model):
     docker_image: NonEmpty | None = None
     dockerfile: NonEmpty | None = None
     python: Annotated[str, StringConstraints(pattern=r"^3\.\d+$")] | None = None
-    workdir: Annotated[str, StringConstraints(pattern=r"^/[^\0]*$")] = "/workspace"
+    workdir: Annotated[str, StringConstraints(pattern=r"^/[^\x00]*$")] = "/workspace"
     network_policy: NetworkPolicy = "none"
     network_allow: tuple[NonEmpty, ...] = ()
     cpu_limit: Annotated[float, Field(gt=0, le=1024)] = 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from agentbench.core.command import Command, Completed
-from agentbench.tree.entry import Tree
+from agentbench.tree.entry import FileWrite, Tree
 
 Strength = Literal["hard", "monitored", "absent"]
 
@@ -47,16 +47,6 @@ class Mount:
 
     source: Path
     target: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileWrite:
-    """A change to the workspace made by the harness: content, or a deletion when both are None."""
-
-    path: bytes
-    content: bytes | None = None
-    symlink: bytes | None = None
-    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,16 @@ class Entry:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """A change to the workspace made by the harness: content, or a deletion when both are None."""
+
+    path: bytes
+    content: bytes | None = None
+    symlink: bytes | None = None
+    executable: bool = False
+
+
 class Tree(Protocol):
     """A tree that can be listed and read, wherever it is: a folder, an overlay, a container."""
 
