@@ -1,0 +1,24 @@
+"""Hostile text made fit to show. Agents choose file names, output and error messages; a terminal obeys what it is sent."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Control, format (bidi, zero width), surrogate, private, unassigned, line and paragraph separators."""
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """`text` with every character that could act on a terminal shown as an escape; those in `keep` stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char in keep or unicodedata.category(char) not in _UNSAFE else _escape(char) for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:  # noqa: PLR2004 - one byte
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - the basic plane
