@@ -202,11 +202,18 @@ class WorkspaceMutated(Payload):
 
 
 class PatchApplied(Payload):
+    """A patch put on a tree: by a tool call, or (`call_id` None) Δ put on R in the grading replica.
+
+    Of Δ there is exactly one, also when it could not be applied: `fail` when Δ is the cause, `error` when we are.
+    """
+
     type = "patch_applied"
     call_id: str | None
     files: list[FileDigest]
     patch: Excerpt
     fuzz: int = 0
+    outcome: Outcome = Outcome.PASS
+    why: str = ""
 
 
 class Delegation(Payload):
@@ -349,12 +356,16 @@ class AcceptanceCheck(Payload):
     p2p_total: int = 0
     run: int = 1
     """Number of runs that led to this decision (replay rule)."""
+    not_run: Gate | None = None
+    """The gate whose failure (`fail`) or undecided state (`error`) kept the check from running; None when it ran."""
 
 
 class IntegrityFinding(Payload):
+    """Something the inspection of Δ found. `error`: the inspection itself could not decide, by no fault of Δ."""
+
     type = "integrity_finding"
     rule: str
-    severity: Literal["note", "penalty", "gate"]
+    severity: Literal["note", "penalty", "gate", "error"]
     path: str | None = None
     line: int | None = None
     detail: str
@@ -369,6 +380,8 @@ class ScorerResult(Payload):
     verdict: Literal["PASS", "FAIL", "N/A", "ERROR"]
     score_ppm: int
     detail: str
+    command: str = ""
+    """What a `command` scorer ran, so that it can be held against the oracle's decision about the same command."""
 
 
 class JudgeResult(Payload):
