@@ -1,0 +1,42 @@
+# Every target prepares what it needs first; `scripts/bootstrap` is quick when nothing is left to do.
+# ARGS reaches the program behind a target: make test ARGS="tests/contract -k lock"
+
+SHELL := /bin/bash
+PYTHON_BIN := .venv/bin
+
+.PHONY: help demo test check bench conformance wheel clean
+
+help:
+	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
+	@echo 'make test         all tests'
+	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
+	@echo 'make bench        measurements, printed with their conditions'
+	@echo 'make conformance  requirement -> tests -> result'
+	@echo 'make wheel        dist/*.whl'
+
+demo:
+	@scripts/bootstrap --sandbox
+	@$(PYTHON_BIN)/ab demo $(ARGS)
+
+test:
+	@scripts/bootstrap --try-sandbox
+	@$(PYTHON_BIN)/pytest -n 2 $(ARGS)
+
+check:
+	@scripts/bootstrap
+	@scripts/check
+
+bench:
+	@scripts/bootstrap --sandbox
+	@for script in bench/*.py; do echo "== $$script"; $(PYTHON_BIN)/python "$$script" $(ARGS) || exit $$?; echo; done
+
+conformance:
+	@scripts/bootstrap --try-sandbox
+	@$(PYTHON_BIN)/pytest -n 2 -q -r N --conformance build/conformance.json $(ARGS)
+
+wheel:
+	@scripts/bootstrap
+	@scripts/wheel
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
