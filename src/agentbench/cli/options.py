@@ -1,0 +1,79 @@
+"""Options that several verbs share, defined once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from agentbench.run.config import CliChoices
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    return lambda function: functools.reduce(lambda inner, one: one(inner), reversed(decorators), function)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+tasks_dir_option = click.option(
+    "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, help="Where suites live."
+)
+workers_option = click.option(
+    "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Attempts at the same time."
+)
+sandbox_option = click.option(
+    "--sandbox",
+    type=click.Choice(["auto", "bwrap", "docker"]),
+    default="auto",
+    show_default=True,
+    help="auto: docker when the task names an image, else bubblewrap.",
+)
+fresh_option = click.option("--fresh-setup", is_flag=True, help="Run setup again instead of using what was prepared.")
+
+run_options = _stack(
+    click.option("--agent", help="noop, reference, scripted, command, or one installed as a plug-in."),
+    click.option("--agent-command", help="With --agent command: the shell line to run inside the sandbox."),
+    click.option(
+        "--agent-files",
+        type=FOLDER,
+        help="With --agent command: a folder seen read-only inside, named by $AB_AGENT_FILES.",
+    ),
+    click.option("--script", type=click.Path(path_type=Path), help="With --agent scripted: a YAML of tool calls, or a folder of them."),
+    click.option("--model", help="The model's name."),
+    click.option("--temperature", type=float, help="The model's temperature."),
+    click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
+    click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
+    click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
+    workers_option,
+    sandbox_option,
+    fresh_option,
+    click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept."),
+    json_option,
+)
+
+
+def cli_choices(options: dict[str, Any]) -> CliChoices:
+    """What the command line said about the agent, taken out of `options`."""
+    from agentbench.core.errors import InputError  # noqa: PLC0415
+    from agentbench.run.config import CliChoices  # noqa: PLC0415
+
+    names = ("agent", "model", "temperature", "max_steps", "agent_command", "agent_files", "script")
+    choices = CliChoices(**{name: options.pop(name) for name in names})
+    if choices.agent == "command" and not choices.agent_command:
+        msg = "--agent command needs --agent-command 'SHELL LINE'"
+        raise InputError(msg)
+    if choices.agent_command and choices.agent not in (None, "command"):
+        msg = f"--agent-command goes with --agent command, not with --agent {choices.agent}"
+        raise InputError(msg)
+    if choices.agent_files and not choices.agent_files.is_dir():
+        msg = f"--agent-files {choices.agent_files}: no such folder"
+        raise InputError(msg)
+    return choices

@@ -1,0 +1,48 @@
+"""Which harness this is: the release, and the commit or build it comes from."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import agentbench
+from agentbench.core.canonical import sha256_hex
+
+_PACKAGE = Path(agentbench.__file__).parent
+_HEX = re.compile(r"^[0-9a-f]{40}$")
+
+
+@functools.cache
+def harness_version() -> str:
+    """`0.1.0+g<commit>` in a checkout, `0.1.0+s<digest of the sources>` where it was installed."""
+    commit = _commit(_PACKAGE.parent.parent / ".git")
+    suffix = f"g{commit[:7]}" if commit else f"s{_sources_digest()[:12]}"
+    return f"{agentbench.__version__}+{suffix}"
+
+
+def _commit(git: Path) -> str | None:
+    """HEAD of the checkout, read from git's own files: asking git would need a process for a version string."""
+    try:
+        head = (git / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head if _HEX.match(head) else None
+        name = head.removeprefix("ref: ")
+        loose = git / name
+        if loose.is_file():
+            return loose.read_text().strip()
+        for line in (git / "packed-refs").read_text().splitlines():
+            if line.endswith(" " + name):
+                return line.split(" ", 1)[0]
+    except OSError:
+        return None
+    return None
+
+
+def _sources_digest() -> str:
+    parts = [
+        f"{path.relative_to(_PACKAGE)}\0{sha256_hex(path.read_bytes())}"
+        for path in sorted(_PACKAGE.rglob("*.py"))
+        if "demo" not in path.parts
+    ]
+    return sha256_hex("\n".join(parts).encode())
