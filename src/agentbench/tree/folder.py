@@ -1,0 +1,232 @@
+"""A tree in a folder that someone else wrote, read without trusting any of it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentbench.core.errors import WorkspaceError
+from agentbench.tree.beneath import DIRECTORY, FILE, open_beneath, split
+from agentbench.tree.digest import tree_digest
+from agentbench.tree.entry import Entry, Kind
+from agentbench.tree.limits import Budget, TreeLimits, TreeTooLarge, too_large
+from agentbench.tree.overlay import Lower, ReadEverything, Shortcut
+from agentbench.tree.walk import Visit, walk
+
+__all__ = ["NOTHING_CHANGED", "FolderTree", "TreeLimits", "TreeTooLarge", "tree_digest"]
+
+_CHUNK = 1024 * 1024
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM})
+
+NOTHING_CHANGED = -1
+"""As `changed_fd`: the upper layer does not hold the folder at all."""
+
+
+class FolderTree:
+    """The tree below a directory descriptor.
+
+    With `known` and `changed_fd` it is the merged view of an overlay: `known` has the entries of the lower layers,
+    `changed_fd` is the same folder in the upper layer. What the upper layer does not hold is taken from `known` and not
+    read again. That is sound only where a folder cannot be redirected (mount option `userxattr`, or `redirect_dir=off`)
+    and metadata is not copied up alone (`metacopy=off`): both are so under `userxattr`.
+
+    What could not be read (a harness without root and a file of mode 000) is an entry of kind SPECIAL, with the reason
+    in `problems` after a walk.
+    """
+
+    def __init__(
+        self,
+        dirfd: int,
+        *,
+        owns: bool = True,
+        limits: TreeLimits | None = None,
+        known: Mapping[bytes, Entry] | None = None,
+        changed_fd: int | None = None,
+    ) -> None:
+        if (known is None) != (changed_fd is None):
+            msg = "`known` and `changed_fd` belong together"
+            raise ValueError(msg)
+        self._dirfd = dirfd
+        self._owns = owns
+        self._limits = limits or TreeLimits()
+        self._known = known
+        self._changed_fd = changed_fd
+        self.problems: dict[bytes, str] = {}
+
+    @classmethod
+    def at(cls, path: Path, *, limits: TreeLimits | None = None) -> FolderTree:
+        """The tree of a folder of ours.
+
+        Raises:
+            WorkspaceError: there is no such folder, or it is a symlink.
+        """
+        try:
+            return cls(os.open(path, DIRECTORY), limits=limits)
+        except OSError as error:
+            msg = f"cannot open the folder {path}: {error.strerror}"
+            raise WorkspaceError(msg) from error
+
+    def close(self) -> None:
+        if self._owns and self._dirfd >= 0:
+            os.close(self._dirfd)
+        self._dirfd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, sorted by path.
+
+        Raises:
+            TreeTooLarge: more than the limits allow.
+            WorkspaceError: the file system itself failed.
+        """
+        self.problems.clear()
+        budget = Budget(self._limits)
+        shortcut: Shortcut = ReadEverything()
+        if self._known is not None and self._changed_fd is not None:
+            shortcut = Lower(self._known, self._changed_fd)
+        try:
+            for visit in walk(self._dirfd, budget, shortcut, self.problems):
+                if isinstance(visit, Entry):
+                    budget.content(visit.size if visit.kind is Kind.FILE else 0)
+                    yield visit
+                else:
+                    entry = self._look(visit, budget)
+                    if entry is not None:
+                        yield entry
+        except OSError as error:
+            msg = f"reading a workspace failed: {error}"
+            raise WorkspaceError(msg) from error
+
+    def entry(self, path: bytes) -> Entry | None:
+        """The entry at one path, without a walk.
+
+        Raises:
+            IsADirectoryError: it is a folder.
+            NotADirectoryError: something on the way is not a folder.
+        """
+        budget = Budget(self._limits)
+        try:
+            parent, name = self._parent(path)
+        except FileNotFoundError:
+            return None
+        try:
+            info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+            return self._look(Visit(path, name, parent, _kind(info.st_mode)), budget)
+        except FileNotFoundError:
+            return None
+        finally:
+            if parent != self._dirfd:
+                os.close(parent)
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        """Content of a file or target of a symlink.
+
+        Raises:
+            FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, TreeTooLarge.
+        """
+        parent, name = self._parent(path)
+        try:
+            info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                content = os.readlink(name, dir_fd=parent)
+            elif stat.S_ISREG(info.st_mode):
+                content = _read(name, parent, max_bytes)
+            elif stat.S_ISDIR(info.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+            else:
+                raise FileNotFoundError(errno.ENOENT, "is not a regular file", path)
+        finally:
+            if parent != self._dirfd:
+                os.close(parent)
+        if len(content) > max_bytes:
+            raise too_large(f"a file of more than {max_bytes} bytes: {path!r}")
+        return content
+
+    def _parent(self, path: bytes) -> tuple[int, bytes]:
+        """Descriptor of the folder that holds `path`, and its name there. The caller closes it unless it is the root."""
+        parts = split(path)
+        if len(parts) == 1:
+            return self._dirfd, path
+        folder, _, name = path.rpartition(b"/")
+        try:
+            return open_beneath(self._dirfd, folder, DIRECTORY), name
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # the kernel's word for "a symlink is on the way"
+                raise NotADirectoryError(errno.ENOTDIR, "goes through a symlink", path) from error
+            raise
+
+    def _look(self, visit: Visit, budget: Budget) -> Entry | None:
+        """The entry of what a walk met; None when it vanished meanwhile."""
+        try:
+            if visit.kind is Kind.SYMLINK:
+                target = os.readlink(visit.name, dir_fd=visit.parent)
+                return Entry(visit.path, Kind.SYMLINK, False, len(target), hashlib.sha256(target).hexdigest())
+            if visit.kind is Kind.SPECIAL:
+                return Entry(visit.path, Kind.SPECIAL, False, 0, "")
+            return _hash(visit, budget)
+        except OSError as error:
+            if error.errno in _REFUSED:
+                self.problems[visit.path] = f"cannot be read: {error.strerror}"
+                return Entry(visit.path, Kind.SPECIAL, False, 0, "")
+            if error.errno in _GONE:
+                return None
+            raise
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISREG(mode):
+        return Kind.FILE
+    return Kind.SYMLINK if stat.S_ISLNK(mode) else Kind.SPECIAL
+
+
+def _hash(visit: Visit, budget: Budget) -> Entry:
+    fd = os.open(visit.name, FILE, dir_fd=visit.parent)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            return Entry(visit.path, Kind.SPECIAL, False, 0, "")
+        budget.content(info.st_size)
+        state = hashlib.sha256()
+        size = 0
+        while chunk := os.read(fd, min(_CHUNK, info.st_size + 1)):
+            size += len(chunk)
+            if size > info.st_size:
+                budget.content(len(chunk))  # it grows while we read: never more than the limits in all
+            state.update(chunk)
+        return Entry(visit.path, Kind.FILE, bool(info.st_mode & stat.S_IXUSR), size, state.hexdigest())
+    finally:
+        os.close(fd)
+
+
+def _read(name: bytes, parent: int, max_bytes: int) -> bytes:
+    fd = os.open(name, FILE, dir_fd=parent)
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "is not a regular file", name)
+        if info.st_size > max_bytes:
+            raise too_large(f"a file of {info.st_size} bytes where at most {max_bytes} are read: {name!r}")
+        parts: list[bytes] = []
+        left = max_bytes + 1
+        while left > 0 and (chunk := os.read(fd, min(_CHUNK, left))):
+            parts.append(chunk)
+            left -= len(chunk)
+        return b"".join(parts)
+    finally:
+        os.close(fd)

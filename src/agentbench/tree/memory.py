@@ -1,0 +1,84 @@
+"""A tree held in memory: what a patch would produce, or a tree written down in a test."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from agentbench.tree.beneath import split
+from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
+from agentbench.tree.limits import too_large
+
+
+class MemoryTree:
+    """Files by path. A value is the content of a plain file, or a whole `FileWrite` where there is more to say."""
+
+    def __init__(self, files: Mapping[bytes, bytes | FileWrite] | None = None) -> None:
+        self._files: dict[bytes, FileWrite] = {}
+        for path, value in (files or {}).items():
+            self.put(value if isinstance(value, FileWrite) else FileWrite(path, content=value))
+
+    @classmethod
+    def copy(cls, tree: Tree, *, max_bytes: int) -> MemoryTree:
+        """Everything of another tree; special files are left out."""
+        result = cls()
+        for entry in tree.entries():
+            if entry.kind is Kind.FILE:
+                content = tree.read(entry.path, max_bytes=max_bytes)
+                result.put(FileWrite(entry.path, content=content, executable=entry.executable))
+            elif entry.kind is Kind.SYMLINK:
+                result.put(FileWrite(entry.path, symlink=tree.read(entry.path, max_bytes=max_bytes)))
+        return result
+
+    def put(self, write: FileWrite) -> None:
+        """Carry out one write or deletion."""
+        split(write.path)
+        if write.content is None and write.symlink is None:
+            self._files.pop(write.path, None)
+        else:
+            self._files[write.path] = write
+
+    def apply(self, writes: Iterable[FileWrite]) -> None:
+        for write in writes:
+            self.put(write)
+
+    def entries(self) -> Iterator[Entry]:
+        for path in sorted(self._files):
+            if path != b".git" and not path.startswith(b".git/"):
+                yield self._entry(self._files[path])
+
+    def entry(self, path: bytes) -> Entry | None:
+        """The entry at `path`, as `entries` would give it.
+
+        Raises:
+            IsADirectoryError: it is a folder.
+            NotADirectoryError: something on the way is not a folder.
+        """
+        found = self._files.get(path)
+        if found is not None:
+            return self._entry(found)
+        parts = path.split(b"/")
+        if any(b"/".join(parts[:count]) in self._files for count in range(1, len(parts))):
+            raise NotADirectoryError(path)
+        if any(other.startswith(path + b"/") for other in self._files):
+            raise IsADirectoryError(path)
+        return None
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        entry = self.entry(path)
+        if entry is None:
+            raise FileNotFoundError(path)
+        if entry.size > max_bytes:
+            raise too_large(f"a file of {entry.size} bytes where at most {max_bytes} are read: {path!r}")
+        return _content(self._files[path])
+
+    @staticmethod
+    def _entry(write: FileWrite) -> Entry:
+        content = _content(write)
+        kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
+        executable = write.executable and kind is Kind.FILE
+        return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
+
+
+def _content(write: FileWrite) -> bytes:
+    return write.symlink if write.symlink is not None else write.content or b""
