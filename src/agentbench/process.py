@@ -1,0 +1,230 @@
+"""The one door to processes on the host.
+
+Owns spawning, group kill, output caps and timeouts. A non-zero exit, a signal or a timeout is data in `Completed`, not an
+exception. Only trusted programs of the host come through here (git, interpreters, our own spawner); nothing of a task or
+an agent does: that runs in a sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from agentbench.core.command import MIB, Completed, Stream
+from agentbench.core.errors import HarnessError
+
+_CHUNK = 65536
+_DRAIN_SEC = 0.2
+"""How long output may still come after the program itself has ended, from children that hold its pipes."""
+
+
+class Capture:
+    """Keeps the two ends of a stream in bounded memory, and the digest and length of all of it."""
+
+    def __init__(self, keep_bytes: int) -> None:
+        self._head_room = (keep_bytes + 1) // 2
+        self._tail_room = keep_bytes - self._head_room
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self._total = 0
+        self._sha = hashlib.sha256()
+
+    def feed(self, data: bytes) -> None:
+        self._total += len(data)
+        self._sha.update(data)
+        room = self._head_room - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if not data or not self._tail_room:
+            return
+        self._tail.append(data)
+        self._tail_bytes += len(data)
+        while self._tail_bytes - len(self._tail[0]) >= self._tail_room:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    def stream(self) -> Stream:
+        tail = b"".join(self._tail)
+        if self._tail_room:
+            tail = tail[-self._tail_room :]
+        return Stream(head=bytes(self._head), tail=tail, total_bytes=self._total, sha256=self._sha.hexdigest())
+
+
+def run_host(
+    argv: Sequence[str | bytes | Path],
+    *,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_sec: float = 60.0,
+    keep_bytes: int = 1 * MIB,
+) -> Completed:
+    """Run a trusted program of the host to its end; its whole process group is dead when this returns.
+
+    `env` is the entire environment of the program (None: ours is inherited).
+
+    Raises:
+        HarnessError: the program cannot be started at all.
+    """
+    started = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        program = os.fsdecode(argv[0])
+        msg = f"cannot start {program}: {error.strerror or error}"
+        raise HarnessError(msg, remedy=f"check that {program} is installed and can be executed") from error
+    try:
+        pumps = _Pumps(child, stdin, keep_bytes)
+        timed_out = pumps.run(started + timeout_sec)
+    finally:
+        # Also on an exception or Ctrl-C: nothing of this program may outlive the call.
+        kill_group(child.pid)
+        child.wait()
+        for stream in (child.stdin, child.stdout, child.stderr):
+            if stream is not None:
+                stream.close()
+    code = child.returncode
+    died_of = -code if code < 0 else None
+    return Completed(
+        exit_code=None if timed_out else (128 + died_of if died_of else code),
+        stdout=pumps.stdout.stream(),
+        stderr=pumps.stderr.stream(),
+        duration_sec=time.monotonic() - started,
+        timed_out=timed_out,
+        signal=died_of,
+    )
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to the whole group led by `pid`; nothing when it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+class _Pumps:
+    """Moves stdin, stdout and stderr of one child without ever blocking on any of them."""
+
+    def __init__(self, child: subprocess.Popen[bytes], stdin: bytes, keep_bytes: int) -> None:
+        self._child = child
+        self._stdin = memoryview(stdin)
+        self.stdout = Capture(keep_bytes)
+        self.stderr = Capture(keep_bytes)
+
+    def run(self, deadline: float) -> bool:
+        """True when the deadline came first."""
+        with selectors.DefaultSelector() as selector:
+            for pipe, target in ((self._child.stdout, self.stdout), (self._child.stderr, self.stderr)):
+                if pipe is not None:
+                    selector.register(pipe, selectors.EVENT_READ, target)
+            if self._child.stdin is not None:
+                os.set_blocking(self._child.stdin.fileno(), False)
+                selector.register(self._child.stdin, selectors.EVENT_WRITE, None)
+            while True:
+                ended = self._ended()
+                if ended:
+                    # Children that daemonised may hold the pipes for ever; the program itself has ended.
+                    deadline = min(deadline, time.monotonic() + _DRAIN_SEC)
+                if ended and not self._outputs(selector):
+                    return False
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return not ended
+                # Short waits once the pipes are closed: only the exit is still awaited.
+                for key, _ in selector.select(min(left, 0.05 if self._outputs(selector) else 0.002)):
+                    self._move(selector, key)
+
+    def _ended(self) -> bool:
+        # Not reaped here: while it is a zombie its number, and so its group's, cannot be given to anybody else.
+        return os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _outputs(self, selector: selectors.BaseSelector) -> bool:
+        return any(key.data is not None for key in selector.get_map().values())
+
+    def _move(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+        pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]  # only the child's pipes are registered
+        if key.data is None:
+            self._feed(selector, pipe)
+            return
+        data = os.read(pipe.fileno(), _CHUNK)
+        if data:
+            key.data.feed(data)
+        else:
+            selector.unregister(pipe)
+
+    def _feed(self, selector: selectors.BaseSelector, pipe: IO[bytes]) -> None:
+        try:
+            self._stdin = self._stdin[os.write(pipe.fileno(), self._stdin[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._stdin = memoryview(b"")
+        if not self._stdin:
+            selector.unregister(pipe)
+            pipe.close()
+
+
+class Helper:
+    """A long-lived process of our own, in a session of its own so that a terminal's Ctrl-C does not reach it first."""
+
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, pass_fds: Sequence[int]) -> None:
+        """
+        Raises:
+            HarnessError: it cannot be started.
+        """
+        try:
+            self._child = subprocess.Popen(
+                argv,
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=tuple(pass_fds),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"cannot start {argv[0]}: {error.strerror or error}"
+            raise HarnessError(msg) from error
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    def stop(self, timeout_sec: float) -> str:
+        """Wait for it to end by itself, then kill its group; the end of what it said on stderr."""
+        try:
+            self._child.wait(timeout_sec)
+        except subprocess.TimeoutExpired:
+            kill_group(self._child.pid)
+            self._child.wait()
+        return self._last_words()
+
+    def _last_words(self) -> str:
+        pipe = self._child.stderr
+        if pipe is None or pipe.closed:
+            return ""
+        os.set_blocking(pipe.fileno(), False)
+        said = pipe.read(_CHUNK) or b""
+        pipe.close()
+        return said.decode("utf-8", "replace").strip()[-2000:]

@@ -1,0 +1,95 @@
+"""The host's process door: bounded output, data instead of exceptions, nothing left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import HarnessError
+from agentbench.process import Capture, run_host
+
+
+def test_exit_code_and_both_streams_are_data() -> None:
+    done = run_host(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (done.exit_code, done.stdout.kept, done.stderr.kept, done.timed_out) == (3, b"out\n", b"err\n", False)
+
+
+def test_death_by_signal_is_128_plus_its_number() -> None:
+    done = run_host(["/bin/sh", "-c", "kill -TERM $$"])
+    assert (done.exit_code, done.signal) == (143, 15)
+
+
+def test_timeout_kills_the_whole_group(tmp_path: Path) -> None:
+    done = run_host(["/bin/sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], timeout_sec=0.5)
+    assert done.timed_out
+    assert done.exit_code is None
+    assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_child_that_holds_stdout_after_exit_does_not_hang_the_call(tmp_path: Path) -> None:
+    done = run_host(["/bin/sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; echo done"], timeout_sec=30)
+    assert done.exit_code == 0
+    assert done.stdout.kept == b"done\n"
+    assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_output_beyond_the_cap_is_counted_and_digested() -> None:
+    code = "import sys\nfor i in range(64): sys.stdout.buffer.write(bytes([i]) * 65536)"
+    done = run_host([sys.executable, "-I", "-S", "-c", code], keep_bytes=1000)
+    whole = b"".join(bytes([i]) * 65536 for i in range(64))
+    assert done.stdout.total_bytes == len(whole)
+    assert done.stdout.sha256 == hashlib.sha256(whole).hexdigest()
+    assert (done.stdout.head, done.stdout.tail) == (whole[:500], whole[-500:])
+
+
+def test_stdin_larger_than_a_pipe_reaches_the_program() -> None:
+    data = os.urandom(1 << 20)
+    done = run_host(["sha256sum"], stdin=data)
+    assert done.stdout.kept.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_program_that_closes_stdin_early_is_not_an_error() -> None:
+    assert run_host(["true"], stdin=b"x" * (1 << 20)).exit_code == 0
+
+
+def test_environment_is_exactly_what_was_given() -> None:
+    assert run_host(["/usr/bin/env"], env={"A": "1"}).stdout.kept == b"A=1\n"
+
+
+def test_missing_program_says_so() -> None:
+    with pytest.raises(HarnessError, match="cannot start no-such-program"):
+        run_host(["no-such-program"])
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 50))
+def test_capture_keeps_both_ends_and_the_digest_of_all(chunks: list[bytes], keep: int) -> None:
+    capture = Capture(keep)
+    for chunk in chunks:
+        capture.feed(chunk)
+    whole = b"".join(chunks)
+    stream = capture.stream()
+    assert stream.total_bytes == len(whole)
+    assert stream.sha256 == hashlib.sha256(whole).hexdigest()
+    assert whole.startswith(stream.head)
+    assert whole.endswith(stream.tail)
+    assert len(stream.head) + len(stream.tail) == min(keep, len(whole))
+
+
+def _alive(pid: int) -> bool:
+    """A killed orphan is reaped by init a moment later, hence the short patience."""
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.01)
+    return True
