@@ -1,19 +1,75 @@
-"""Canonical JSON (RFC 8785) and the digests taken over it."""
+"""Canonical JSON (RFC 8785) and the digests taken over it.
+
+The reference is the `rfc8785` package. The C encoder of the standard library gives the same bytes whenever a value holds
+no float, no integer beyond 2^53, no key outside the basic plane (UTF-16 order is code point order below it) and only plain
+types; that is nearly every value we write, so it goes the fast way and the rest goes to the reference.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import rfc8785
 
-Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+SAFE_INTEGER = 2**53 - 1
+"""Integers up to this are exact in every JSON reader; larger ones are written as strings."""
+
+_SAFE_DIGITS = len(str(-SAFE_INTEGER))
+_ASTRAL = "\U00010000"
+_ARRAYS = (list, tuple)
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
+class CanonicalError(ValueError):
+    """A value that has no canonical form, or bytes that are not one."""
 
 
 def canonical(value: Json) -> bytes:
-    """The one byte string that stands for `value`, whatever its key order or formatting was."""
-    return rfc8785.dumps(value)
+    """The one byte string that stands for `value`, whatever its key order or formatting was.
+
+    Raises:
+        CanonicalError: not finite, beyond 2^53, a lone surrogate, a key that is no string, nested too deep.
+    """
+    try:
+        return _encode(value).encode() if _is_plain(value) else rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError as error:
+        raise CanonicalError(str(error)) from None
+    except UnicodeEncodeError:
+        msg = "text holds a lone surrogate"
+        raise CanonicalError(msg) from None
+    except RecursionError:
+        msg = "nested too deep"
+        raise CanonicalError(msg) from None
+
+
+def parse_canonical(data: bytes) -> Json:
+    """The value of which `data` is the canonical form; anything else is refused (so are duplicate keys and NaN)."""
+    value = _parse(data, _quick)
+    try:
+        same = canonical(value) == data
+    except CanonicalError:
+        # 1e20 is written without an exponent: what looks like a large integer may be a float.
+        value = _parse(data, _doubles)
+        same = canonical(value) == data
+    if not same:
+        msg = "not in canonical form"
+        raise CanonicalError(msg)
+    return value
+
+
+def parse_strict(data: bytes) -> Json:
+    """JSON in any formatting, but without what readers disagree about: duplicate keys, NaN, lone surrogates."""
+    value = _parse(data, _careful)
+    canonical(value)
+    return value
 
 
 def sha256_hex(data: bytes) -> str:
@@ -23,3 +79,66 @@ def sha256_hex(data: bytes) -> str:
 def digest(value: Json) -> str:
     """`sha256:…` over the canonical form."""
     return "sha256:" + sha256_hex(canonical(value))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether the C encoder gives the canonical bytes. Subclasses go the slow way: their encoding is their own affair."""
+    if isinstance(value, dict):
+        plain = type(value) is dict
+        for key, inner in value.items():
+            if type(key) is not str or not (key.isascii() or max(key) < _ASTRAL):
+                return False
+            if type(inner) is not str and not _is_plain(inner):
+                return False
+    elif isinstance(value, list | tuple):
+        plain = type(value) in _ARRAYS and all(map(_is_plain, value))
+    elif isinstance(value, int):
+        plain = type(value) is bool or (type(value) is int and -SAFE_INTEGER <= value <= SAFE_INTEGER)
+    else:
+        plain = type(value) is str or value is None
+    return plain
+
+
+def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
+    try:
+        value: Json = decoder.decode(data.decode())
+    except CanonicalError:
+        raise
+    except UnicodeDecodeError:
+        msg = "not UTF-8"
+        raise CanonicalError(msg) from None
+    except RecursionError:
+        msg = "nested too deep"
+        raise CanonicalError(msg) from None
+    except ValueError as error:
+        msg = f"not JSON: {error}"
+        raise CanonicalError(msg) from None
+    else:
+        return value
+
+
+def _number(digits: str) -> int | float:
+    """JSON knows only doubles: an integer beyond 2^53 is read as one."""
+    if len(digits) <= _SAFE_DIGITS and abs(number := int(digits)) <= SAFE_INTEGER:
+        return number if digits[0] != "-" else -number
+    return float(digits)
+
+
+def _refuse(constant: str) -> NoReturn:
+    msg = f"{constant} is not JSON"
+    raise CanonicalError(msg)
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        msg = f"key {twice!r} appears twice"
+        raise CanonicalError(msg)
+    return found
+
+
+_quick = json.JSONDecoder(parse_constant=_refuse)
+_doubles = json.JSONDecoder(parse_constant=_refuse, parse_int=_number)
+_careful = json.JSONDecoder(parse_constant=_refuse, parse_int=_number, object_pairs_hook=_unique)

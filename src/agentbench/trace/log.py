@@ -1,0 +1,236 @@
+"""Writing and reading a log. One writer; every line reaches the kernel at once, the disk at `sync` and `close`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentbench.core.canonical import CanonicalError, canonical
+from agentbench.core.errors import InputError, RecordError
+from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
+from agentbench.trace.events import Actor, AttemptClosed, Payload
+from agentbench.trace.plain import plain
+from agentbench.trace.redaction import Redactor
+
+
+class EventLog:
+    """A log open for writing. `append` may be called from any thread.
+
+    A write that fails leaves the file as it was before it, so that the log stays whole and can be continued.
+    """
+
+    def __init__(self, path: Path, fd: int, redact: Redactor | None, last: Tail) -> None:
+        self.path = path
+        self._fd = fd
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
+        self._broken = False
+
+    @classmethod
+    def create(cls, path: Path, *, redact: Redactor | None = None) -> EventLog:
+        """Start a log in a file that does not exist yet.
+
+        Raises:
+            RecordError: the file exists or cannot be made.
+        """
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            raise _failed("create", path, error) from error
+        _lock(fd, path)
+        return cls(path, fd, redact, Tail(GENESIS, 0, 0, 0))
+
+    @classmethod
+    def reopen(cls, path: Path, *, redact: Redactor | None = None) -> tuple[EventLog, bytes]:
+        """Continue a log whose writer is gone, after its last whole event.
+
+        Returns the log and the bytes of a line that was not finished (now removed from the file: keep them elsewhere).
+
+        Raises:
+            InputError: another process is writing it.
+            RecordError: it cannot be read, or is broken before its last line.
+        """
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise _failed("open", path, error) from error
+        try:
+            _lock(fd, path)
+            last = tail(path)
+            torn = os.pread(fd, os.fstat(fd).st_size - last.size, last.size)
+            os.ftruncate(fd, last.size)
+        except OSError as error:
+            os.close(fd)
+            raise _failed("continue", path, error) from error
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(path, fd, redact, last), torn
+
+    @property
+    def head(self) -> str:
+        """Hash of the last event."""
+        return self._head
+
+    @property
+    def count(self) -> int:
+        """Number of events, which is also the `seq` of the last."""
+        return self._count
+
+    def append(self, payload: Payload, actor: Actor = "harness") -> int:
+        """Write one event; its `seq`.
+
+        Raises:
+            RecordError: it could not be written; the log is as it was before.
+        """
+        body = self._body(payload)
+        with self._lock:
+            return self._write(body, payload.type, actor)
+
+    def sync(self) -> None:
+        """Make everything written so far survive a loss of power."""
+        with self._lock:
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                raise _failed("sync", self.path, error) from error
+
+    def close(self, record_sha256: str) -> str:
+        """Write the closing record of an attempt's log, sync, close; the head."""
+        with self._lock:
+            closing = AttemptClosed(events=self._count, head=self._head, record_sha256=record_sha256)
+            self._write(canonical(closing.model_dump(mode="json")), closing.type, "harness")
+        self.sync()
+        self.release()
+        return self._head
+
+    def release(self) -> None:
+        """Close the file without a closing record (a run's log, or an attempt that cannot go on). Safe to call twice."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+    def _body(self, payload: Payload) -> bytes:
+        """The canonical payload. Most are fine as they are; hostile text and possible secrets take the longer way."""
+        value = payload.__pydantic_serializer__.to_python(payload, mode="json")
+        try:
+            body = canonical(value)
+        except CanonicalError:
+            return canonical(plain(value, self._redact))
+        if self._redact is None or not self._redact.suspects(body.decode()):
+            return body
+        return canonical(plain(value, self._redact))
+
+    def _write(self, body: bytes, event_type: str, actor: Actor) -> int:
+        if self._fd < 0 or self._broken:
+            msg = f"{self.path}: the log is {'broken by an earlier failed write' if self._broken else 'closed'}"
+            raise RecordError(msg)
+        # The clock may step back; the log never does.
+        now = max(self._t + 1, time.time_ns() // 1000)
+        seq = self._count + 1
+        line, head = write_line(body, event_type=event_type, actor=actor, seq=seq, t=now, prev=self._head)
+        self._write_all(line)
+        self._head, self._count, self._t, self._size = head, seq, now, self._size + len(line)
+        return seq
+
+    def _write_all(self, line: bytes) -> None:
+        done = 0
+        try:
+            while done < len(line):
+                done += os.write(self._fd, line[done:] if done else line)
+        except OSError as error:
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError:
+                self._broken = True
+            raise _failed("write", self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where a log stands: its last whole event, and the size of the file up to there."""
+
+    head: str
+    count: int
+    t: int
+    size: int
+
+
+def tail(path: Path) -> Tail:
+    """Find the end of a log, checking its links on the way.
+
+    Raises:
+        RecordError: broken before the last line.
+    """
+    last = Tail(GENESIS, 0, 0, 0)
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.endswith(b"\n"):
+                break
+            try:
+                line = read_line(raw[:-1])
+            except BadLine as error:
+                msg = f"{path}:{number}: {error}"
+                raise RecordError(msg) from None
+            if line.prev != last.head or line.seq != number or line.computed() != line.hash:
+                msg = f"{path}:{number}: the chain is broken here"
+                raise RecordError(msg, remedy="`ab verify` names what was changed")
+            last = Tail(line.hash, number, line.t, last.size + len(raw))
+    return last
+
+
+def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator[Event]:
+    """The events of a log one by one; with `types`, only those (the others are not parsed).
+
+    A last line without its newline was being written when the writer died: it is no event. The chain is not checked here.
+
+    Raises:
+        RecordError: the file cannot be read, or a line is no event.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if not raw.endswith(b"\n"):
+                    return
+                try:
+                    line = read_line(raw[:-1])
+                    if types is None or line.type in types:
+                        yield line.event()
+                except BadLine as error:
+                    msg = f"{path}:{number}: {error}"
+                    raise RecordError(msg) from None
+    except OSError as error:
+        raise _failed("read", path, error) from error
+
+
+def _lock(fd: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        msg = f"{path} is being written by another process"
+        raise InputError(msg, remedy="wait until it ends, or stop it") from None
+
+
+def _failed(what: str, path: Path, error: OSError) -> RecordError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return RecordError(
+        f"cannot {what} {path}: {error.strerror or error}",
+        remedy="free some disk space and resume the run" if full else "",
+    )

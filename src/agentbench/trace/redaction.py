@@ -1,0 +1,139 @@
+"""Secrets replaced by stable placeholders: the same secret always gives the same text, and structure stays.
+
+What is replaced: the values of named variables, their percent-encoded and base64 forms, and text in the shape of well-known
+API keys. A placeholder names the variable and eight digits of the value's SHA-256, so two places with the same secret can
+be told to be the same without showing it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.reasons import (
+    Attribution,
+    Gate,
+    InvalidCause,
+    Outcome,
+    Reason,
+    RunStatus,
+    TerminationCategory,
+    TerminationCode,
+)
+
+MIN_LENGTH = 4
+"""Shorter values are not replaced: they would be found in the middle of ordinary words."""
+
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:"
+    r"sk-(?:or-v1-|ant-|proj-)?[A-Za-z0-9_-]{24,}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,}"
+    r"|github_pat_[A-Za-z0-9_]{40,}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}"
+    r"|xox[abprs]-[A-Za-z0-9-]{20,}"
+    r"|AIza[A-Za-z0-9_-]{35}"
+    r")(?![A-Za-z0-9_-])"
+)
+_SHAPE_MARKS = ("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "ASIA", "xox", "AIza")
+"""One of these is in every text that has such a shape: looking for them first is much faster than the pattern."""
+
+_DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
+_WORDS = frozenset(
+    str(word)
+    for words in (Outcome, RunStatus, InvalidCause, Attribution, Reason, TerminationCode, TerminationCategory, Gate)
+    for word in words
+) | frozenset(
+    (
+        *("agent", "harness", "monitor", "operator", "utf-8", "base64", "percent"),
+        *("added", "modified", "deleted", "renamed", "mode", "note", "penalty", "gate", "terminate"),
+        *("natural_text", "code", "none", "throttle", "deny", "kill", "rollback", "quarantine", "pause"),
+        *("continue", "stop", "completed", "interrupted", "PASS", "FAIL", "N/A", "ERROR", "unparseable"),
+    )
+)
+"""The closed vocabularies of events: a secret that happens to be one of these words must not make a log unreadable."""
+
+
+class Redactor:
+    """Replaces secrets in text, bytes and plain values. Equal input, equal output."""
+
+    def __init__(self, values: Mapping[str, str], *, shapes: bool = True) -> None:
+        self._forms: dict[str, str] = {}
+        self.too_short = tuple(sorted(name for name, value in values.items() if 0 < len(value) < MIN_LENGTH))
+        for name, value in sorted(values.items()):
+            if len(value) >= MIN_LENGTH:
+                for form in _forms(value):
+                    self._forms.setdefault(form, placeholder(name, value))
+        # Longest first: a secret that contains another is replaced as a whole.
+        ordered = sorted(self._forms, key=lambda form: (-len(form), form))
+        self._named = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._named_bytes = (
+            re.compile(b"|".join(re.escape(form.encode("utf-8", "surrogateescape")) for form in ordered))
+            if ordered
+            else None
+        )
+        self._shapes = shapes
+        self._escaped = tuple(json.dumps(form, ensure_ascii=False)[1:-1] for form in ordered)
+
+    def suspects(self, encoded: str) -> bool:
+        """Whether JSON text may hold something to replace. False is certain; True asks for a closer look."""
+        return any(form in encoded for form in self._escaped) or (
+            self._shapes and any(mark in encoded for mark in _SHAPE_MARKS)
+        )
+
+    def text(self, text: str) -> str:
+        """`text` without secrets. A digest or a word of a closed vocabulary is left alone unless it *is* a secret."""
+        if self._named is not None and text not in _WORDS and (text in self._forms or not _DIGEST.fullmatch(text)):
+            text = self._named.sub(lambda found: self._forms[found.group()], text)
+        if self._shapes and any(mark in text for mark in _SHAPE_MARKS):
+            text = _SHAPES.sub(_shape_placeholder, text)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """The same for bytes that may be anything."""
+        if self._named_bytes is not None:
+            data = self._named_bytes.sub(
+                lambda found: self._forms[found.group().decode("utf-8", "surrogateescape")].encode(), data
+            )
+        if self._shapes:
+            text = data.decode("latin-1")
+            if any(mark in text for mark in _SHAPE_MARKS):
+                data = _SHAPES.sub(_shape_placeholder, text).encode("latin-1")
+        return data
+
+    def cut_end(self, data: bytes) -> bytes:
+        """`data` whose continuation was dropped: the beginning of a secret at its very end goes too."""
+        for form in self._forms:
+            secret = form.encode("utf-8", "surrogateescape")
+            for length in range(min(len(secret) - 1, len(data)), MIN_LENGTH - 1, -1):
+                if data.endswith(secret[:length]):
+                    return data[:-length] + self._forms[form].encode()
+        return data
+
+    def cut_start(self, data: bytes) -> bytes:
+        """`data` whose beginning was dropped: the end of a secret at its very start goes too."""
+        for form in self._forms:
+            secret = form.encode("utf-8", "surrogateescape")
+            for length in range(min(len(secret) - 1, len(data)), MIN_LENGTH - 1, -1):
+                if data.startswith(secret[-length:]):
+                    return self._forms[form].encode() + data[length:]
+        return data
+
+
+def placeholder(name: str, value: str) -> str:
+    """What stands where the secret was."""
+    return f"[redacted:{name}:{sha256_hex(value.encode('utf-8', 'surrogateescape'))[:8]}]"
+
+
+def _shape_placeholder(found: re.Match[str]) -> str:
+    return placeholder("API_KEY", found.group())
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """The value as it may appear: itself, in a URL, in a header."""
+    encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
+    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="))
+    return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
