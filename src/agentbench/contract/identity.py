@@ -1,0 +1,162 @@
+"""What identifies a task: digests over what it means, not over how it is written.
+
+    setup_key      repo + environment + setup                     which prepared environment fits
+    contract_id    the five parts: those, oracle and policy       which contract was run
+    task_digest    the contract + what the agent is told and how it is scored beyond the gates
+    acceptance_id  the mandatory checks and their files           which question the verdict answers
+
+Rulings: `agent.editable_globs` means the same as `policy.editable_globs`, so the effective globs are part of the policy
+wherever they were written. A local folder is identified by its content, not by its name. Hidden files, drivers and the
+Dockerfile count with their bytes. Title, notes, strata, reference, agent and artifacts count nowhere. Test ids that only
+the lock knows are part of the acceptance, not of the contract: the contract is what the author wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from agentbench.contract.files import folder_digest, read_bytes
+from agentbench.contract.lock import LOCK_NAME, Lock, LockedIds
+from agentbench.contract.problem import Problem
+from agentbench.contract.schema import Check, Repo
+from agentbench.core.canonical import Json, digest, sha256_hex
+
+if TYPE_CHECKING:
+    from agentbench.contract.load import LoadedTask
+
+SETUP_PARTS = ("repo", "environment", "setup")
+CONTRACT_PARTS = (*SETUP_PARTS, "oracle", "policy")
+TASK_PARTS = (*CONTRACT_PARTS, "statement", "hints", "turns", "budget", "scorers", "judge", "rubric")
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Each is `sha256:…`; `parts` has the digest of every section they are made of."""
+
+    contract_id: str
+    task_digest: str
+    acceptance_id: str
+    setup_key: str
+    parts: dict[str, str]
+
+    def locked(self) -> LockedIds:
+        """As they are written into a lock file."""
+        return LockedIds(
+            contract_id=self.contract_id,
+            task_digest=self.task_digest,
+            acceptance_id=self.acceptance_id,
+            setup_key=self.setup_key,
+            parts=self.parts,
+        )
+
+
+def identify(loaded: LoadedTask) -> Identities:
+    """The identities of a task as its folder is now.
+
+    Raises:
+        ContractError: a file of the task vanished or cannot be read any more.
+    """
+    hidden = _hidden(loaded)
+    parts = {name: digest(value) for name, value in _parts(loaded, hidden).items()}
+    return Identities(
+        contract_id=_over("contract", parts, CONTRACT_PARTS),
+        task_digest=_over("task", parts, TASK_PARTS),
+        acceptance_id=_acceptance(loaded, hidden),
+        setup_key=_over("setup", parts, SETUP_PARTS),
+        parts=parts,
+    )
+
+
+def stale(loaded: LoadedTask, lock: Lock) -> list[Problem]:
+    """Problems that say what changed since the lock was written; none when it still fits."""
+    file = str(loaded.folder / LOCK_NAME)
+    if lock.task_id != loaded.task.id:
+        return [Problem(file, 0, "task_id", f"is the lock of task {lock.task_id}, not of {loaded.task.id}")]
+    now = identify(loaded)
+    changed = [name for name in TASK_PARTS if lock.ids.parts.get(name) != now.parts[name]]
+    if changed:
+        return [Problem(file, 0, "ids", f"is stale: {', '.join(changed)} changed since it was written")]
+    if now.locked() != lock.ids:
+        return [Problem(file, 0, "ids", "is stale or was edited: its identities do not follow from its contents")]
+    return []
+
+
+def _over(kind: str, parts: dict[str, str], names: tuple[str, ...]) -> str:
+    return digest({"agentbench": f"{kind}/1", **{name: parts[name] for name in names}})
+
+
+def _parts(loaded: LoadedTask, hidden: Json) -> dict[str, Json]:
+    task = loaded.task
+    policy = _plain(task.policy)
+    policy["editable_globs"] = list(loaded.editable_globs)
+    oracle = _plain(task.oracle)
+    oracle["hidden"] = hidden
+    oracle["checks"] = [_check(loaded, check) for check in task.oracle.checks]
+    oracle["validation"] = _plain(task.validation) if task.validation is not None else None
+    return {
+        "repo": _repo(loaded),
+        "environment": _environment(loaded),
+        "setup": _plain(task.setup),
+        "oracle": oracle,
+        "policy": policy,
+        "statement": loaded.statement,
+        "hints": _plain(task.hints),
+        "turns": list(task.turns),
+        "budget": _plain(task.budget),
+        "scorers": [_plain(scorer) for scorer in loaded.scorers],
+        "judge": _plain(loaded.judge) if loaded.judge is not None else None,
+        "rubric": _plain(task.rubric),
+    }
+
+
+def _plain(model: BaseModel) -> dict[str, Json]:
+    # Without what is None, so that a later optional key does not change every identity there is.
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _repo(loaded: LoadedTask) -> Json:
+    repo = loaded.task.repo
+    if not isinstance(repo, Repo):
+        return "none"
+    plain = _plain(repo)
+    if repo.sha256 is not None:
+        plain["sha256"] = repo.sha256.removeprefix("sha256:")
+    if loaded.repo_folder is not None:
+        plain["path"] = folder_digest(loaded.repo_folder, loaded.task.oracle.generated)
+    return plain
+
+
+def _environment(loaded: LoadedTask) -> Json:
+    plain = _plain(loaded.task.environment)
+    dockerfile = loaded.task.environment.dockerfile
+    if dockerfile is not None:
+        plain["dockerfile"] = sha256_hex(read_bytes(loaded.folder / dockerfile))
+    return plain
+
+
+def _check(loaded: LoadedTask, check: Check) -> Json:
+    plain = _plain(check)
+    if check.driver is not None:
+        plain["driver_sha256"] = sha256_hex(read_bytes(loaded.driver_file(check)))
+    return plain
+
+
+def _hidden(loaded: LoadedTask) -> Json:
+    """Hidden files by name and content. Names need not be UTF-8, hence hexadecimal."""
+    return [[name.hex(), found.executable, sha256_hex(found.content)] for name, found in loaded.hidden_files().items()]
+
+
+def _acceptance(loaded: LoadedTask, hidden: Json) -> str:
+    protected = loaded.task.oracle.protected
+    mandatory = [_check(loaded, check) for check in loaded.checks if check.mandatory]
+    return digest(
+        {
+            "agentbench": "acceptance/1",
+            "checks": mandatory,
+            "hidden": hidden,
+            "protected": list(protected) if protected is not None else None,
+        }
+    )

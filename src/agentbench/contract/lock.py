@@ -1,0 +1,149 @@
+"""`task.lock.json`: what was resolved once, so that every later run uses the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from agentbench.contract.problem import Problem, dotted, refuse
+from agentbench.contract.schema import Judge, Model, Scorer
+from agentbench.core.errors import ContractError
+
+LOCK_NAME = "task.lock.json"
+MAX_BYTES = 64 * 1024 * 1024
+
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class LockedSource(Model):
+    """R as it was found: the resolved commit and submodules, and the digest of the tree."""
+
+    commit: str | None = None
+    submodules: dict[str, str] = Field(default_factory=dict)
+    digest: str | None = None
+
+
+class LockedImage(Model):
+    reference: str
+    digest: str
+
+
+class LockedCheck(Model):
+    """The test ids that a check of this contract collects on R; they become required where the check names none."""
+
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+
+
+class FrozenScenario(Model):
+    """The scenario's scorers and judge as they were when the task was locked (C-12)."""
+
+    scorers: tuple[Scorer, ...] = ()
+    judge: Judge | None = None
+
+
+class LockedIds(Model):
+    """The identities at the time of locking; `parts` has a digest per section, to name what changed since."""
+
+    contract_id: Digest
+    task_digest: Digest
+    acceptance_id: Digest
+    setup_key: Digest
+    parts: dict[str, Digest]
+
+
+class Lock(Model):
+    """A whole `task.lock.json`."""
+
+    schema_version: Literal[1] = 1
+    task_id: str
+    ids: LockedIds
+    source: LockedSource = LockedSource()
+    image: LockedImage | None = None
+    checks: dict[str, LockedCheck] = Field(default_factory=dict)
+    protected: tuple[str, ...] | None = None
+    """The files that grading restores from R; None: not resolved."""
+    scenario: FrozenScenario = FrozenScenario()
+    lockfiles: dict[str, str] = Field(default_factory=dict)
+    """Dependency lock files of R and their digests (C-17)."""
+    env_digest: str | None = None
+
+
+def read_lock(folder: Path) -> Lock | None:
+    """The lock beside a task, or None when there is none.
+
+    Raises:
+        ContractError: it is there and cannot be used.
+    """
+    path = folder / LOCK_NAME
+    file = str(path)
+    try:
+        if not path.exists():
+            return None
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _broken(file, f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise _broken(file, f"is larger than {MAX_BYTES} bytes")
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        return Lock.model_validate_json(json.dumps(value), strict=True, by_alias=True, by_name=False)
+    except json.JSONDecodeError as error:
+        raise _broken(file, f"is not valid JSON: {error.msg}", line=error.lineno) from None
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        problems = [Problem(file, 0, dotted(detail["loc"]), detail["msg"].lower()) for detail in details]
+        raise refuse(file, problems) from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(file, f"is not a usable lock: {error}") from None
+
+
+def write_lock(folder: Path, lock: Lock) -> Path:
+    """Write the lock beside its task; the same lock gives the same bytes.
+
+    Raises:
+        ContractError: the folder cannot be written.
+    """
+    path = folder / LOCK_NAME
+    text = json.dumps(lock.model_dump(mode="json"), sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{LOCK_NAME}.")
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode())
+            stream.flush()
+            os.fchmod(stream.fileno(), 0o644)
+            os.fsync(stream.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+        raise _broken(str(path), f"cannot be written: {error.strerror}") from None
+    return path
+
+
+def _broken(file: str, message: str, line: int = 0) -> ContractError:
+    error = refuse(file, [Problem(file, line, "", message)])
+    error.remedy = "make it anew with `ab task lock`"
+    return error
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a key is given twice"
+        raise ValueError(msg)
+    return found
+
+
+def _no_constant(name: str) -> object:
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)

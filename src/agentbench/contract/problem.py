@@ -1,0 +1,57 @@
+"""One thing that is wrong with a file: where, at which key, what was expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agentbench.core.errors import ContractError
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+MAX_SHOWN = 100
+"""More problems than this in one file help nobody; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """`line` counts from 1; 0 means the file as a whole."""
+
+    file: str
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+
+
+def dotted(path: KeyPath) -> str:
+    """`oracle.checks[1].command`; keys that hold odd characters are shown quoted."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            shown = part if part.isprintable() and part and " " not in part else repr(part)
+            text += f".{shown}" if text else shown
+    return text
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean `x`?)` for the nearest known word, or nothing."""
+    close = difflib.get_close_matches(word.lower()[:80], list(known), n=1, cutoff=0.6)
+    return f" (did you mean `{close[0]}`?)" if close else ""
+
+
+def refuse(file: str, problems: Sequence[Problem]) -> ContractError:
+    """The error that carries all problems of a file, in the order of its lines."""
+    ordered = sorted(set(problems))
+    shown = [str(problem) for problem in ordered[:MAX_SHOWN]]
+    if len(ordered) > MAX_SHOWN:
+        shown.append(f"{file}: and {len(ordered) - MAX_SHOWN} more problems")
+    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+    return ContractError(f"{file}: {count}", problems=tuple(shown))
