@@ -1,0 +1,62 @@
+"""What the end of the agent's phase means for the verdict, as tables over the closed vocabulary of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentbench.core.reasons import InvalidCause, Reason, TerminationCode
+
+INVALIDATING: Mapping[TerminationCode, tuple[Reason, InvalidCause]] = {
+    TerminationCode.SETUP_FAILED: (Reason.SETUP_FAILED, InvalidCause.TASK),
+    TerminationCode.BASELINE_NOT_FAILING: (Reason.BASELINE_NOT_FAILING, InvalidCause.TASK),
+    TerminationCode.SANDBOX_ERROR: (Reason.SANDBOX_ERROR, InvalidCause.HARNESS),
+    TerminationCode.SAFETY: (Reason.SAFETY_STOP, InvalidCause.SAFETY),
+    TerminationCode.OPERATOR_ABORT: (Reason.OPERATOR_ABORT, InvalidCause.OPERATOR),
+    TerminationCode.INTERRUPTED: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
+}
+"""Ends that leave nothing to score."""
+
+SHORT_OF_SUCCESS: Mapping[TerminationCode, Reason | None] = {
+    TerminationCode.AGENT_STOPPED: None,
+    TerminationCode.LLM_ERROR: Reason.LLM_ERROR,
+    TerminationCode.TOKEN_CAP: Reason.BUDGET_EXHAUSTED,
+    TerminationCode.COST_CAP: Reason.BUDGET_EXHAUSTED,
+    TerminationCode.TOOL_CALL_CAP: Reason.BUDGET_EXHAUSTED,
+    TerminationCode.FAILED_CYCLE_CAP: Reason.BUDGET_EXHAUSTED,
+    TerminationCode.DOMINANCE: Reason.BUDGET_EXHAUSTED,
+    TerminationCode.WALL_CAP: Reason.TIMEOUT,
+    TerminationCode.AGENT_CRASHED: Reason.TOOL_ERROR,
+    TerminationCode.MAX_STEPS: Reason.AGENT_GAVE_UP,
+    TerminationCode.REPEATED_CALLS: Reason.AGENT_GAVE_UP,
+    TerminationCode.REPEATED_INSTALLS: Reason.AGENT_GAVE_UP,
+    TerminationCode.OSCILLATION: Reason.AGENT_GAVE_UP,
+    TerminationCode.NO_PROGRESS: Reason.AGENT_GAVE_UP,
+}
+"""Ends that are scored on what is there, and the reason they become when the required tests fail. None: the tests tell."""
+
+_BADGES: Mapping[TerminationCode, str] = {
+    TerminationCode.AGENT_STOPPED: "completed",
+    TerminationCode.LLM_ERROR: "crashed",
+    TerminationCode.AGENT_CRASHED: "crashed",
+    TerminationCode.SANDBOX_ERROR: "error",
+    TerminationCode.SETUP_FAILED: "not_started",
+    TerminationCode.BASELINE_NOT_FAILING: "not_started",
+    TerminationCode.SAFETY: "aborted",
+    TerminationCode.OPERATOR_ABORT: "aborted",
+    TerminationCode.INTERRUPTED: "aborted",
+}
+
+RESOURCE_STOPS = frozenset(
+    code for code, reason in SHORT_OF_SUCCESS.items() if reason in {Reason.BUDGET_EXHAUSTED, Reason.TIMEOUT}
+)
+"""Ends by a cap: a resource termination, never by itself an acceptance failure (M-07)."""
+
+
+def reason_of(code: TerminationCode) -> Reason | None:
+    """The reason this end becomes when it is what kept the attempt from passing."""
+    return INVALIDATING[code][0] if code in INVALIDATING else SHORT_OF_SUCCESS[code]
+
+
+def badge_of(code: TerminationCode) -> str:
+    """How the run itself went: completed, stopped (by a cap or breaker), crashed, aborted, error, not_started."""
+    return _BADGES.get(code, "stopped")

@@ -1,0 +1,57 @@
+"""The published enumeration of failure tags: which gates a tag explains and the least evidence that allows it (P4.4)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from agentbench.core.reasons import Gate
+
+ANY_EVENT = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class TagKind:
+    """One line of `taxonomy.jsonl`."""
+
+    id: str
+    gates: tuple[Gate, ...]
+    evidence: tuple[str, ...]
+    """Event types that may prove it."""
+    minimum: int
+    """How many such events it takes."""
+    attributes: tuple[str, ...]
+    rules: tuple[str, ...]
+    """Prefixes of the rules (of alerts and findings) that map to this tag."""
+    description: str
+
+
+@cache
+def taxonomy() -> dict[str, TagKind]:
+    """All kinds by id, in the order of the file."""
+    text = files("agentbench.grading").joinpath("taxonomy.jsonl").read_text(encoding="utf-8")
+    kinds = [_kind(line) for line in text.splitlines() if line.strip()]
+    return {kind.id: kind for kind in kinds}
+
+
+def _kind(line: str) -> TagKind:
+    data = json.loads(line)
+    return TagKind(
+        id=data["id"],
+        gates=tuple(Gate(gate) for gate in data["gates"]),
+        evidence=tuple(data["evidence"]),
+        minimum=data["minimum"],
+        attributes=tuple(data.get("attributes", ())),
+        rules=tuple(data.get("rules", ())),
+        description=data["description"],
+    )
+
+
+def kind_of_rule(rule: str, event_type: str) -> TagKind:
+    """The tag a broken rule becomes: the first kind one of whose prefixes fits, else the general one of that event."""
+    for kind in taxonomy().values():
+        if event_type in kind.evidence and any(rule.startswith(prefix) for prefix in kind.rules):
+            return kind
+    return taxonomy()["policy.violation" if event_type == "monitor_alert" else "integrity.violation"]
