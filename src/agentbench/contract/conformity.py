@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from agentbench.contract.document import Document, Value
-from agentbench.contract.problem import KeyPath, Problem, did_you_mean
+from agentbench.contract.document import Document, Value, descend
+from agentbench.contract.problem import KeyPath, Problem, did_you_mean, nearest
 from agentbench.contract.repair import Repair
 from agentbench.contract.shape import keys_of, model_at, sections_of
 
@@ -69,7 +69,8 @@ def conform(document: Document, model: type[M]) -> Conformity[M]:
     problems = [problem for problem in _problems(document, model, details) if problem.key not in broken]
     guess = Repair(document, model)
     for _ in range(4):
-        guess.apply([(_locate(document, detail["loc"])[0], detail["type"]) for detail in details])
+        located = ((*_locate(guess.value, detail["loc"]), detail["type"]) for detail in details)
+        guess.apply([(path, kind) for path, inside, kind in located if inside != "other"])
         found, details = _validate(guess.value, model)
         if found is not None:
             break
@@ -85,9 +86,9 @@ def _validate(value: dict[str, Value], model: type[M]) -> tuple[M | None, list[E
 
 
 def _problems(document: Document, model: type[BaseModel], details: list[ErrorDetails]) -> Iterator[Problem]:
-    seen: set[KeyPath] = set()
+    seen = set(_misspelt(document, model, details))
     for detail in details:
-        path, inside = _locate(document, detail["loc"])
+        path, inside = _locate(document.value, detail["loc"])
         if inside == "other":
             continue
         if inside == "union":
@@ -96,17 +97,31 @@ def _problems(document: Document, model: type[BaseModel], details: list[ErrorDet
                 words = _UNION_WORDS.get(str(path[-1]), "something else")
                 yield document.problem(path, f"expected {words}; got {_shown(document, path)}")
             continue
-        yield document.problem(path, _words(document, model, path, detail))
+        if inside == "key":
+            words = _expected(detail)
+            yield document.problem(path, f"expected {words} as the key; got {json.dumps(path[-1])}")
+        elif detail["type"] != "missing" or path not in seen:
+            yield document.problem(path, _words(document, model, path, detail))
 
 
-def _locate(document: Document, loc: tuple[int | str, ...]) -> tuple[KeyPath, str]:
+def _misspelt(document: Document, model: type[BaseModel], details: list[ErrorDetails]) -> Iterator[KeyPath]:
+    """Keys that are there under a wrong name: reported as such, hence not also as missing."""
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            path, _ = _locate(document.value, detail["loc"])
+            owner = model_at(model, path[:-1])
+            if owner is not None and (meant := nearest(str(path[-1]), keys_of(owner))):
+                yield (*path[:-1], meant)
+
+
+def _locate(root: dict[str, Value], loc: tuple[int | str, ...]) -> tuple[KeyPath, str]:
     """The key path of an error, without the names of union members that the validator mixes into it.
 
     Says `other` for a complaint of a union member that was not meant, and `union` when none was.
     """
     path: KeyPath = ()
     for index, part in enumerate(loc):
-        value = document.at(path)
+        value = descend(root, path)
         if isinstance(part, str) and _is_member(part, path):
             if not isinstance(value, dict if path[-1] == "repo" else list):
                 return path, "union"
@@ -148,7 +163,7 @@ def _expected(detail: ErrorDetails) -> str:
         return _PATTERNS.get(str(context.get("pattern")), f"text like {context.get('pattern')}")
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        return f"{words} {context.get(name)}"
+        return f"{words} {context.get(name):g}"
     return _KINDS.get(kind, detail["msg"].removeprefix("Input should be ").lower())
 
 
@@ -192,7 +207,10 @@ def _either(words: list[str]) -> str:
 
 
 def _shown(document: Document, path: KeyPath) -> str:
-    return show(document.at(path))
+    value = document.at(path)
+    if isinstance(value, int | float) and path in document.plain:
+        return document.plain[path]
+    return show(value)
 
 
 def show(value: Value) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pathspec
 
 from agentbench.contract.document import Document
-from agentbench.contract.placement import Found, misplaced
+from agentbench.contract.placement import Found, absent, misplaced
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean
 from agentbench.contract.schema import Check, Task
 
@@ -22,21 +22,21 @@ def inconsistencies(document: Document, task: Task, folder: Path, doubtful: Coll
     Where a key is `doubtful` (guessed, because its value is wrong by itself), what follows from it is left out.
     """
     rules = (_statement, _environment, _oracle, _checks, _policy)
-    found = chain.from_iterable(rule(task) for rule in rules)
-    return [
-        document.problem(path, message)
-        for path, message in chain(found, misplaced(task, folder))
-        if not any(_follows(path, guess) for guess in doubtful)
-    ]
+    related = [*chain.from_iterable(rule(task) for rule in rules), *misplaced(task, folder)]
+    found = [item for item in related if not any(_follows(item[0], guess) for guess in doubtful)]
+    # Whether a named file is there depends on no other key.
+    found += [item for item in absent(task, folder) if not any(item[0][: len(guess)] == guess for guess in doubtful)]
+    return [document.problem(path, message) for path, message in found]
 
 
 def _follows(path: KeyPath, guess: KeyPath) -> bool:
-    """Whether a problem at `path` may only be there because `guess` was guessed: itself, below, or beside it."""
+    """Whether a problem at `path` may only be there because `guess` was guessed."""
     if not path:
         return guess[0] in {"repo", "validation", "oracle"}
-    if path[: len(guess)] == guess or path == guess[:-1]:
+    if path[: len(guess)] == guess:
         return True
-    return len(guess) > 1 and path[:-1] == guess[:-1]
+    named = isinstance(guess[-1], str) and len(guess) > 1
+    return named and guess[:-1] in {path, path[:-1]}
 
 
 def _statement(task: Task) -> Found:

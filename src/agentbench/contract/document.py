@@ -61,19 +61,19 @@ class Document:
 
     def at(self, path: KeyPath) -> Value:
         """The value at a path; None when there is none."""
-        value: Value = self.value
-        for part in path:
-            value = child(value, part)
-        return value
+        return descend(self.value, path)
 
 
-def child(value: Value, part: str | int) -> Value:
-    """One step down; None when there is nothing."""
-    if isinstance(value, dict) and isinstance(part, str):
-        return value.get(part)
-    if isinstance(value, list) and isinstance(part, int) and part < len(value):
-        return value[part]
-    return None
+def descend(value: Value, path: KeyPath) -> Value:
+    """The value at a path below `value`; None when there is none."""
+    for part in path:
+        if isinstance(value, dict) and isinstance(part, str):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
 
 
 @dataclass(slots=True)

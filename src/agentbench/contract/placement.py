@@ -26,10 +26,9 @@ def is_remote(source: str) -> bool:
 
 
 def misplaced(task: Task, folder: Path) -> Found:
-    """Every problem of the sources and files that a task names."""
+    """Every problem of where R comes from and lies."""
     yield from _source(task, folder)
     yield from _source_apart(task, folder)
-    yield from _files(task, folder)
 
 
 def _source(task: Task, folder: Path) -> Found:
@@ -100,7 +99,8 @@ def _own_files(task: Task) -> Iterator[tuple[KeyPath, str | None]]:
         yield ("oracle", "checks", index, "driver"), check.driver
 
 
-def _files(task: Task, folder: Path) -> Found:
+def absent(task: Task, folder: Path) -> Found:
+    """Every file that a task names and that is not there, or not where it may be."""
     wanted: list[tuple[KeyPath, str | None]] = [
         (("statement_file",), task.statement_file),
         (("environment", "dockerfile"), task.environment.dockerfile),

@@ -41,10 +41,16 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant; empty when none is near."""
+    close = difflib.get_close_matches(word.lower()[:80], list(known), n=1, cutoff=0.6)
+    return close[0] if close else ""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean `x`?)` for the nearest known word, or nothing."""
-    close = difflib.get_close_matches(word.lower()[:80], list(known), n=1, cutoff=0.6)
-    return f" (did you mean `{close[0]}`?)" if close else ""
+    close = nearest(word, known)
+    return f" (did you mean `{close}`?)" if close else ""
 
 
 def refuse(file: str, problems: Sequence[Problem]) -> ContractError:

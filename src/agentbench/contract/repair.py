@@ -6,12 +6,11 @@ Never used to run anything: a document that needed a guess is refused.
 from __future__ import annotations
 
 import copy
-import difflib
 
 from pydantic import BaseModel
 
-from agentbench.contract.document import Document, Value, child
-from agentbench.contract.problem import KeyPath
+from agentbench.contract.document import Document, Value, descend
+from agentbench.contract.problem import KeyPath, nearest
 from agentbench.contract.shape import keys_of, model_at
 
 _STAND_IN = "stand-in"
@@ -30,7 +29,7 @@ class Repair:
         for path, kind in errors:
             if not path:
                 continue
-            owner = self._at(path[:-1])
+            owner = descend(self.value, path[:-1])
             if isinstance(owner, dict) and isinstance(path[-1], str):
                 self._key(owner, path, path[-1], kind)
             elif isinstance(owner, list) and isinstance(path[-1], int) and path[-1] < len(owner):
@@ -41,18 +40,20 @@ class Repair:
     def _key(self, owner: dict[str, Value], path: KeyPath, key: str, kind: str) -> None:
         if kind == "extra_forbidden":
             value = owner.pop(key, None)
+            if isinstance(value, bool | int | float):
+                value = self.document.plain.get(path, value)
             model = model_at(self.model, path[:-1])
-            meant = difflib.get_close_matches(key.lower()[:80], keys_of(model) if model else [], n=1, cutoff=0.6)
-            if meant and meant[0] not in owner:
-                owner[meant[0]] = value
+            meant = nearest(key, keys_of(model)) if model is not None else ""
+            if meant and meant not in owner:
+                owner[meant] = value
             return
         self.doubtful.add(path)
         if kind == "missing":
-            owner[key] = {"path": _STAND_IN} if key == "repo" else _STAND_IN
+            owner[key] = _stand_in(key)
         elif kind == "string_type" and path in self.document.plain and key in owner:
             owner[key] = self.document.plain[path] or _STAND_IN
         elif self._required(path):
-            owner[key] = _STAND_IN
+            owner[key] = _stand_in(key)
         else:
             owner.pop(key, None)
 
@@ -67,8 +68,6 @@ class Repair:
             return _STAND_IN
         return {name: f"{_STAND_IN}-{path[-1]}" for name, info in model.model_fields.items() if info.is_required()}
 
-    def _at(self, path: KeyPath) -> Value:
-        value: Value = self.value
-        for part in path:
-            value = child(value, part)
-        return value
+
+def _stand_in(key: str) -> Value:
+    return {"path": _STAND_IN} if key == "repo" else _STAND_IN
