@@ -46,7 +46,11 @@ class EventLog:
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError as error:
             raise _failed("create", path, error) from error
-        _lock(fd, path)
+        try:
+            _lock(fd, path)
+        except BaseException:
+            os.close(fd)
+            raise
         return cls(path, fd, redact, Tail(GENESIS, 0, 0, 0))
 
     @classmethod
@@ -223,7 +227,6 @@ def _lock(fd: int, path: Path) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(fd)
         msg = f"{path} is being written by another process"
         raise InputError(msg, remedy="wait until it ends, or stop it") from None
 

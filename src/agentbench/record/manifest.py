@@ -1,0 +1,225 @@
+"""The manifest of an attempt: what was planned and what was found, written before the agent acts (R-02).
+
+A field that cannot be had is declared absent (an empty value where the model allows one); a field that is required and
+missing, or planned and found to differ, makes the attempt invalid: `problems` lists them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
+from agentbench.core.errors import RecordError
+from agentbench.record.durable import failed, write_atomic
+from agentbench.record.schema import Part
+from agentbench.trace.plain import plain
+from agentbench.trace.redaction import Redactor
+
+PROTOCOL_SEED = 20260307
+
+
+class RepositoryPlan(Part):
+    """R as the contract pins it."""
+
+    kind: Literal["git", "archive", "path", "none"]
+    url: str | None = None
+    commit: str | None = None
+    submodules: dict[str, str] = Field(default_factory=dict)
+    archive: str | None = None
+    sha256: str | None = None
+    """Digest of the archive's bytes."""
+    content: str | None = None
+    """Content digest of the tree, when a lock file pins it."""
+
+
+class TaskIds(Part):
+    """T: the task and its acceptance suite."""
+
+    task_id: str
+    suite: str
+    contract_id: str
+    task_digest: str
+    acceptance_id: str
+    locked: bool
+
+
+class PlannedCheck(Part):
+    id: str
+    layer: str
+    mandatory: bool
+    command: str
+    timeout_sec: float
+
+
+class SandboxPlan(Part):
+    backend: str
+    image: str | None = None
+    workdir: str
+    python: str | None = None
+    network: str
+    limits: dict[str, float]
+
+
+class Entrypoints(Part):
+    """The commands by which the harness installs, builds and judges."""
+
+    install: tuple[str, ...]
+    build: str
+    static: tuple[str, ...]
+    acceptance: tuple[str, ...]
+
+
+class Planned(Part):
+    repository: RepositoryPlan
+    task: TaskIds
+    acceptance: tuple[PlannedCheck, ...]
+    entrypoints: Entrypoints
+    sandbox: SandboxPlan
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Declared variables; empty: declared absent."""
+    secrets: tuple[str, ...] = ()
+    """Names only."""
+    variant: str
+    agent: str
+    configuration: dict[str, JsonValue]
+    """Every resolved value with its origin."""
+    limits: dict[str, JsonValue]
+    config_class: str
+    framework: str = "numpy"
+    base_seed: int
+    seed: int
+
+
+class ExecutedCommand(Part):
+    phase: str
+    command: str
+    exit_code: int | None
+    timed_out: bool = False
+    duration_us: int = 0
+    cached: bool = False
+
+
+class Observed(Part):
+    """What was really there when the agent was about to start."""
+
+    snapshot: str
+    """Content digest of R as materialised."""
+    source: dict[str, str]
+    """Where R came from: resolved commit, submodules, archive digest."""
+    base_tree: str
+    """Digest of the workspace as setup left it."""
+    env_digest: str
+    backend: str
+    image_digest: str | None = None
+    enforcement: dict[str, str]
+    """How strongly each limit holds here: hard, monitored, absent."""
+    os: dict[str, str]
+    """From inside the sandbox."""
+    python: str | None = None
+    package_managers: dict[str, str]
+    locale: dict[str, str] = Field(default_factory=dict)
+    hardware: dict[str, str] = Field(default_factory=dict)
+    """Class of processor and memory."""
+    registries: tuple[str, ...] = ()
+    lockfiles: dict[str, str] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    commands: tuple[ExecutedCommand, ...] = ()
+    setup_changed: tuple[str, ...] = ()
+    """Files of R that setup changed."""
+    seed: int
+    started_at: str
+    notes: tuple[str, ...] = ()
+
+
+class ProtocolManifest(Part):
+    planned: Planned
+    observed: Observed | None = None
+    """Null when the attempt ended before the environment stood."""
+    deviations: tuple[str, ...] = ()
+
+
+class Manifest(Part):
+    """`<task_dir>/manifest.json`."""
+
+    schema_version: Literal[1] = 1
+    harness_version: str
+    study_id: str
+    run_id: str
+    attempt_id: str
+    written_at: str
+    replayable: bool = True
+    protocol_manifest: ProtocolManifest
+
+    def problems(self) -> tuple[str, ...]:
+        """What makes the attempt invalid for scoring: required fields missing, identities that do not match."""
+        planned, observed = self.protocol_manifest.planned, self.protocol_manifest.observed
+        if observed is None:
+            return ("nothing was observed: the environment never stood",)
+        required = {
+            "snapshot": observed.snapshot,
+            "base_tree": observed.base_tree,
+            "env_digest": observed.env_digest,
+            "backend": observed.backend,
+            "enforcement": observed.enforcement,
+            "os": observed.os,
+            "package_managers": observed.package_managers,
+            "started_at": observed.started_at,
+        }
+        missing = [f"observed.{name} is missing" for name, value in required.items() if not value]
+        if not any(check.mandatory for check in planned.acceptance):
+            missing.append("planned.acceptance has no mandatory check")
+        return (*missing, *_mismatches(planned, observed))
+
+
+def _mismatches(planned: Planned, observed: Observed) -> tuple[str, ...]:
+    repository = planned.repository
+    pairs: list[tuple[str, str | int | None, str | int | None]] = [
+        ("seed", planned.seed, observed.seed),
+        ("repository.commit", repository.commit, observed.source.get("commit")),
+        ("repository.sha256", repository.sha256, observed.source.get("sha256")),
+        ("repository.content", repository.content, observed.snapshot),
+        ("sandbox.backend", planned.sandbox.backend, observed.backend),
+    ]
+    return tuple(
+        f"{name}: planned {wanted}, found {found}"
+        for name, wanted, found in pairs
+        if wanted is not None and wanted != "auto" and _bare(wanted) != _bare(found)
+    )
+
+
+def _bare(value: str | int | None) -> str | int | None:
+    return value.removeprefix("sha256:") if isinstance(value, str) else value
+
+
+def write_manifest(path: Path, manifest: Manifest, *, redact: Redactor | None = None) -> str:
+    """Write it whole and durable; the SHA-256 of the file, which `identity_bound` holds.
+
+    Raises:
+        RecordError: it could not be written.
+    """
+    data = pretty(manifest.model_dump(mode="json"), redact)
+    write_atomic(path, data)
+    return sha256_hex(data)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """
+    Raises:
+        RecordError: missing, unreadable, not a manifest.
+    """
+    try:
+        return Manifest.model_validate(parse_strict(path.read_bytes()))
+    except OSError as error:
+        raise failed("read", path, error) from error
+    except (CanonicalError, ValidationError) as error:
+        msg = f"{path} is not a manifest: {str(error).splitlines()[0]}"
+        raise RecordError(msg) from error
+
+
+def pretty(value: Json, redact: Redactor | None = None) -> bytes:
+    """JSON for people, safe whatever text is in it."""
+    return json.dumps(plain(value, redact), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"

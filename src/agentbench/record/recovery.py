@@ -1,0 +1,55 @@
+"""What a crash left behind: an attempt whose chain is closed has ended, even if its record was not appended yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
+from agentbench.core.errors import RecordError
+from agentbench.record.durable import failed
+from agentbench.record.folder import EVENTS, RECORD, AttemptFolder
+from agentbench.record.schema import AttemptRecord
+from agentbench.trace.events import AttemptClosed
+from agentbench.trace.log import read_events, tail
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAttempt:
+    """An attempt that ended: its record, and the length of its chain."""
+
+    record: AttemptRecord
+    events: int
+
+
+def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
+    """The attempt as its closed chain and `meta/record.json` tell it; None when the chain is not closed.
+
+    Raises:
+        RecordError: the chain is broken, or closed over a record that is not there.
+    """
+    path = folder.path / EVENTS
+    if not path.exists():
+        return None
+    end = tail(path)
+    closing = None
+    for event in read_events(path, types={AttemptClosed.type}):
+        if isinstance(event.payload, AttemptClosed) and event.seq == end.count:
+            closing = event.payload
+    if closing is None:
+        return None
+    try:
+        body = (folder.path / RECORD).read_bytes()
+    except OSError as error:
+        raise failed("read", folder.path / RECORD, error) from error
+    if sha256_hex(body) != closing.record_sha256:
+        msg = f"{folder.path / RECORD} is not the record that the attempt was closed with"
+        raise RecordError(msg)
+    try:
+        value = parse_canonical(body)
+        record = AttemptRecord.model_validate({**value, "trace_head": end.head} if isinstance(value, dict) else value)
+    except (CanonicalError, ValidationError) as error:
+        msg = f"{folder.path / RECORD} is not a record: {str(error).splitlines()[0]}"
+        raise RecordError(msg) from error
+    return ClosedAttempt(record, end.count)

@@ -1,0 +1,295 @@
+"""The record of an attempt: one line of `attempts.jsonl`. Every key is always there; what does not apply is null.
+
+The line is canonical JSON. Two members change after the attempt ended or are known only then, so they stand outside the
+digest that the trace seals: `trace_head` (the head of the chain that holds the digest) and `final` (false once a later
+attempt supersedes this one).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer, ValidationError, field_validator
+
+from agentbench.core.canonical import SAFE_INTEGER, CanonicalError, Json, canonical, parse_canonical, sha256_hex
+from agentbench.core.errors import RecordError
+from agentbench.core.reasons import (
+    Assurance,
+    Attribution,
+    Gate,
+    InvalidCause,
+    Observability,
+    Outcome,
+    Reason,
+    RunStatus,
+    TerminationCategory,
+    TerminationCode,
+)
+
+SCHEMA_VERSION: Final = 1
+UNSEALED = frozenset({"trace_head", "final"})
+"""Members of a record that its digest leaves out."""
+
+
+def _exact(number: int) -> int | str:
+    return number if -SAFE_INTEGER <= number <= SAFE_INTEGER else str(number)
+
+
+Integer = Annotated[int, PlainSerializer(_exact, when_used="json")]
+"""An integer somebody else chose: beyond 2^53 it is written as a string."""
+
+ScorerVerdict = Literal["PASS", "FAIL", "N/A", "ERROR"]
+
+
+class Part(BaseModel):
+    """Base of everything in a record."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Model(Part):
+    """The model behind the agent; all null for an agent without one."""
+
+    provider: str | None = None
+    name: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    prompt_version: str | None = None
+
+
+class Timestamps(Part):
+    started_at: str
+    ended_at: str
+
+
+class BaselineValidation(Part):
+    attempted: bool = False
+    failed_as_expected: bool | None = None
+    exit_code: int | None = None
+    cached: bool = False
+
+
+class Result(Part):
+    passed: bool
+    exit_code: int | None = None
+    failure_reason: Reason | None = None
+
+
+class Patch(Part):
+    path: str
+    sha256: str
+    files: int
+    added: int
+    removed: int
+
+
+class CheckRecord(Part):
+    id: str
+    layer: str
+    mandatory: bool
+    outcome: Outcome
+    assurance: Assurance
+    command: str
+    exit_code: int | None = None
+    started_at: str
+    duration_sec: float
+    ceiling_sec: float
+    stdout_sha256: str
+    stderr_sha256: str
+    failing_tests: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Progress(Part):
+    f2p_passed: int = 0
+    f2p_total: int = 0
+    p2p_kept: int = 0
+    p2p_total: int = 0
+
+
+class GateRecord(Part):
+    outcome: Outcome
+    passed: bool
+    why: str = ""
+
+
+class Components(Part):
+    """P5.4: each 0..1, null when it could not be measured."""
+
+    correctness: float | None = None
+    validity: float | None = None
+    safety: float | None = None
+    efficiency: float | None = None
+
+
+class Tag(Part):
+    id: str
+    gate: Gate | None = None
+    evidence: tuple[int, ...] = Field(min_length=1)
+    """`seq` of the events that show it: a tag without evidence is impossible."""
+    attributes: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ScorerRecord(Part):
+    name: str
+    type: str
+    required: bool
+    verdict: ScorerVerdict
+    score: float | None = None
+    detail: str = ""
+
+
+class Fact(Part):
+    claim: str
+    verdict: str
+    evidence: str
+
+
+class Judge(Part):
+    verdict: Literal["PASS", "FAIL", "unparseable"]
+    task_completion: int | None = None
+    instruction_adherence: int | None = None
+    efficiency: int | None = None
+    failure_mode: str | None = None
+    facts: tuple[Fact, ...] = ()
+    reasoning: str = ""
+    model: str
+    scored_at: str
+
+
+class TerminationRecord(Part):
+    code: TerminationCode
+    category: TerminationCategory | None = None
+    rationale: str = ""
+    evidence: tuple[int, ...] = ()
+
+
+class LimitsRecord(Part):
+    timeout_sec: float
+    tool_timeout_sec: float
+
+
+class Usage(Part):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    model_requests: int = 0
+    tool_calls: int = 0
+    test_cycles: int = 0
+    wall_sec: float = 0.0
+    tool_sec: float = 0.0
+    check_sec: float = 0.0
+
+
+class Cost(Part):
+    lm: float = 0.0
+    exec: float = 0.0
+    human: float = 0.0
+    overhead: float = 0.0
+    total: float = 0.0
+    unit: str = "usd"
+    method_id: str | None = None
+
+
+class ArtifactPaths(Part):
+    """Relative to the run directory."""
+
+    task_dir: str
+    failing_stdout: str | None = None
+    passing_stdout: str | None = None
+
+
+class AttemptRecord(Part):
+    schema_version: Literal[1] = SCHEMA_VERSION
+    harness_version: str
+    study_id: str
+    run_id: str
+    attempt_id: str
+    supersedes: str | None = None
+    final: bool = True
+    task_id: str
+    suite: str
+    contract_id: str
+    task_digest: str
+    acceptance_id: str
+    env_digest: str | None = None
+    config_class: str | None = None
+    variant: str
+    agent: str
+    repeat: int = Field(ge=1)
+    seed: Integer
+    observability: Observability
+    model: Model = Model()
+    timestamps: Timestamps
+    duration_sec: float
+    baseline_validation: BaselineValidation = BaselineValidation()
+    result: Result
+    run_status: RunStatus
+    invalid_cause: InvalidCause | None = None
+    attribution: Attribution | None = None
+    run_badge: str
+    needs_review: bool = False
+    patch: Patch | None = None
+    checks: tuple[CheckRecord, ...] = ()
+    progress: Progress = Progress()
+    gates: dict[Gate, GateRecord]
+    score: float | None = None
+    components: Components = Components()
+    tags: tuple[Tag, ...] = ()
+    scorers: tuple[ScorerRecord, ...] = ()
+    workspace_verdict: ScorerVerdict = "N/A"
+    mean_score: float | None = None
+    judge: Judge | None = None
+    termination: TerminationRecord
+    limits: LimitsRecord
+    usage: Usage = Usage()
+    cost: Cost = Cost()
+    artifact_paths: ArtifactPaths
+    trace_head: str | None = None
+
+    @field_validator("gates")
+    @classmethod
+    def _all_gates(cls, gates: dict[Gate, GateRecord]) -> dict[Gate, GateRecord]:
+        if set(gates) != set(Gate):
+            msg = "a record has all four gates"
+            raise ValueError(msg)
+        return gates
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Exactly one final record exists for each."""
+        return (self.task_id, self.variant, self.repeat)
+
+    def line(self) -> bytes:
+        """The record as it stands in `attempts.jsonl`, without the newline."""
+        return canonical(self.model_dump(mode="json"))
+
+
+def parse_record(line: bytes) -> AttemptRecord:
+    """Read one line back.
+
+    Raises:
+        RecordError: not canonical JSON, or not a record.
+    """
+    try:
+        return AttemptRecord.model_validate(parse_canonical(line))
+    except CanonicalError as error:
+        msg = f"the line is {error}"
+        raise RecordError(msg) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "record"
+        msg = f"{place}: {first['msg']}"
+        raise RecordError(msg) from None
+
+
+def sealed_body(record: AttemptRecord) -> bytes:
+    """What the trace seals of a record: its canonical form without `trace_head` and `final`."""
+    value = cast("dict[str, Json]", record.model_dump(mode="json", exclude=set(UNSEALED)))
+    return canonical(value)
+
+
+def record_sha256(record: AttemptRecord) -> str:
+    """The digest that `attempt_closed` and `attempt_sealed` hold."""
+    return sha256_hex(sealed_body(record))
