@@ -1,0 +1,117 @@
+"""The briefing: what an agent is told about its task, always in the same form (R-03).
+
+The issue stands apart from what acceptance obliges. Acceptance is told in general terms: no command, no test name and no
+file of the oracle is in it, and nothing of a reference solution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentbench.contract.schema import Check, Task
+from agentbench.tools.rules import Rules
+from agentbench.tools.session import BriefingText
+
+VERSION = "briefing_v1"
+
+_TITLES = {
+    "issue": "Issue",
+    "hints": "Hints",
+    "environment": "Environment",
+    "rules": "Rules",
+    "acceptance": "Acceptance",
+}
+
+
+def write_briefing(task: Task, statement: str, checks: Sequence[Check], rules: Rules) -> BriefingText:
+    """The same task under the same rules always gives the same text."""
+    parts = {
+        "issue": statement.strip(),
+        "hints": _hints(task),
+        "environment": _environment(task),
+        "rules": _rules(rules),
+        "acceptance": _acceptance(task, checks),
+    }
+    sections = [f"## {_TITLES[name]}\n\n{text}\n" for name, text in parts.items() if text]
+    text = f"# Task {task.id}\n\n" + "\n".join(sections)
+    return BriefingText(text, {"version": VERSION, **{name: part for name, part in parts.items() if part}})
+
+
+def _hints(task: Task) -> str:
+    hints = task.hints
+    told = (
+        ("Run the tests with", _code(hints.test_command)),
+        ("Build with", _code(hints.build_command)),
+        ("Modules concerned", ", ".join(map(_code, hints.target_modules))),
+        ("Entry points", ", ".join(map(_code, hints.entry_points))),
+        ("Expected behaviour", (hints.expected_behaviour or "").strip()),
+    )
+    return _listed(f"{label}: {text}" for label, text in told if text)
+
+
+def _environment(task: Task) -> str:
+    environment = task.environment
+    facts = [f"The project is in {_code(environment.workdir)}; commands start there."]
+    if environment.python:
+        facts.append(f"`python` is Python {environment.python}.")
+    if environment.network_policy == "always" and environment.network_allow:
+        facts.append(f"Network: only {', '.join(map(_code, environment.network_allow))}, recorded.")
+    else:
+        facts.append("There is no network. What the project needs is installed.")
+    facts.append(
+        f"Limits: {environment.cpu_limit:g} CPUs, {environment.mem_limit_mb} MB memory, "
+        f"{environment.pids_limit} processes, {environment.disk_limit_mb} MB disk."
+    )
+    return _listed(facts)
+
+
+def _rules(rules: Rules) -> str:
+    caps = rules.caps
+    told = [
+        f"At most {caps.tool_calls} tool calls, {caps.wall_sec:g} seconds in all, {caps.tool_timeout_sec:g} seconds per command.",
+    ]
+    if not rules.allow_write:
+        told.append("No file may be changed.")
+    elif rules.editable_globs:
+        told.append(f"Change only files that match: {', '.join(map(_code, rules.editable_globs))}.")
+    if rules.readable_globs:
+        told.append(f"Read only files that match: {', '.join(map(_code, rules.readable_globs))}.")
+    if rules.deny_commands:
+        told.append(f"Never run commands like: {', '.join(_code(rule.pattern) for rule in rules.deny_commands)}.")
+    if rules.tools:
+        told.append(f"Only these tools are allowed: {', '.join(rules.tools)}.")
+    return _listed(told)
+
+
+def _acceptance(task: Task, checks: Sequence[Check]) -> str:
+    told = [
+        "Your change is what differs between the workspace you found and the one you leave.",
+        "It is put on a fresh copy of the project, in a sandbox you have no access to, and judged there.",
+        "It must apply cleanly" + _obligations(task, checks) + ".",
+        "Checks may contain tests that you cannot see. Tests you add are welcome.",
+        "Tests and test configuration that belong to the checks are restored before they run: editing them changes nothing.",
+        "Generated files (caches, build output) are left out.",
+    ]
+    return _listed(told)
+
+
+def _obligations(task: Task, checks: Sequence[Check]) -> str:
+    duties = []
+    if task.oracle.build != "none":
+        duties.append("the project must build")
+    if task.oracle.static != "none":
+        duties.append("static checks must hold")
+    mandatory = [check for check in checks if check.mandatory]
+    if mandatory:
+        layers = ", ".join(sorted({check.layer for check in mandatory}))
+        count = "1 check" if len(mandatory) == 1 else f"{len(mandatory)} checks"
+        duties.append(f"{count} ({layers}) must pass, and behaviour that is right today must stay right")
+    return "".join(f"; {duty}" for duty in duties)
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""

@@ -1,0 +1,75 @@
+"""An external program as the agent.
+
+It runs inside the sandbox, in the workspace, as one shell command line. Its own files are mounted read-only outside the
+workspace. Only its effects are seen: output, exit status, what it left in the workspace. Whatever it started is dead when
+it has ended.
+"""
+
+from __future__ import annotations
+
+from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.sandbox.protocol import Mount
+from agentbench.tools.session import Program, Session
+
+AGENT_FILES_TARGET = "/opt/agent"
+BRIEFING_TARGET = "/tmp/agentbench/briefing.md"
+"""Written at the start and not mounted: a program may expect to read it whatever user it runs as."""
+
+AGENT_FILES_VARIABLE = "AB_AGENT_FILES"
+BRIEFING_VARIABLE = "AB_BRIEFING"
+
+
+class CommandAgent:
+    name = "command"
+    observability = Observability.PROCESS
+
+    def __init__(self, line: str, *, has_files: bool) -> None:
+        self._line = line
+        self._has_files = has_files
+
+    def run(self, session: Session) -> AgentExit:
+        session.place(BRIEFING_TARGET, session.briefing.text.encode())
+        env = {BRIEFING_VARIABLE: BRIEFING_TARGET}
+        if self._has_files:
+            env[AGENT_FILES_VARIABLE] = AGENT_FILES_TARGET
+        result = session.run_program(Program("agent_command", self._line, env))
+        evidence = (session.last_event,)
+        if result.ok:
+            return AgentExit(TerminationCode.AGENT_STOPPED, "the program ended with status 0", evidence)
+        # What it left behind is graded all the same.
+        return AgentExit(TerminationCode.AGENT_CRASHED, f"the program ended with {result.error_message}", evidence)
+
+
+def make(setup: AgentSetup) -> CommandAgent:
+    """
+    Raises:
+        InputError: there is no command.
+    """
+    if setup.command is None or not setup.command.strip():
+        msg = "the agent 'command' needs a command line to run"
+        raise InputError(msg, remedy="give it with --agent-command 'sh solve.sh'")
+    if "\0" in setup.command:
+        msg = "the command line of the agent has a NUL character in it"
+        raise InputError(msg)
+    return CommandAgent(setup.command, has_files=setup.files is not None)
+
+
+def agent_mounts(setup: AgentSetup) -> tuple[Mount, ...]:
+    """What the agent's sandbox must mount for it; the grader never does.
+
+    Raises:
+        InputError: the folder of the agent's files is not there.
+    """
+    if setup.files is None:
+        return ()
+    try:
+        folder = setup.files.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        msg = f"the folder of the agent's files {setup.files} cannot be found: {error}"
+        raise InputError(msg, remedy="--agent-files takes an existing folder") from None
+    if not folder.is_dir():
+        msg = f"{setup.files} is not a folder"
+        raise InputError(msg, remedy="--agent-files takes an existing folder")
+    return (Mount(folder, AGENT_FILES_TARGET),)

@@ -1,0 +1,19 @@
+"""The agent that does nothing: what a task is worth without any work. It must fail every honest task."""
+
+from __future__ import annotations
+
+from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.tools.session import Session
+
+
+class NoopAgent:
+    name = "noop"
+    observability = Observability.TOOLS
+
+    def run(self, session: Session) -> AgentExit:
+        return AgentExit(TerminationCode.AGENT_STOPPED, "does nothing by design")
+
+
+def make(setup: AgentSetup) -> NoopAgent:  # noqa: ARG001 - the form of every agent's factory
+    return NoopAgent()

@@ -1,0 +1,64 @@
+"""The agent that knows the answer: the task's reference solution. It must pass every honest task.
+
+A patch is applied by the harness and never lies in the sandbox as a file. A script is run there from a folder of its own
+outside the workspace, which is removed at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.tools.session import Program, Session
+
+MAX_REFERENCE = 64 * 1024 * 1024
+PATCH_SUFFIXES = frozenset({".patch", ".diff"})
+
+_SCRIPT = """folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cat > "$folder/reference" && chmod 700 "$folder/reference" && "$folder/reference" </dev/null"""
+
+
+class ReferenceAgent:
+    name = "reference"
+    observability = Observability.TOOLS
+
+    def __init__(self, content: bytes, *, is_patch: bool) -> None:
+        self._content = content
+        self._is_patch = is_patch
+
+    def run(self, session: Session) -> AgentExit:
+        if self._is_patch:
+            result = session.submit_patch(self._content)
+        else:
+            result = session.run_program(Program("reference_script", _SCRIPT, stdin=self._content))
+        if result.ok:
+            return AgentExit(TerminationCode.AGENT_STOPPED, "the reference is applied", (session.last_event,))
+        why = f"the reference did not apply: {result.error_message}"
+        return AgentExit(TerminationCode.AGENT_CRASHED, why, (session.last_event,))
+
+
+def make(setup: AgentSetup) -> ReferenceAgent:
+    """
+    Raises:
+        InputError: the task has no reference, or it cannot be read.
+    """
+    if setup.reference is None:
+        msg = f"task '{setup.task_id}' has no reference solution, so the agent 'reference' has nothing to apply"
+        raise InputError(msg, remedy="set `reference: reference.patch` in task.yaml")
+    return ReferenceAgent(_content(setup.reference), is_patch=setup.reference.suffix in PATCH_SUFFIXES)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_REFERENCE + 1)
+    except OSError as error:
+        msg = f"the reference {path} cannot be read: {error.strerror}"
+        raise InputError(msg) from error
+    if len(content) > MAX_REFERENCE:
+        msg = f"the reference {path} is larger than {MAX_REFERENCE} bytes"
+        raise InputError(msg)
+    return content

@@ -1,0 +1,90 @@
+"""apply_patch: a unified diff put on the workspace, all of it or nothing."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from agentbench.core.errors import PatchInvalid, ToolFault
+from agentbench.core.text import printable
+from agentbench.tools.bench import Bench, Work
+from agentbench.tools.definition import Arguments, define
+from agentbench.tools.paths import show
+from agentbench.tools.result import ToolError, ToolResult
+from agentbench.trace.events import PatchApplied
+from agentbench.tree.limits import TreeTooLarge
+from agentbench.workspace.patch import Plan, changed_paths, parse, plan
+
+MAX_PATCH = 4 * 1024 * 1024
+FUZZ = 2
+"""Context lines at each end of a hunk that may differ: models miscount and misquote; where it happened is reported."""
+PATCH_SHOWN = 8_000
+
+
+class ApplyPatch(Arguments):
+    unified_diff: str = Field(
+        min_length=1,
+        max_length=MAX_PATCH,
+        description="A unified diff with `--- a/path` and `+++ b/path` headers (git's extensions are understood). "
+        "Applied as a whole or not at all.",
+    )
+
+
+def apply_patch(bench: Bench, arguments: ApplyPatch) -> Work:
+    try:
+        patch = arguments.unified_diff.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolFault("the patch is not valid text", kind=ToolError.INVALID_ARGUMENTS) from None
+    return patch_workspace(bench, patch)
+
+
+def patch_workspace(bench: Bench, patch: bytes) -> Work:
+    """Check, apply and write a patch; what it changed is known from the patch itself, so nothing is looked at again."""
+    bench.watch.settle()
+    try:
+        patches = parse(patch)
+        _require_scope(bench, changed_paths(patches))
+        planned = plan(patches, bench.watch.tree(), fuzz=FUZZ)
+        bench.sandbox.write_files(planned.writes)
+    except (PatchInvalid, TreeTooLarge) as error:
+        message = error.message + (f"; {error.remedy}" if error.remedy else "")
+        raise ToolFault(printable(message[:2000]), kind=ToolError.PATCH_INVALID) from None
+    changes = bench.watch.wrote(planned.writes)
+    applied = PatchApplied(
+        call_id=bench.call_id,
+        files=bench.watch.digests(changes),
+        patch=bench.journal.excerpt(patch, limit=PATCH_SHOWN),
+        fuzz=planned.fuzz,
+    )
+    bench.journal.write(applied)
+    result = ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=_moved(planned))
+    return Work(result)
+
+
+def _require_scope(bench: Bench, paths: tuple[bytes, ...]) -> None:
+    outside = bench.scope.outside(paths)
+    if outside:
+        named = ", ".join(map(show, outside[:10]))
+        raise ToolFault(
+            f"outside the editable scope ({bench.scope.described()}): {named}; nothing was applied",
+            kind=ToolError.OUTSIDE_SCOPE,
+        )
+
+
+def _moved(planned: Plan) -> str:
+    """Which hunks did not stand where the patch said; a reader should look at them."""
+    told = [
+        f"{show(path)}: hunk {one.hunk} applied at line {one.line}"
+        + (f", {one.offset:+d} lines off" if one.offset else "")
+        + (f", ignoring up to {one.fuzz} lines of context" if one.fuzz else "")
+        for path, one in planned.moved[:20]
+    ]
+    return "; ".join(told)
+
+
+APPLY_PATCH = define(
+    "apply_patch",
+    "write",
+    ApplyPatch,
+    apply_patch,
+    description="Change files of the workspace by a unified diff: edits, new files, deletions, renames.",
+)

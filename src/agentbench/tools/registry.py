@@ -1,0 +1,19 @@
+"""The tools by name. The order is the order in which agents are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentbench.tools.definition import Tool
+from agentbench.tools.patching import APPLY_PATCH
+from agentbench.tools.reading import LIST_FILES, READ_FILE
+from agentbench.tools.running import RUN
+from agentbench.tools.searching import SEARCH
+
+TOOLS: Mapping[str, Tool] = {
+    "list_files": LIST_FILES,
+    "read_file": READ_FILE,
+    "search": SEARCH,
+    "apply_patch": APPLY_PATCH,
+    "run": RUN,
+}

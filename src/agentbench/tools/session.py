@@ -1,0 +1,331 @@
+"""The session: all an agent sees of the harness.
+
+It offers a briefing, tools, what is left of the budget, and a way to stop. Behind it every call is checked against the
+rules, carried out, and logged with its effects; a cap that is reached ends the session by `SessionEnded`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from pydantic import JsonValue
+
+from agentbench.contract.schema import StageName
+from agentbench.core.command import Command
+from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFault
+from agentbench.core.reasons import TerminationCategory, TerminationCode
+from agentbench.core.text import printable
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tools.bench import Bench, Work
+from agentbench.tools.definition import Tool
+from agentbench.tools.ending import SessionEnded
+from agentbench.tools.journal import Journal
+from agentbench.tools.patching import patch_workspace
+from agentbench.tools.registry import TOOLS
+from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.rules import STAGES, Rules
+from agentbench.tools.running import denied, execute
+from agentbench.tools.watch import Watch
+from agentbench.trace.events import AgentTurnStarted, Briefing, StageChanged, ToolCallFinished, ToolCallStarted
+from agentbench.tree.entry import Tree
+
+_TOO_SHORT = 0.01
+"""Seconds in which nothing can be done: a command that was cut short by the wall clock ends this near to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where an agent works. `base` is the workspace as the agent finds it."""
+
+    sandbox: Sandbox
+    workdir: str = "/workspace"
+    base: Tree | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefingText:
+    """What an agent is told: the whole, and its parts by name."""
+
+    text: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    tool_calls: int
+    wall_sec: float
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that is the agent, or stands for it: it runs in the sandbox until it ends or the wall clock does."""
+
+    name: str
+    line: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+
+
+class Session:
+    """See the module. Calls may come from several threads; they are carried out one after the other."""
+
+    def __init__(
+        self,
+        briefing: BriefingText,
+        workplace: Workplace,
+        rules: Rules,
+        journal: Journal,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.briefing = briefing
+        self.last_event = 0
+        """Number of the event that ended the last call: what an agent's end can point to."""
+        self._rules = rules
+        self._journal = journal
+        self._clock = clock
+        self._cancelled = cancelled
+        self._deadline = clock() + rules.caps.wall_sec
+        self._calls = self._programs = self._turns = 0
+        self._stage: StageName | None = None
+        self._ended: SessionEnded | None = None
+        self._lock = threading.RLock()
+        watch = Watch(workplace.sandbox, workplace.base, journal, generated=rules.generated)
+        self._bench = Bench(workplace.sandbox, workplace.workdir, watch, rules, journal, self._time_left)
+        self.tools: Mapping[str, Tool] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
+
+    # --- what an agent uses ---------------------------------------------------------------------------------------
+
+    @property
+    def remaining(self) -> Remaining:
+        return Remaining(max(self._rules.caps.tool_calls - self._calls, 0), max(self._time_left(), 0.0))
+
+    @property
+    def ended(self) -> SessionEnded | None:
+        """How the session ended, if it has."""
+        return self._ended
+
+    def call(self, name: str, arguments: JsonValue = None) -> ToolResult:
+        """Call a tool by name. A bad call is a result that says what is wrong with it.
+
+        Raises:
+            SessionEnded: a cap is reached.
+            SandboxError: the sandbox itself failed.
+        """
+        with self._lock:
+            self._check_open()
+            if self._calls >= self._rules.caps.tool_calls:
+                self._end_by_cap(self._rules.caps.call_cap, f"all {self._rules.caps.tool_calls} tool calls are used")
+            self._calls += 1
+            started = ToolCallStarted(
+                call_id=f"c{self._calls}",
+                tool=printable(name[:80]),
+                arguments=self._journal.arguments(arguments),
+                stage=self._stage,
+            )
+            self._journal.write(started, "agent")
+            return self._carry_out(started, lambda: self._use(name, arguments))
+
+    def list_files(self, root: str = ".", glob: str | None = None) -> ToolResult:
+        return self.call("list_files", {"root": root, "glob": glob})
+
+    def read_file(self, path: str, start_line: int | None = None, end_line: int | None = None) -> ToolResult:
+        return self.call("read_file", {"path": path, "start_line": start_line, "end_line": end_line})
+
+    def search(self, query: str, glob: str | None = None, max_results: int = 100) -> ToolResult:
+        return self.call("search", {"query": query, "glob": glob, "max_results": max_results})
+
+    def apply_patch(self, unified_diff: str) -> ToolResult:
+        return self.call("apply_patch", {"unified_diff": unified_diff})
+
+    def run(self, command: str, timeout_sec: int | None = None, env: Mapping[str, str] | None = None) -> ToolResult:
+        return self.call("run", {"command": command, "timeout_sec": timeout_sec, "env": dict(env) if env else None})
+
+    def turn(self) -> int:
+        """Say that a turn of the agent begins; its number."""
+        with self._lock:
+            self._check_open()
+            self._turns += 1
+            self._journal.write(AgentTurnStarted(turn=self._turns), "agent")
+            return self._turns
+
+    def stop(self, rationale: str = "") -> NoReturn:
+        """The agent is done."""
+        why = printable(rationale[:1000], keep="\n")
+        raise self._finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, evidence=self._pointer()))
+
+    # --- what the harness does on behalf of an agent ----------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the clock, log the briefing verbatim and enter the first stage."""
+        self._deadline = self._clock() + self._rules.caps.wall_sec
+        parts = dict(self.briefing.parts)
+        self._journal.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
+        first = next((stage for stage in STAGES if stage in self._rules.stages), None)
+        if first is not None:
+            self._change_stage(first, "the session begins")
+
+    def submit_patch(self, patch: bytes) -> ToolResult:
+        """Apply a patch that the harness holds, such as a reference: it is never a file in the sandbox."""
+
+        def work() -> Work:
+            self._enter("write", "apply_patch")
+            return patch_workspace(self._bench, patch)
+
+        return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
+
+    def run_program(self, program: Program) -> ToolResult:
+        """Run a program to its end. It is no tool call: only the wall clock bounds it.
+
+        Raises:
+            InputError: the contract does not let commands run, so such an agent cannot be used with it.
+            SessionEnded: the wall clock ran out.
+        """
+        if "run" not in self.tools:
+            msg = f"the contract does not allow running commands, so it cannot be given to an {program.name}"
+            raise InputError(
+                msg, remedy="use an agent that works through tools, or allow `run` in the contract's policy"
+            )
+        if self._rules.deny_commands:
+            detail = f"denied commands cannot be seen inside an {program.name}"
+            self._journal.alert("deny_commands", "not_observed", detail)
+
+        def work() -> Work:
+            self._enter("test", program.name)
+            line, limit = program.line, self._rules.caps.wall_sec
+            return execute(self._bench, Command(line=line, env=program.env, stdin=program.stdin, timeout_sec=limit))
+
+        return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
+
+    def place(self, path: str, content: bytes) -> None:
+        """Put a file into the sandbox, outside of the workspace.
+
+        Raises:
+            SandboxError: it could not be written.
+        """
+        script = 'mkdir -p "${1%/*}" && cat > "$1"'
+        command = Command(argv=("sh", "-c", script, "place", path), cwd="/", stdin=content)
+        done = self._bench.sandbox.run(command)
+        if not done.ok:
+            why = printable(done.stderr.kept[:300].decode("utf-8", "replace"))
+            raise SandboxError(f"cannot write {path} in the sandbox: {why}")
+
+    # --- behind it ------------------------------------------------------------------------------------------------
+
+    def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Work]) -> ToolResult:
+        with self._lock:
+            self._check_open()
+            self._programs += 1
+            logged = self._journal.arguments(arguments)
+            started = ToolCallStarted(call_id=f"h{self._programs}", tool=tool, arguments=logged, stage=self._stage)
+            self._journal.write(started, "harness")
+            return self._carry_out(started, work)
+
+    def _use(self, name: str, arguments: JsonValue) -> Work:
+        tool = TOOLS.get(name)
+        if tool is None:
+            there = ", ".join(self.tools)
+            raise ToolFault(
+                f"there is no tool '{printable(name[:80])}' (there are: {there})", kind=ToolError.UNKNOWN_TOOL
+            )
+        if self._rules.tools and name not in self._rules.tools:
+            raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
+        if arguments is not None and not isinstance(arguments, dict):
+            raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
+        self._enter(tool.stage, name)
+        given = arguments or {}
+        if name == "run":
+            self._refuse_denied(given.get("command"))
+        return tool.invoke(self._bench, given)
+
+    def _refuse_denied(self, command: JsonValue) -> None:
+        rule = denied(command, self._rules.deny_commands) if isinstance(command, str) else None
+        if rule is None:
+            return
+        detail = f"denied command: {printable(str(command)[:500])}"
+        alert = self._journal.alert(
+            "deny_commands", rule.pattern, detail, severity=rule.severity, evidence=self._journal.last, code=True
+        )
+        self._journal.intervene("deny", alert, "the command was not run")
+        raise ToolFault(f"the contract denies commands like '{rule.pattern}'", kind=ToolError.COMMAND_DENIED)
+
+    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work]) -> ToolResult:
+        self._bench.call_id = started.call_id
+        begin = self._clock()
+        try:
+            done = work()
+        except ToolFault as fault:
+            done = Work(ToolResult.refused(ToolError(fault.kind), fault.message))
+        took = self._clock() - begin
+        result = done.result
+        finished = ToolCallFinished(
+            call_id=started.call_id,
+            tool=started.tool,
+            ok=result.ok,
+            exit_code=result.exit_code,
+            timed_out=result.timed_out,
+            duration_us=max(int(took * 1_000_000), 0),
+            stdout=self._journal.excerpt(done.stdout),
+            stderr=self._journal.excerpt(done.stderr),
+            changed_files=list(result.changed_files),
+            error_type=result.error_type,
+            error_message=result.error_message,
+            killed_processes=done.killed,
+        )
+        self.last_event = self._journal.write(finished)
+        self._check_time()
+        return result
+
+    def _enter(self, stage: StageName, cause: str) -> None:
+        """Take the privilege that a tool needs. Privileges only grow, and each step is an event."""
+        if stage not in self._rules.stages:
+            allowed = ", ".join(self._rules.stages) or "none"
+            raise ToolFault(
+                f"{cause} needs the stage '{stage}'; the contract has: {allowed}", kind=ToolError.STAGE_DENIED
+            )
+        if self._stage is None or STAGES.index(stage) > STAGES.index(self._stage):
+            self._change_stage(stage, cause)
+
+    def _change_stage(self, stage: StageName, cause: str) -> None:
+        self._journal.write(StageChanged(before=self._stage, after=stage, cause=cause))
+        self._stage = stage
+
+    def _offered(self, tool: Tool) -> bool:
+        return tool.stage in self._rules.stages and (not self._rules.tools or tool.name in self._rules.tools)
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        if self._cancelled():
+            raise Interrupted("interrupted")
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if self._time_left() <= _TOO_SHORT:
+            self._end_by_cap(TerminationCode.WALL_CAP, f"the time of {self._rules.caps.wall_sec:g} s is over")
+
+    def _end_by_cap(self, code: TerminationCode, why: str) -> NoReturn:
+        alert = self._journal.alert("budget", code, why, severity="terminate", evidence=self.last_event)
+        self._journal.intervene("terminate", alert, why)
+        category = TerminationCategory.NON_TERMINATION
+        raise self._finish(SessionEnded(code, why, evidence=(alert, *self._pointer()), category=category))
+
+    def _finish(self, end: SessionEnded) -> SessionEnded:
+        self._ended = self._ended or end
+        return self._ended
+
+    def _pointer(self) -> tuple[int, ...]:
+        return (self.last_event,) if self.last_event else ()
+
+    def _time_left(self) -> float:
+        return self._deadline - self._clock()

@@ -1,0 +1,293 @@
+"""What the workspace holds, and what each call changed in it (E-05).
+
+The last known entries are kept, so that the effect of a command is the difference of two listings, and a listing that
+nothing can have changed is never made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from agentbench.core.errors import ToolFault
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tools.journal import Journal
+from agentbench.tools.paths import show, shown
+from agentbench.tools.result import ToolError
+from agentbench.tools.scope import Scope, matches
+from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
+from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
+from agentbench.tree.limits import TreeTooLarge
+from agentbench.tree.memory import MemoryTree
+
+MAX_ENTRIES = 150_000
+MAX_FILES_IN_EVENT = 200
+MAX_DIFFED_FILE = 256 * 1024
+MAX_DIFFED = 2 * 1024 * 1024
+MAX_KEPT = 4 * 1024 * 1024
+DIFF_SHOWN = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    path: bytes
+    before: Entry | None
+    after: Entry | None
+    generated: bool
+
+    @property
+    def kind(self) -> Literal["added", "modified", "deleted", "mode"]:
+        if self.before is None:
+            return "added"
+        if self.after is None:
+            return "deleted"
+        same = (self.before.kind, self.before.sha256) == (self.after.kind, self.after.sha256)
+        return "mode" if same else "modified"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed, sorted by path. `problem` says why it could not be told."""
+
+    files: tuple[Change, ...] = ()
+    problem: str | None = None
+
+    @property
+    def own(self) -> tuple[bytes, ...]:
+        """Paths that count: not those of generated files."""
+        return tuple(change.path for change in self.files if not change.generated)
+
+
+class Watch:
+    """Keeps the entries of a live workspace. `base` is the workspace as the agent found it."""
+
+    def __init__(
+        self, sandbox: Sandbox, base: Tree | None, journal: Journal, *, generated: tuple[str, ...] = ()
+    ) -> None:
+        self._sandbox = sandbox
+        self._base = base
+        self._generated = generated
+        self._journal = journal
+        self._entries: dict[bytes, Entry] = {}
+        self._current = False
+        self._known = False
+        self._kept: dict[str, bytes] = {}
+        self._kept_bytes = 0
+
+    def entries(self) -> dict[bytes, Entry]:
+        """Everything in the workspace now, sorted by path.
+
+        Raises:
+            ToolFault: too_large.
+        """
+        changes = self.settle()
+        if changes is not None and changes.problem is not None:
+            raise ToolFault(f"the workspace cannot be listed: {changes.problem}", kind=ToolError.TOO_LARGE)
+        return self._entries
+
+    def settle(self) -> Changes | None:
+        """Make sure that the state before a change is known, if it can be; None when it already was."""
+        return None if self._current else self.scan()
+
+    def scan(self) -> Changes:
+        """Look at the tree again: the difference to what was known. The first look tells no difference."""
+        self._current = False
+        try:
+            found = {entry.path: entry for entry in islice(self._sandbox.tree().entries(), MAX_ENTRIES + 1)}
+        except TreeTooLarge as error:
+            return Changes(problem=error.message)
+        if len(found) > MAX_ENTRIES:
+            return Changes(problem=f"the tree has more than {MAX_ENTRIES} files")
+        before, first = self._entries, not self._known
+        self._entries, self._current, self._known = found, True, True
+        return Changes() if first or before == found else self._difference(before, found)
+
+    def wrote(self, writes: Sequence[FileWrite]) -> Changes:
+        """Account for writes that the harness made itself: no look at the tree is needed."""
+        changes: list[Change] = []
+        for write in sorted(writes, key=lambda write: write.path):
+            before = self._entries.get(write.path)
+            after = _entry(write)
+            if before == after:
+                continue
+            changes.append(Change(write.path, before, after, self._is_generated(write.path)))
+            if after is None:
+                self._entries.pop(write.path, None)
+            else:
+                self._entries[write.path] = after
+                self._keep(after, _content(write))
+        if any(change.before is None for change in changes):
+            self._entries = dict(sorted(self._entries.items()))
+        return Changes(tuple(changes))
+
+    def tree(self) -> Tree:
+        return self._sandbox.tree()
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        """
+        Raises:
+            OSError, TreeTooLarge.
+        """
+        return self._sandbox.tree().read(path, max_bytes=max_bytes)
+
+    def target(self, path: bytes) -> bytes:
+        """Where a symlink of the workspace points.
+
+        Raises:
+            ToolFault: not_found.
+        """
+        try:
+            return self.read(path, max_bytes=4096)
+        except (OSError, TreeTooLarge):
+            raise ToolFault(f"'{show(path)}' cannot be read", kind=ToolError.NOT_FOUND) from None
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def log_changes(self, call_id: str, changes: Changes, scope: Scope) -> None:
+        """Write the events that cover what a command changed; none when it changed nothing."""
+        if changes.problem is not None:
+            self._journal.write(WorkspaceMutated(call_id=call_id, files=[]))
+            self._journal.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
+        if not changes.files:
+            return
+        diff = self.diff(changes)
+        mutated = self._journal.write(
+            WorkspaceMutated(
+                call_id=call_id,
+                files=self.digests(changes),
+                omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
+                diff=self._journal.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
+            )
+        )
+        outside = scope.outside(changes.own)
+        if outside:
+            # What counts is Δ in the end, where this becomes a finding if it is still there: so far a note with evidence.
+            named = ", ".join(show(path) for path in outside[:20])
+            more = f" and {len(outside) - 20} more" if len(outside) > 20 else ""
+            detail = f"changed outside the editable scope ({scope.described()}): {named}{more}"
+            self._journal.alert("scope", "editable_globs", detail, evidence=mutated)
+
+    def digests(self, changes: Changes) -> list[FileDigest]:
+        """Digests before and after of each file, as many as an event holds; those that count come first."""
+        ordered = sorted(changes.files, key=lambda change: change.generated)
+        return [_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
+
+    def diff(self, changes: Changes) -> bytes:
+        """A patch of what changed, of the files that count and are not too large. Digests tell of the others."""
+        before, after = MemoryTree(), MemoryTree()
+        budget = MAX_DIFFED
+        for change in changes.files:
+            sizes = [entry.size for entry in (change.before, change.after) if entry is not None]
+            if change.generated or max(sizes) > MAX_DIFFED_FILE or sum(sizes) > budget:
+                continue
+            old, new = self._before(change), self._after(change)
+            if old is _UNKNOWN or new is _UNKNOWN:
+                continue
+            budget -= sum(sizes)
+            if isinstance(old, FileWrite):
+                before.put(old)
+            if isinstance(new, FileWrite):
+                after.put(new)
+        return b""  # until Δ can be rendered
+
+    # --- contents -------------------------------------------------------------------------------------------------
+
+    def _before(self, change: Change) -> FileWrite | _Unknown | None:
+        entry = change.before
+        if entry is None:
+            return None
+        content = self._kept.get(entry.sha256)
+        if content is None and self._base is not None:
+            content = _read(self._base, entry)
+        return _write(entry, content)
+
+    def _after(self, change: Change) -> FileWrite | _Unknown | None:
+        entry = change.after
+        if entry is None:
+            return None
+        content = self._kept.get(entry.sha256)
+        if content is None:
+            content = _read(self._sandbox.tree(), entry)
+            if content is not None:
+                self._keep(entry, content)
+        return _write(entry, content)
+
+    def _keep(self, entry: Entry, content: bytes) -> None:
+        """Remember a content that base does not have: the next change of the file is a diff against it."""
+        if len(content) <= MAX_DIFFED_FILE and self._kept_bytes + len(content) <= MAX_KEPT:
+            self._kept[entry.sha256] = content
+            self._kept_bytes += len(content)
+
+    def _difference(self, before: dict[bytes, Entry], after: dict[bytes, Entry]) -> Changes:
+        paths = [path for path, entry in after.items() if before.get(path) != entry]
+        paths += [path for path in before if path not in after]
+        paths.sort()
+        return Changes(
+            tuple(Change(path, before.get(path), after.get(path), self._is_generated(path)) for path in paths)
+        )
+
+    def _is_generated(self, path: bytes) -> bool:
+        return matches(self._generated, path)
+
+
+class _Unknown:
+    """The content of a file that is there but cannot be had."""
+
+
+_UNKNOWN = _Unknown()
+
+
+def _read(tree: Tree, entry: Entry) -> bytes | None:
+    """The content that `entry` describes, if the tree still has exactly that."""
+    try:
+        content = tree.read(entry.path, max_bytes=MAX_DIFFED_FILE)
+    except (OSError, TreeTooLarge):
+        return None
+    return content if hashlib.sha256(content).hexdigest() == entry.sha256 else None
+
+
+def _write(entry: Entry, content: bytes | None) -> FileWrite | _Unknown:
+    if content is None or entry.kind is Kind.SPECIAL:
+        return _UNKNOWN
+    if entry.kind is Kind.SYMLINK:
+        return FileWrite(entry.path, symlink=content)
+    return FileWrite(entry.path, content=content, executable=entry.executable)
+
+
+def _content(write: FileWrite) -> bytes:
+    return write.symlink if write.symlink is not None else write.content or b""
+
+
+def _entry(write: FileWrite) -> Entry | None:
+    if write.content is None and write.symlink is None:
+        return None
+    content = _content(write)
+    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
+    executable = write.executable and kind is Kind.FILE
+    return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
+
+
+_MODES = {Kind.SYMLINK: "120000", Kind.SPECIAL: "special"}
+
+
+def _mode(entry: Entry) -> str:
+    return _MODES.get(entry.kind) or ("100755" if entry.executable else "100644")
+
+
+def _digest(change: Change) -> FileDigest:
+    path, encoding = shown(change.path)
+    before, after = change.before, change.after
+    return FileDigest(
+        path=path,
+        path_encoding=encoding,
+        change=change.kind,
+        before_sha256=before.sha256 if before else None,
+        after_sha256=after.sha256 if after else None,
+        before_mode=_mode(before) if before else None,
+        after_mode=_mode(after) if after else None,
+        size=after.size if after else 0,
+        generated=change.generated,
+    )
