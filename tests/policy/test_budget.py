@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.reasons import Outcome, TerminationCode
+from agentbench.policy.budget import Budget, Spent, reached
+from agentbench.trace.events import Excerpt, LlmResponse, Payload, TestsFinished, ToolCallStarted
+
+
+def call() -> Payload:
+    return ToolCallStarted(call_id="1", tool="run", arguments={})
+
+
+def answer(tokens: int, cost: int) -> Payload:
+    return LlmResponse(
+        request_id="1",
+        status="ok",
+        content=Excerpt(),
+        prompt_tokens=tokens,
+        completion_tokens=0,
+        cached_tokens=0,
+        cost_micro_usd=cost,
+        duration_us=1,
+        conversation_index=0,
+    )
+
+
+def cycle(outcome: Outcome) -> Payload:
+    return TestsFinished(
+        step="t",
+        outcome=outcome,
+        exit_code=1,
+        timed_out=False,
+        duration_us=1,
+        stdout=Excerpt(),
+        stderr=Excerpt(),
+        why="",
+    )
+
+
+def spent(*payloads: Payload) -> Spent:
+    return reduce(Spent.after, payloads, Spent())
+
+
+@pytest.mark.req("M-07", "T-08")
+@pytest.mark.parametrize(
+    "payloads,budget,code",
+    [
+        ([call()] * 3, Budget(tool_calls=3), TerminationCode.TOOL_CALL_CAP),
+        ([call()] * 3, Budget(tool_calls=3, steps_are_calls=True), TerminationCode.MAX_STEPS),
+        ([call()] * 2, Budget(tool_calls=3), None),
+        ([answer(600, 1)] * 2, Budget(tokens=1000), TerminationCode.TOKEN_CAP),
+        ([answer(1, 3_000_000)] * 2, Budget(cost_micro_usd=5_000_000), TerminationCode.COST_CAP),
+        ([cycle(Outcome.FAIL), cycle(Outcome.PASS)], Budget(failed_cycles=2), None),
+        ([cycle(Outcome.FAIL), cycle(Outcome.ERROR)], Budget(failed_cycles=2), TerminationCode.FAILED_CYCLE_CAP),
+        ([call()] * 100, Budget(), None),
+        ([], Budget(tool_calls=0), TerminationCode.TOOL_CALL_CAP),
+    ],
+)
+def test_the_first_cap_with_nothing_left_ends_the_run(
+    payloads: list[Payload], budget: Budget, code: TerminationCode | None
+) -> None:
+    stop = reached(spent(*payloads), budget)
+    assert (stop.code if stop else None) is code
+    assert stop is None or stop.rationale
+
+
+@pytest.mark.req("M-07")
+@given(st.lists(st.sampled_from([call(), answer(10, 5), cycle(Outcome.FAIL)])), st.integers(0, 20))
+def test_a_cap_once_reached_stays_reached(payloads: list[Payload], cap: int) -> None:
+    budget = Budget(tool_calls=cap, tokens=cap * 10, failed_cycles=cap)
+    stops = [reached(spent(*payloads[:length]), budget) is not None for length in range(len(payloads) + 1)]
+    assert stops == sorted(stops)
