@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget, Spent, reached
-from agentbench.trace.events import Excerpt, LlmResponse, Payload, TestsFinished, ToolCallStarted
+from agentbench.trace import events
+from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallStarted
 
 
 def call() -> Payload:
@@ -30,7 +31,7 @@ def answer(tokens: int, cost: int) -> Payload:
 
 
 def cycle(outcome: Outcome) -> Payload:
-    return TestsFinished(
+    return events.TestsFinished(
         step="t",
         outcome=outcome,
         exit_code=1,
