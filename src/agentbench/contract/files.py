@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import pathspec
 
 from agentbench.core.errors import ContractError
 
@@ -24,6 +22,15 @@ class HiddenFile:
 
     content: bytes
     executable: bool
+
+
+def is_debris(path: str) -> bool:
+    """Whether a file is what running Python beside a task leaves behind.
+
+    It is no part of R or of the hidden files: trying a test once by hand must not change the contract.
+    """
+    parts = Path(path).parts
+    return path.endswith(".pyc") or "__pycache__" in parts or ".pytest_cache" in parts
 
 
 class FileTrouble(ValueError):
@@ -90,20 +97,16 @@ def read_bytes(path: Path, limit: int = MAX_HIDDEN_BYTES) -> bytes:
     return data
 
 
-def hidden_paths(folder: Path, generated: Sequence[str]) -> Iterator[tuple[bytes, Path, bool]]:
+def hidden_paths(folder: Path) -> Iterator[tuple[bytes, Path, bool]]:
     """(path in the tree, file, executable) of every hidden file, sorted.
-
-    What tools leave behind (`oracle.generated`) is not part of it: running the hidden tests once while writing them
-    must not change the contract.
 
     Raises:
         FileTrouble: a symlink, special file or `.git` in it, or more than the limits.
     """
-    skip = pathspec.PathSpec.from_lines("gitwildmatch", generated)
     total = count = 0
-    for path, info in sorted(_walk(folder), key=lambda found: os.fsencode(found[0])):
+    for path, info in sorted(walk(folder), key=lambda found: os.fsencode(found[0])):
         relative = os.path.relpath(path, folder)
-        if skip.match_file(relative):
+        if is_debris(relative):
             continue
         if Path(relative).parts[0].lower() == ".git":
             msg = f"{relative}: hidden files may not reach into .git"
@@ -118,7 +121,12 @@ def hidden_paths(folder: Path, generated: Sequence[str]) -> Iterator[tuple[bytes
         yield os.fsencode(relative), Path(path), bool(info.st_mode & 0o100)
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below a folder that is not a folder itself; symlinks are not followed.
+
+    Raises:
+        FileTrouble: a folder cannot be read.
+    """
     pending = [str(folder)]
     while pending:
         try:
@@ -134,32 +142,29 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             raise FileTrouble(msg) from None
 
 
-def read_hidden(folder: Path, generated: Sequence[str]) -> Mapping[bytes, HiddenFile]:
+def read_hidden(folder: Path) -> Mapping[bytes, HiddenFile]:
     """The hidden files with their bytes.
 
     Raises:
         ContractError: the folder changed since the task was loaded and cannot be used any more.
     """
     try:
-        return {
-            name: HiddenFile(read_bytes(path), executable) for name, path, executable in hidden_paths(folder, generated)
-        }
+        return {name: HiddenFile(read_bytes(path), executable) for name, path, executable in hidden_paths(folder)}
     except FileTrouble as trouble:
         raise ContractError(f"{folder}: {trouble}") from None
 
 
-def folder_digest(folder: Path, generated: Sequence[str]) -> str:
-    """A digest of a folder's content: paths, executable bits, bytes, link targets. `.git` and generated files apart.
+def folder_digest(folder: Path) -> str:
+    """A digest of a folder's content: paths, executable bits, bytes, link targets. `.git` and debris apart.
 
     Raises:
         ContractError: it cannot be read.
     """
-    skip = pathspec.PathSpec.from_lines("gitwildmatch", generated)
     total = hashlib.sha256(b"agentbench.folder/1\0")
     try:
-        for path, info in sorted(_walk(folder), key=lambda found: os.fsencode(found[0])):
+        for path, info in sorted(walk(folder), key=lambda found: os.fsencode(found[0])):
             relative = os.path.relpath(path, folder)
-            if Path(relative).parts[0] == ".git" or skip.match_file(relative):
+            if Path(relative).parts[0] == ".git" or is_debris(relative):
                 continue
             kind, content = _content(path, info)
             for part in (os.fsencode(relative), kind, content):

@@ -125,7 +125,7 @@ def _repo(loaded: LoadedTask) -> Json:
     if repo.sha256 is not None:
         plain["sha256"] = repo.sha256.removeprefix("sha256:")
     if loaded.repo_folder is not None:
-        plain["path"] = folder_digest(loaded.repo_folder, loaded.task.oracle.generated)
+        plain["path"] = folder_digest(loaded.repo_folder)
     return plain
 
 

@@ -124,7 +124,7 @@ class LoadedTask:
         """
         if self.task.oracle.hidden is None:
             return {}
-        return read_hidden(self.folder / self.task.oracle.hidden, self.task.oracle.generated)
+        return read_hidden(self.folder / self.task.oracle.hidden)
 
     def with_lock(self, lock: Lock) -> LoadedTask:
         """The same task under a lock, for instance one that was made on the fly."""
@@ -149,11 +149,13 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
     task = conformity.model
     if problems or task is None:
         raise refuse(document.file, problems)
+    # Absolute from here on: what was loaded must not depend on the working directory.
+    folder = folder.absolute()
     scenario = load_scenario(folder.parent)
     loaded = LoadedTask(
         task=task,
         folder=folder,
-        file=file,
+        file=folder / file.name,
         text=document.text,
         statement=_statement(document, task, folder),
         scenario=FrozenScenario(scorers=scenario.scorers, judge=scenario.judge),

@@ -115,10 +115,10 @@ def absent(task: Task, folder: Path) -> Found:
         except FileTrouble as trouble:
             yield key, str(trouble)
     if task.oracle.hidden is not None:
-        yield from _hidden(task, task.oracle.hidden, folder)
+        yield from _hidden(task.oracle.hidden, folder)
 
 
-def _hidden(task: Task, name: str, folder: Path) -> Found:
+def _hidden(name: str, folder: Path) -> Found:
     key: KeyPath = ("oracle", "hidden")
     try:
         path = inside(folder, name)
@@ -126,7 +126,7 @@ def _hidden(task: Task, name: str, folder: Path) -> Found:
             yield key, f"{name} is not a folder"
         elif path.resolve() == folder.resolve():
             yield key, "expected a folder of its own beside task.yaml"
-        elif not any(True for _ in hidden_paths(path, task.oracle.generated)):
+        elif not any(True for _ in hidden_paths(path)):
             yield key, f"{name} holds no files"
     except FileTrouble as trouble:
         yield key, str(trouble)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agentbench.core.errors import ContractError
+from agentbench.core.text import printable
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -26,7 +27,19 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+        text = f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"
+        return printable(text)
+
+
+class Refused(ContractError):
+    """A file that was refused, with its problems also in parts."""
+
+    def __init__(self, message: str, found: tuple[Problem, ...], *, more: int = 0) -> None:
+        shown = tuple(str(problem) for problem in found)
+        if more:
+            shown = (*shown, f"and {more} more problems")
+        super().__init__(message, problems=shown)
+        self.found = found
 
 
 def dotted(path: KeyPath) -> str:
@@ -53,11 +66,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" (did you mean `{close}`?)" if close else ""
 
 
-def refuse(file: str, problems: Sequence[Problem]) -> ContractError:
+def refuse(file: str, problems: Sequence[Problem]) -> Refused:
     """The error that carries all problems of a file, in the order of its lines."""
     ordered = sorted(set(problems))
-    shown = [str(problem) for problem in ordered[:MAX_SHOWN]]
-    if len(ordered) > MAX_SHOWN:
-        shown.append(f"{file}: and {len(ordered) - MAX_SHOWN} more problems")
     count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
-    return ContractError(f"{file}: {count}", problems=tuple(shown))
+    more = max(0, len(ordered) - MAX_SHOWN)
+    return Refused(printable(f"{file}: {count}"), tuple(ordered[:MAX_SHOWN]), more=more)

@@ -1,0 +1,182 @@
+"""Measured proxies of a repository's complexity (C-13).
+
+Proxies, not complexity itself: sizes and import counts that can be had without running anything. Thresholds on them
+would be assumptions, so none are made here.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from agentbench.contract.files import FileTrouble, walk
+from agentbench.core.canonical import Json
+from agentbench.core.errors import ContractError
+
+LABEL = "proxies: sizes and import counts, not a measure of difficulty"
+BYTES_PER_TOKEN = 4
+"""A rule of thumb for source text; no tokenizer is consulted."""
+MAX_FILES = 200_000
+MAX_READ = 4 * 1024 * 1024
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Complexity:
+    """Counts over the text files of a tree; imports over its Python files.
+
+    `skipped` counts files that could not be read, parsed or were too large to parse.
+    """
+
+    files: int
+    bytes: int
+    binary_files: int
+    lines: int
+    approx_tokens: int
+    lines_by_suffix: dict[str, int]
+    python_modules: int
+    internal_imports: int
+    external_packages: tuple[str, ...]
+    most_imported: tuple[tuple[str, int], ...]
+    skipped: int
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "label": LABEL,
+            "files": self.files,
+            "bytes": self.bytes,
+            "binary_files": self.binary_files,
+            "lines": self.lines,
+            "approx_tokens": self.approx_tokens,
+            "lines_by_suffix": self.lines_by_suffix,
+            "python_modules": self.python_modules,
+            "internal_imports": self.internal_imports,
+            "external_packages": self.external_packages,
+            "most_imported": self.most_imported,
+            "skipped": self.skipped,
+        }
+
+
+def measure(folder: Path) -> Complexity:
+    """Count a tree. `.git` is not part of it; symlinks are not followed.
+
+    Raises:
+        ContractError: the folder cannot be read, or holds more than MAX_FILES files.
+    """
+    tally = _Tally()
+    try:
+        for path, info in walk(folder):
+            relative = PurePosixPath(Path(path).relative_to(folder).as_posix())
+            if relative.parts[0] == ".git":
+                continue
+            tally.files += 1
+            if tally.files > MAX_FILES:
+                raise ContractError(f"{folder}: holds more than {MAX_FILES} files; it is not measured")
+            if Path(path).is_symlink() or not Path(path).is_file():
+                continue
+            tally.bytes += info.st_size
+            tally.count(Path(path), relative)
+    except FileTrouble as trouble:
+        raise ContractError(f"{folder}: {trouble}") from None
+    return tally.result()
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.files = self.bytes = self.binary = self.text_bytes = self.skipped = 0
+        self.lines: Counter[str] = Counter()
+        self.imports: dict[str, list[str]] = {}
+        """Module → what it imports. The syntax trees themselves would not fit in memory for a large tree."""
+
+    def count(self, path: Path, relative: PurePosixPath) -> None:
+        try:
+            with path.open("rb") as stream:
+                chunk = stream.read(MAX_READ)
+                if b"\0" in chunk[:8192]:
+                    self.binary += 1
+                    return
+                self.text_bytes += path.stat().st_size
+                lines = chunk.count(b"\n") + bool(chunk and not chunk.endswith(b"\n"))
+                whole = len(chunk) < MAX_READ
+                while more := stream.read(_CHUNK):
+                    lines += more.count(b"\n")
+        except OSError:
+            self.skipped += 1
+            return
+        self.lines[relative.suffix.lower() or "(none)"] += lines
+        if relative.suffix == ".py":
+            self._parse(chunk, relative, whole=whole)
+
+    def _parse(self, source: bytes, relative: PurePosixPath, *, whole: bool) -> None:
+        if not whole:
+            self.skipped += 1
+            return
+        name = _module_name(relative)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.imports[name] = _imports(ast.parse(source), name, package=relative.name == "__init__.py")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            # Not the Python we speak, or not Python: it still counts as text.
+            self.skipped += 1
+
+    def result(self) -> Complexity:
+        edges: set[tuple[str, str]] = set()
+        external: set[str] = set()
+        for name, imports in self.imports.items():
+            for wanted in imports:
+                target = self._resolve(wanted)
+                if target is None:
+                    external.add(wanted.partition(".")[0])
+                elif target != name:
+                    edges.add((name, target))
+        fan_in = Counter(target for _, target in edges)
+        top = sorted(fan_in.items(), key=lambda item: (-item[1], item[0]))[:5]
+        return Complexity(
+            files=self.files,
+            bytes=self.bytes,
+            binary_files=self.binary,
+            lines=sum(self.lines.values()),
+            approx_tokens=-(-self.text_bytes // BYTES_PER_TOKEN),
+            lines_by_suffix=dict(sorted(self.lines.items())),
+            python_modules=len(self.imports),
+            internal_imports=len(edges),
+            external_packages=tuple(sorted(external - sys.stdlib_module_names - {""})),
+            most_imported=tuple(top),
+            skipped=self.skipped,
+        )
+
+    def _resolve(self, wanted: str) -> str | None:
+        while wanted:
+            if wanted in self.imports:
+                return wanted
+            wanted = wanted.rpartition(".")[0]
+        return None
+
+
+def _module_name(relative: PurePosixPath) -> str:
+    parts = list(relative.with_suffix("").parts)
+    if parts[0] in {"src", "lib"} and len(parts) > 1:
+        parts = parts[1:]
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def _imports(tree: ast.Module, name: str, *, package: bool) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                above = parts[: len(parts) - node.level + (1 if package else 0)]
+                base = ".".join([*above, *([base] if base else [])])
+            found += [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+    return found
