@@ -73,10 +73,25 @@ class Entrypoints(Part):
     acceptance: tuple[str, ...]
 
 
+class GradingPlan(Part):
+    """The numbers of the rubric and the caps that were enforced, so that the verdict can be computed again from here."""
+
+    penalty_lambda: float = 1.0
+    envelope_files: int = 5
+    envelope_lines: int = 200
+    weights: dict[str, float] | None = None
+    """Null: the published ones."""
+    cap_active_sec: float | None = None
+    cap_tool_calls: int | None = None
+    cap_tokens: int | None = None
+    cap_usd: float | None = None
+
+
 class Planned(Part):
     repository: RepositoryPlan
     task: TaskIds
     acceptance: tuple[PlannedCheck, ...]
+    grading: GradingPlan = GradingPlan()
     entrypoints: Entrypoints
     sandbox: SandboxPlan
     environment: dict[str, str] = Field(default_factory=dict)

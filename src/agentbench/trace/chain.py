@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -50,8 +51,7 @@ class Event:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line taken apart, its payload still bytes."""
 
     actor: Actor
@@ -140,12 +140,5 @@ def read_line(raw: bytes) -> Line:
         raise BadLine(msg)
     front, actor, own, back, payload, prev, seq, t, event_type = match.groups()
     return Line(
-        actor=_ACTORS[actor],
-        hash=own.decode(),
-        payload=payload,
-        prev=prev.decode(),
-        seq=int(seq),
-        t=int(t),
-        type=event_type.decode(),
-        body=front + back,
+        _ACTORS[actor], own.decode(), payload, prev.decode(), int(seq), int(t), event_type.decode(), front + back
     )

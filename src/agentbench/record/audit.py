@@ -1,0 +1,334 @@
+"""The audit of a run: recompute every digest and name the first thing that was changed, removed, reordered, cut or added.
+
+What is held against what:
+
+    run.json            ← run_opened.run_json_sha256
+    events.jsonl        its own chain, closed by run_closed; its head is the one value worth writing down elsewhere
+    attempts.jsonl      ← attempt_sealed: order, digest of each record, head; `final` ← who supersedes whom
+    <task_dir>/…        see attempt_audit.py
+
+A chain shows every change short of rewriting all of it. Who can rewrite the whole directory is found out only by comparing the
+run's head with one noted earlier (`expect_head`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
+from agentbench.core.errors import InputError, RecordError
+from agentbench.record.attempt_audit import AttemptAudit, Recompute, audit_attempt
+from agentbench.record.folder import EVENTS
+from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
+from agentbench.trace.chain import BadLine, Line
+from agentbench.trace.events import Payload
+from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
+from agentbench.trace.verify import ChainReport, Problem, check_chain
+
+Decision = Literal["verified", "altered", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The outcome of an audit. `problems` are in the order in which they were found; the first is the one to look at."""
+
+    path: Path
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    head: str
+    attempts: int
+    events: int
+    bytes: int
+    recomputed: int
+    """Verdicts that were computed again from the trace."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def decision(self) -> Decision:
+        if self.ok:
+            return "verified"
+        return "incomplete" if all(problem.kind == "unclosed" for problem in self.problems) else "altered"
+
+
+@dataclass(slots=True)
+class _RunLog:
+    """What the run's own chain says."""
+
+    chain: ChainReport
+    opened: RunOpened | None = None
+    begun: dict[str, AttemptBegun] = field(default_factory=dict)
+    sealed: dict[str, AttemptSealed] = field(default_factory=dict)
+    closed: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordLine:
+    number: int
+    record: AttemptRecord
+    sha256: str
+    """Of what the seal covers, taken from the line itself and not from our reading of it."""
+
+
+def verify_run(path: Path, *, recompute: Recompute | None = None, expect_head: str | None = None) -> RunReport:
+    """Audit a run directory. With `recompute`, every verdict is computed again and compared with its record.
+
+    Raises:
+        InputError: `path` is not a run directory.
+    """
+    if not (path / RUN_JSON).is_file() and not (path / EVENTS).is_file():
+        what = "is not a run directory (neither run.json nor events.jsonl)" if path.is_dir() else "does not exist"
+        msg = f"{path} {what}"
+        raise InputError(msg)
+    try:
+        return _Audit(path, recompute).run(expect_head)
+    except RecordError as error:
+        problem = Problem("missing", str(path), error.message)
+        return RunReport(path, (problem,), (), "", 0, 0, 0, 0)
+
+
+class _Audit:
+    def __init__(self, path: Path, recompute: Recompute | None) -> None:
+        self.path = path
+        self.recompute = recompute
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self.counts = {"attempts": 0, "events": 0, "bytes": 0, "recomputed": 0}
+
+    def run(self, expect_head: str | None) -> RunReport:
+        if not (self.path / EVENTS).is_file():
+            self.problems.append(Problem("removed", EVENTS, "the run's log is missing"))
+            return self._report("")
+        log = _read_run_log(self.path)
+        self._count(log.chain)
+        self._run_json(log)
+        self.problems += log.problems
+        lines = self._record_lines(log)
+        self._order(log, lines)
+        self._finality(lines)
+        for attempt_id, sealed in log.sealed.items():
+            self._attempt(sealed, lines.get(attempt_id))
+        self._leftovers(log)
+        if not log.closed and not log.chain.problem:
+            torn = f", then {log.chain.torn_bytes} bytes of an unfinished line" if log.chain.torn_bytes else ""
+            self.problems.append(
+                Problem(
+                    "unclosed",
+                    f"{EVENTS}:{log.chain.events + 1}",
+                    f"the run has no closing record after event {log.chain.events}{torn}: it is still running, was"
+                    " interrupted (`ab run --resume` ends it), or its end was cut off",
+                )
+            )
+        if expect_head and _bare(expect_head) != _bare(log.chain.head):
+            self.problems.append(Problem("changed", EVENTS, f"the head is {log.chain.head}, expected {expect_head}"))
+        return self._report(log.chain.head)
+
+    def _report(self, head: str) -> RunReport:
+        return RunReport(self.path, tuple(self.problems), tuple(self.notes), head, **self.counts)
+
+    def _count(self, chain: ChainReport) -> None:
+        self.counts["events"] += chain.events
+        self.counts["bytes"] += chain.size
+
+    def _run_json(self, log: _RunLog) -> None:
+        try:
+            data = (self.path / RUN_JSON).read_bytes()
+        except OSError:
+            self.problems.append(Problem("removed", RUN_JSON, "the file is missing"))
+            return
+        if log.opened and sha256_hex(data) != log.opened.run_json_sha256:
+            self.problems.append(Problem("changed", RUN_JSON, "not what the run was opened with"))
+
+    # --- attempts.jsonl -----------------------------------------------------------------------------------------------
+
+    def _record_lines(self, log: _RunLog) -> dict[str, _RecordLine]:
+        found: dict[str, _RecordLine] = {}
+        try:
+            data = (self.path / ATTEMPTS).read_bytes()
+        except OSError:
+            self.problems.append(Problem("removed", ATTEMPTS, "the file is missing"))
+            return found
+        *whole, torn = data.split(b"\n")
+        for number, raw in enumerate(whole, start=1):
+            place = f"{ATTEMPTS}:{number}"
+            try:
+                line = _record_line(number, raw)
+            except RecordError as error:
+                self.problems.append(Problem("changed", place, error.message))
+                continue
+            if line.record.attempt_id in found:
+                self.problems.append(Problem("appended", place, f"attempt {line.record.attempt_id} stands here again"))
+                continue
+            found[line.record.attempt_id] = line
+        if torn and log.closed:
+            self.problems.append(Problem("truncated", f"{ATTEMPTS}:{len(whole) + 1}", "the last line is not whole"))
+        elif torn:
+            self.notes.append(f"{ATTEMPTS}:{len(whole) + 1}: an unfinished line of {len(torn)} bytes")
+        return found
+
+    def _order(self, log: _RunLog, lines: Mapping[str, _RecordLine]) -> None:
+        wanted = list(log.sealed)
+        for attempt_id in wanted:
+            if attempt_id not in lines and not any(problem.place.startswith(ATTEMPTS) for problem in self.problems):
+                self.problems.append(Problem("removed", ATTEMPTS, f"the record of attempt {attempt_id} is missing"))
+        extra = [line for attempt_id, line in lines.items() if attempt_id not in log.sealed]
+        for line in extra:
+            place = f"{ATTEMPTS}:{line.number}"
+            if log.closed:
+                self.problems.append(
+                    Problem("appended", place, f"attempt {line.record.attempt_id} was never sealed by the run")
+                )
+            else:
+                self.notes.append(f"{place}: attempt {line.record.attempt_id} is not sealed yet")
+        present = [attempt_id for attempt_id in lines if attempt_id in log.sealed]
+        expected = [attempt_id for attempt_id in wanted if attempt_id in lines]
+        for found, should in zip(present, expected, strict=True):
+            if found != should:
+                place = f"{ATTEMPTS}:{lines[found].number}"
+                self.problems.append(Problem("reordered", place, f"attempt {found} stands where {should} should be"))
+                break
+
+    def _finality(self, lines: Mapping[str, _RecordLine]) -> None:
+        """A record is final exactly when no other supersedes it; each (task, variant, repeat) has one final record."""
+        superseded = {line.record.supersedes for line in lines.values() if line.record.supersedes}
+        finals: dict[tuple[str, str, int], str] = {}
+        for attempt_id, line in lines.items():
+            place = f"{ATTEMPTS}:{line.number}"
+            if line.record.final == (attempt_id in superseded):
+                said = "final" if line.record.final else "not final"
+                why = "another supersedes it" if attempt_id in superseded else "nothing supersedes it"
+                self.problems.append(Problem("changed", place, f"attempt {attempt_id} is {said}, but {why}"))
+            if line.record.supersedes and line.record.supersedes not in lines:
+                message = f"attempt {attempt_id} supersedes {line.record.supersedes}, which has no record"
+                self.problems.append(Problem("removed", place, message))
+            if line.record.final and line.record.key in finals:
+                message = f"attempt {attempt_id} is a second final record beside {finals[line.record.key]}"
+                self.problems.append(Problem("inconsistent", place, message))
+            elif line.record.final:
+                finals[line.record.key] = attempt_id
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None) -> None:
+        if line is not None:
+            place = f"{ATTEMPTS}:{line.number}"
+            if line.sha256 != sealed.record_sha256:
+                self.problems.append(
+                    Problem(
+                        "changed", place, f"the record of attempt {sealed.attempt_id} is not the one that was sealed"
+                    )
+                )
+            elif line.record.trace_head != sealed.head:
+                self.problems.append(
+                    Problem(
+                        "changed", place, f"trace_head of attempt {sealed.attempt_id} is not the one that was sealed"
+                    )
+                )
+        audit: AttemptAudit = audit_attempt(self.path, sealed, line.record if line else None, self.recompute)
+        self.problems += audit.problems
+        self.notes += audit.notes
+        if audit.chain:
+            self._count(audit.chain)
+        self.counts["attempts"] += 1
+        self.counts["recomputed"] += audit.recomputed
+
+    def _leftovers(self, log: _RunLog) -> None:
+        """Attempts without a seal, and folders nobody knows."""
+        for attempt_id, begun in log.begun.items():
+            if attempt_id in log.sealed:
+                continue
+            if log.closed:
+                self.problems.append(
+                    Problem("missing", begun.task_dir, f"attempt {attempt_id} began and has no record")
+                )
+            else:
+                self.notes.append(f"{begun.task_dir}: attempt {attempt_id} has not ended{_state(self.path, begun)}")
+        known = {begun.task_dir for begun in log.begun.values()}
+        if log.chain.problem:
+            return
+        tasks = self.path / "tasks"
+        for name in sorted(entry.name for entry in tasks.iterdir()) if tasks.is_dir() else ():
+            if f"tasks/{name}" not in known:
+                self.problems.append(Problem("appended", f"tasks/{name}", "no attempt of this run"))
+
+
+def _read_run_log(path: Path) -> _RunLog:
+    payloads: list[tuple[int, Payload]] = []
+    broken: list[Problem] = []
+
+    def look(line: Line, _value: Mapping[str, Json]) -> None:
+        try:
+            payloads.append((line.seq, line.typed()))
+        except BadLine as error:
+            broken.append(Problem("inconsistent", f"{EVENTS}:{line.seq}", str(error)))
+
+    log = _RunLog(check_chain(path / EVENTS, name=EVENTS, watch=look))
+    log.problems += broken
+    for seq, payload in payloads:
+        problem = _take(log, seq, payload)
+        if problem:
+            log.problems.append(problem)
+    if log.chain.problem:
+        log.problems.append(log.chain.problem)
+        log.closed = False
+    elif log.closed and log.chain.torn_bytes:
+        place = f"{EVENTS}:{log.chain.events + 1}"
+        log.problems.append(Problem("appended", place, f"{log.chain.torn_bytes} bytes follow the closing record"))
+    return log
+
+
+def _take(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
+    """Add one event of the run's chain to what is known; what is wrong with it."""
+    place = f"{EVENTS}:{seq}"
+    if log.closed and not isinstance(payload, RunResumed):
+        return Problem("appended", place, "an event follows the closing record of the run")
+    log.closed = False
+    if (seq == 1) != isinstance(payload, RunOpened):
+        return Problem("inconsistent", place, "a run's log begins with run_opened, and has one")
+    if isinstance(payload, RunOpened):
+        log.opened = payload
+    elif isinstance(payload, AttemptBegun):
+        log.begun[payload.attempt_id] = payload
+    elif isinstance(payload, AttemptSealed):
+        begun = log.begun.get(payload.attempt_id)
+        if begun is None or begun.task_dir != payload.task_dir or payload.attempt_id in log.sealed:
+            return Problem("inconsistent", place, f"attempt {payload.attempt_id} is sealed, but not as it was begun")
+        log.sealed[payload.attempt_id] = payload
+    elif isinstance(payload, RunClosed):
+        log.closed = True
+        if (payload.events, payload.attempts) != (seq - 1, len(log.sealed)):
+            return Problem("inconsistent", place, "the closing record does not fit the run's log")
+    return None
+
+
+def _record_line(number: int, raw: bytes) -> _RecordLine:
+    record = parse_record(raw)
+    try:
+        value = parse_canonical(raw)
+    except CanonicalError as error:
+        raise RecordError(str(error)) from None
+    sealed = {key: inner for key, inner in value.items() if key not in UNSEALED} if isinstance(value, Mapping) else {}
+    return _RecordLine(number, record, sha256_hex(canonical(sealed)))
+
+
+def _state(path: Path, begun: AttemptBegun) -> str:
+    """How far an attempt came that never ended."""
+    log = path / begun.task_dir / EVENTS
+    if not log.is_file():
+        return "; it has no log"
+    chain = check_chain(log)
+    if chain.problem:
+        return f"; its log breaks: {chain.problem.message}"
+    torn = f", then {chain.torn_bytes} bytes of an unfinished line" if chain.torn_bytes else ""
+    return f"; its log has {chain.events} whole events{torn}"
+
+
+def _bare(head: str) -> str:
+    return head.removeprefix("sha256:").strip().lower()
