@@ -1,0 +1,98 @@
+"""What all tests share: requirement claims are checked and told, and a sandbox test can not quietly stay away in CI."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.conformance.requirements import Proofs, read_requirements
+
+_SANDBOX_REASON = re.compile(r"sandbox|bwrap|bubblewrap|ripgrep|user namespace", re.IGNORECASE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--conformance",
+        metavar="FILE",
+        default=None,
+        help="print requirement -> tests -> result, and write it as JSON to FILE",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    target = cast("str | None", config.getoption("--conformance"))
+    if target is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(RequirementTable(Path(target)), "requirement-table")
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    known = read_requirements()
+    unknown = []
+    for item in items:
+        for mark in item.iter_markers("req"):
+            unknown += [f"{item.nodeid}: {requirement!r}" for requirement in mark.args if requirement not in known]
+            # User properties travel with the report from an xdist worker to where the table is printed.
+            item.user_properties += [("req", requirement) for requirement in mark.args]
+    if unknown:
+        raise pytest.UsageError("requirements that docs/protocol.md does not state:\n  " + "\n  ".join(unknown))
+
+
+class RequirementTable:
+    """Collects reports, wherever their tests ran, and tells the table at the end."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._proofs = Proofs()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        claimed = [str(value) for name, value in report.user_properties if name == "req"]
+        if not claimed or (report.when != "call" and report.passed):
+            return
+        outcome = "xfailed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
+        self._proofs.add(report.nodeid, claimed, outcome)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        requirements = read_requirements()
+        terminalreporter.section("requirements")
+        for line in self._proofs.as_table(requirements):
+            terminalreporter.write_line(line)
+        self._target.parent.mkdir(parents=True, exist_ok=True)
+        self._target.write_text(self._proofs.as_json(requirements), encoding="utf-8")
+        terminalreporter.write_line(f"written to {self._target}")
+
+
+# --- sandbox tests in CI ---------------------------------------------------------------------------------------------
+
+
+def _stayed_away(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    """Why a report must not count as a mere skip, if so."""
+    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
+        return None
+    reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not _SANDBOX_REASON.search(reason) or "docker" in reason.lower():
+        return None
+    return f"a sandbox test may not be skipped in CI: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if why := _stayed_away(report):
+        report.outcome, report.longrepr = "failed", why
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if why := _stayed_away(report):
+        report.outcome, report.longrepr = "failed", why
+    return report
