@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
-from agentbench.core.reasons import Observability, TerminationCategory, TerminationCode
+from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
+from agentbench.policy.termination import category_of
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.session import Session
 from agentbench.trace.events import Termination
@@ -22,11 +23,13 @@ class AgentExit:
     code: TerminationCode
     rationale: str = ""
     evidence: tuple[int, ...] = ()
-    category: TerminationCategory | None = None
 
     def event(self) -> Termination:
         return Termination(
-            code=self.code, category=self.category, rationale=self.rationale, evidence=list(self.evidence)
+            code=self.code,
+            category=category_of(self.code),
+            rationale=self.rationale,
+            evidence=list(self.evidence),
         )
 
 
@@ -87,4 +90,4 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
 
 
 def _exit(end: SessionEnded) -> AgentExit:
-    return AgentExit(end.code, end.rationale, end.evidence, end.category)
+    return AgentExit(end.code, end.rationale, end.evidence)

@@ -67,8 +67,9 @@ def _environment(task: Task) -> str:
 
 def _rules(rules: Rules) -> str:
     caps = rules.caps
+    calls = f"{caps.budget.tool_calls} tool calls, " if caps.budget.tool_calls is not None else ""
     told = [
-        f"At most {caps.tool_calls} tool calls, {caps.wall_sec:g} seconds in all, {caps.tool_timeout_sec:g} seconds per command.",
+        f"At most {calls}{caps.wall_sec:g} seconds in all, {caps.tool_timeout_sec:g} seconds per command.",
     ]
     if not rules.allow_write:
         told.append("No file may be changed.")

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from agentbench.core.reasons import TerminationCategory, TerminationCode
+from agentbench.core.reasons import TerminationCode
 
 
 class SessionEnded(BaseException):
     """A cap was reached, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
 
-    def __init__(
-        self,
-        code: TerminationCode,
-        rationale: str,
-        *,
-        evidence: tuple[int, ...] = (),
-        category: TerminationCategory | None = None,
-    ) -> None:
+    def __init__(self, code: TerminationCode, rationale: str, evidence: tuple[int, ...] = ()) -> None:
         super().__init__(rationale)
         self.code = code
         self.rationale = rationale
         self.evidence = evidence
-        self.category = category

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from agentbench.core.command import Stream
 from agentbench.core.text import printable
+from agentbench.policy.budget import Spent
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
 from agentbench.trace.events import (
@@ -29,6 +30,8 @@ class Journal:
     def __init__(self, log: EventLog, blobs: BlobStore | None = None) -> None:
         self._log = log
         self._blobs = blobs
+        self.spent = Spent()
+        """What the events written so far have used of the budget."""
 
     @property
     def last(self) -> int:
@@ -36,6 +39,7 @@ class Journal:
         return self._log.count
 
     def write(self, payload: Payload, actor: Actor = "harness") -> int:
+        self.spent = self.spent.after(payload)
         return self._log.append(payload, actor)
 
     def excerpt(self, data: bytes | Stream, *, limit: int = LIMIT) -> Excerpt:
@@ -80,4 +84,15 @@ class Journal:
             return self.excerpt(whole, limit=MAX_ARGUMENT).model_dump(mode="json")
         if isinstance(value, (list, dict)) and len(text := str(value)) > MAX_ARGUMENT:
             return self._bounded(text)
-        return value
+        return _without_floats(value)
+
+
+def _without_floats(value: JsonValue) -> JsonValue:
+    """Events hold no floats: a digest must not hang on how one is written."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list):
+        return [_without_floats(inner) for inner in value]
+    if isinstance(value, dict):
+        return {key: _without_floats(inner) for key, inner in value.items()}
+    return value

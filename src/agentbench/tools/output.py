@@ -29,16 +29,17 @@ def shorten(data: bytes, policy: OutputPolicy, *, dropped_bytes: int = 0) -> Sho
     ends_in_newline = lines[-1] == ""
     if ends_in_newline:
         lines.pop()
-    truncated = dropped_bytes > 0
-    keep = policy.first_lines + policy.last_lines
-    if len(lines) > keep:
-        missing = len(lines) - keep
-        marker = f"[... {missing} lines not shown ...]"
-        lines = [*lines[: policy.first_lines], marker, *lines[-policy.last_lines :]]
-        truncated = True
-    cut = [line if len(line) <= policy.line_chars else _cut(line, policy.line_chars) for line in lines]
-    truncated = truncated or cut != lines
-    joined = "\n".join(cut) + ("\n" if ends_in_newline else "")
+    first, last, missing = lines, [], len(lines) - policy.first_lines - policy.last_lines
+    if missing > 0:
+        first, last = lines[: policy.first_lines], lines[len(lines) - policy.last_lines :]
+    marker = [f"[... {missing} lines not shown ...]"] if missing > 0 else []
+    shown = [
+        *(_cut(line, policy.line_chars) for line in first),
+        *marker,
+        *(_cut(line, policy.line_chars) for line in last),
+    ]
+    truncated = dropped_bytes > 0 or shown != lines
+    joined = "\n".join(shown) + ("\n" if ends_in_newline else "")
     if len(joined) > policy.max_chars:
         half = policy.max_chars // 2
         joined = f"{joined[:half]}\n[... {len(joined) - 2 * half} characters not shown ...]\n{joined[-half:]}"
@@ -47,5 +48,7 @@ def shorten(data: bytes, policy: OutputPolicy, *, dropped_bytes: int = 0) -> Sho
 
 
 def _cut(line: str, limit: int) -> str:
+    if len(line) <= limit:
+        return line
     half = limit // 2
     return f"{line[:half]}[... {len(line) - 2 * half} characters ...]{line[-half:]}"

@@ -30,11 +30,7 @@ class ApplyPatch(Arguments):
 
 
 def apply_patch(bench: Bench, arguments: ApplyPatch) -> Work:
-    try:
-        patch = arguments.unified_diff.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ToolFault("the patch is not valid text", kind=ToolError.INVALID_ARGUMENTS) from None
-    return patch_workspace(bench, patch)
+    return patch_workspace(bench, arguments.unified_diff.encode("utf-8"))
 
 
 def patch_workspace(bench: Bench, patch: bytes) -> Work:

@@ -72,6 +72,8 @@ class ToolResult:
             "truncated": self.truncated,
             "note": self.note,
         }
-        return {
-            key: value for key, value in full.items() if key in {"ok", "stdout"} or value not in (None, "", [], False)
-        }
+        return {key: value for key, value in full.items() if key in {"ok", "stdout"} or _says_something(value)}
+
+
+def _says_something(value: JsonValue) -> bool:
+    return bool(value) or (value == 0 and not isinstance(value, bool))

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from agentbench.contract.schema import DenyCommand, StageName, Task
-from agentbench.core.reasons import TerminationCode
+from agentbench.policy.budget import Budget
 from agentbench.tools.output import OutputPolicy
 from agentbench.tools.scope import Scope
-
-CallCap = Literal[TerminationCode.MAX_STEPS, TerminationCode.TOOL_CALL_CAP]
-_MAX_STEPS: CallCap = TerminationCode.MAX_STEPS
-_TOOL_CALL_CAP: CallCap = TerminationCode.TOOL_CALL_CAP
 
 STAGES: tuple[StageName, ...] = ("inspect", "write", "test")
 """In order of privilege: reading, changing files by patches, running commands."""
@@ -20,10 +15,9 @@ STAGES: tuple[StageName, ...] = ("inspect", "write", "test")
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Bounds of the agent phase. `call_cap` is how a run ends that used up its calls: it names the limit that held."""
+    """Bounds of the agent phase."""
 
-    tool_calls: int = 30
-    call_cap: CallCap = TerminationCode.MAX_STEPS
+    budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
     wall_sec: float = 1800.0
     tool_timeout_sec: float = 120.0
 
@@ -54,15 +48,10 @@ def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
 
     Of two limits on the same thing the smaller holds.
     """
-    steps = task.agent.max_steps if max_steps is None else max_steps
-    calls, cap = steps, _MAX_STEPS
-    if task.budget.tool_calls is not None and task.budget.tool_calls < steps:
-        calls, cap = task.budget.tool_calls, _TOOL_CALL_CAP
     allow_write = task.agent.allow_file_write
     return Rules(
         caps=Caps(
-            tool_calls=calls,
-            call_cap=cap,
+            budget=_budget(task, task.agent.max_steps if max_steps is None else max_steps),
             wall_sec=min(task.environment.timeout_sec, task.budget.wall_sec),
             tool_timeout_sec=task.environment.tool_timeout_sec,
         ),
@@ -74,6 +63,19 @@ def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
         deny_commands=task.policy.deny_commands,
         generated=task.oracle.generated,
         test_commands=_test_commands(task),
+    )
+
+
+def _budget(task: Task, steps: int) -> Budget:
+    calls = task.budget.tool_calls
+    steps_hold = calls is None or steps <= calls
+    return Budget(
+        tool_calls=steps if steps_hold else calls,
+        steps_are_calls=steps_hold,
+        # Nothing to spend is no reason to stop who spends nothing: it is refused where a model is asked.
+        tokens=task.budget.tokens or None,
+        cost_micro_usd=round(task.budget.usd * 1_000_000) or None,
+        failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
     )
 
 

@@ -18,8 +18,9 @@ from pydantic import JsonValue
 from agentbench.contract.schema import StageName
 from agentbench.core.command import Command
 from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFault
-from agentbench.core.reasons import TerminationCategory, TerminationCode
+from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
+from agentbench.policy.budget import reached
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.bench import Bench, Work
 from agentbench.tools.definition import Tool
@@ -61,7 +62,9 @@ class BriefingText:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    tool_calls: int
+    """What is left of the budget. None: no limit."""
+
+    tool_calls: int | None
     wall_sec: float
 
 
@@ -108,7 +111,8 @@ class Session:
 
     @property
     def remaining(self) -> Remaining:
-        return Remaining(max(self._rules.caps.tool_calls - self._calls, 0), max(self._time_left(), 0.0))
+        most, used = self._rules.caps.budget.tool_calls, self._journal.spent.tool_calls
+        return Remaining(None if most is None else max(most - used, 0), max(self._time_left(), 0.0))
 
     @property
     def ended(self) -> SessionEnded | None:
@@ -124,8 +128,9 @@ class Session:
         """
         with self._lock:
             self._check_open()
-            if self._calls >= self._rules.caps.tool_calls:
-                self._end_by_cap(self._rules.caps.call_cap, f"all {self._rules.caps.tool_calls} tool calls are used")
+            cap = reached(self._journal.spent, self._rules.caps.budget)
+            if cap is not None:
+                self._end_by_cap(cap.code, cap.rationale)
             self._calls += 1
             started = ToolCallStarted(
                 call_id=f"c{self._calls}",
@@ -162,7 +167,7 @@ class Session:
     def stop(self, rationale: str = "") -> NoReturn:
         """The agent is done."""
         why = printable(rationale[:1000], keep="\n")
-        raise self._finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, evidence=self._pointer()))
+        raise self._finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._pointer()))
 
     # --- what the harness does on behalf of an agent ----------------------------------------------------------------
 
@@ -317,8 +322,7 @@ class Session:
     def _end_by_cap(self, code: TerminationCode, why: str) -> NoReturn:
         alert = self._journal.alert("budget", code, why, severity="terminate", evidence=self.last_event)
         self._journal.intervene("terminate", alert, why)
-        category = TerminationCategory.NON_TERMINATION
-        raise self._finish(SessionEnded(code, why, evidence=(alert, *self._pointer()), category=category))
+        raise self._finish(SessionEnded(code, why, (alert, *self._pointer())))
 
     def _finish(self, end: SessionEnded) -> SessionEnded:
         self._ended = self._ended or end

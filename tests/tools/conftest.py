@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from agentbench.tools.rules import Rules
+from tests.tools.places import Clock, FolderSandbox, Place, open_place
+
+OpenPlace = Callable[..., Place]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder_sandbox(workspace: Path) -> Iterator[FolderSandbox]:
+    sandbox = FolderSandbox(workspace)
+    yield sandbox
+    sandbox.close()
+
+
+@pytest.fixture
+def place(folder_sandbox: FolderSandbox, tmp_path: Path) -> Iterator[OpenPlace]:
+    """Opens a session over a folder where nothing runs."""
+    with ExitStack() as stack:
+
+        def opened(rules: Rules | None = None, clock: Clock | None = None) -> Place:
+            @contextmanager
+            def managed() -> Iterator[Place]:
+                yield from open_place(folder_sandbox, tmp_path, rules or Rules(), clock=clock)
+
+            return stack.enter_context(managed())
+
+        yield opened

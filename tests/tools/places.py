@@ -1,0 +1,132 @@
+"""Places for tools to work in: a plain folder where nothing runs, and the log of what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from agentbench.core.command import Command, Completed
+from agentbench.sandbox.protocol import Running, Sandbox, Usage
+from agentbench.tools.bench import text_stream
+from agentbench.tools.journal import Journal
+from agentbench.tools.rules import Rules
+from agentbench.tools.session import BriefingText, Session, Workplace
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.chain import Event
+from agentbench.trace.events import Payload
+from agentbench.trace.log import EventLog, read_events
+from agentbench.tree.entry import FileWrite, Tree
+from agentbench.tree.folder import FolderTree
+
+P = TypeVar("P", bound=Payload)
+
+
+class FolderSandbox:
+    """A folder that stands for a sandbox in tests of what happens on the host. Commands do what the test says."""
+
+    id = "folder"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._tree = FolderTree.at(folder)
+        self.commands: list[Command] = []
+        self.scans = 0
+        self.on_run: Callable[[Command], Completed] = lambda command: completed()
+
+    def run(self, command: Command) -> Completed:
+        self.commands.append(command)
+        return self.on_run(command)
+
+    def start(
+        self,
+        command: Command,
+        *,
+        on_stdout: Callable[[bytes], None] | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Running:
+        raise NotImplementedError
+
+    def write_files(self, files: Sequence[FileWrite]) -> None:
+        for write in files:
+            path = self.folder / write.path.decode()
+            if write.content is None and write.symlink is None:
+                path.unlink()
+            elif write.content is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(write.content)
+                path.chmod(0o755 if write.executable else 0o644)
+            else:
+                path.symlink_to((write.symlink or b"").decode())
+
+    def kill_processes(self) -> int:
+        return 0
+
+    def tree(self) -> Tree:
+        self.scans += 1
+        return self._tree
+
+    def usage(self) -> Usage:
+        return Usage(None, None, None, None, None, None)
+
+    def close(self) -> None:
+        self._tree.close()
+
+
+def completed(
+    stdout: bytes = b"", *, exit_code: int | None = 0, stderr: bytes = b"", timed_out: bool = False
+) -> Completed:
+    return Completed(exit_code, text_stream(stdout), text_stream(stderr), 0.1, timed_out)
+
+
+@dataclass
+class Clock:
+    """A clock that moves when a test says so."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Place:
+    """A session and where it is written down."""
+
+    session: Session
+    log_path: Path
+    blobs: BlobStore
+    clock: Clock = field(default_factory=Clock)
+
+    def events(self) -> list[Event]:
+        return list(read_events(self.log_path))
+
+    def of(self, kind: type[P]) -> list[P]:
+        return [event.payload for event in self.events() if isinstance(event.payload, kind)]
+
+    def types(self) -> list[str]:
+        return [event.type for event in self.events()]
+
+
+def open_place(
+    sandbox: Sandbox, record: Path, rules: Rules, *, base: Tree | None = None, clock: Clock | None = None
+) -> Iterator[Place]:
+    blobs = BlobStore(record / "blobs")
+    with EventLog.create(record / "events.jsonl") as log:
+        briefing = BriefingText("do it\n", {"issue": "do it"})
+        workplace = Workplace(sandbox, base=base)
+        journal = Journal(log, blobs)
+        if clock is None:
+            session = Session(briefing, workplace, rules, journal)
+        else:
+            session = Session(briefing, workplace, rules, journal, clock=clock)
+        session.begin()
+        yield Place(session, record / "events.jsonl", blobs, clock or Clock())
+
+
+def fill(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)

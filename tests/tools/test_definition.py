@@ -1,0 +1,63 @@
+"""One definition gives a tool its checks and its schema."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from agentbench.tools.registry import TOOLS
+from agentbench.tools.result import ToolError, ToolResult
+
+pytestmark = pytest.mark.req("T-01")
+
+
+def test_the_five_tools_take_the_arguments_of_the_interface() -> None:
+    assert {name: list(tool.arguments.model_fields) for name, tool in TOOLS.items()} == {
+        "list_files": ["root", "glob"],
+        "read_file": ["path", "start_line", "end_line"],
+        "search": ["query", "glob", "max_results"],
+        "apply_patch": ["unified_diff"],
+        "run": ["command", "timeout_sec", "env"],
+    }
+
+
+@pytest.mark.parametrize("name", list(TOOLS))
+def test_every_tool_is_registered_under_its_own_name_and_describes_itself(name: str) -> None:
+    schema = TOOLS[name].schema()
+    assert schema["name"] == name
+    assert schema["description"]
+    parameters = schema["parameters"]
+    assert isinstance(parameters, dict)
+    assert parameters["type"] == "object"
+    assert parameters["additionalProperties"] is False
+    properties = parameters["properties"]
+    assert isinstance(properties, dict)
+    for field in properties.values():
+        assert isinstance(field, dict)
+        assert field["description"]
+        assert "title" not in field
+
+
+def test_required_arguments_are_said_to_be_required() -> None:
+    required = {name: tool.schema()["parameters"].get("required", []) for name, tool in TOOLS.items()}  # type: ignore[union-attr]
+    assert required == {
+        "list_files": [],
+        "read_file": ["path"],
+        "search": ["query"],
+        "apply_patch": ["unified_diff"],
+        "run": ["command"],
+    }
+
+
+def test_a_result_is_ok_exactly_when_it_has_no_error() -> None:
+    with pytest.raises(ValueError, match="exactly when"):
+        ToolResult(ok=True, error_type=ToolError.TIMEOUT)
+    with pytest.raises(ValueError, match="exactly when"):
+        ToolResult(ok=False)
+
+
+def test_a_result_as_json_leaves_out_what_says_nothing() -> None:
+    expected: dict[str, JsonValue] = {"ok": True, "stdout": "", "exit_code": 0}
+    assert ToolResult(ok=True, exit_code=0).as_json() == expected
+    refused = ToolResult.refused(ToolError.NOT_FOUND, "no").as_json()
+    assert refused == {"ok": False, "stdout": "", "error_type": "not_found", "error_message": "no"}

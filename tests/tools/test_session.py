@@ -1,0 +1,365 @@
+"""The session: rules hold, caps end it, everything is written down."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from agentbench.contract.schema import DenyCommand, Task
+from agentbench.core.command import Command, Completed
+from agentbench.core.errors import InputError, Interrupted, SandboxError
+from agentbench.core.ids import new_ulid
+from agentbench.core.reasons import TerminationCode
+from agentbench.policy.budget import Budget
+from agentbench.tools.ending import SessionEnded
+from agentbench.tools.journal import Journal
+from agentbench.tools.rules import Caps, Rules, rules_for
+from agentbench.tools.session import BriefingText, Program, Session, Workplace
+from agentbench.trace import events
+from agentbench.trace.events import (
+    Briefing,
+    Intervention,
+    MonitorAlert,
+    StageChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.verify import verify_log
+from tests.tools.conftest import OpenPlace
+from tests.tools.places import Clock, FolderSandbox, completed, fill
+
+TASK = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
+
+
+def with_calls(count: int, *, steps_are_calls: bool = True) -> Rules:
+    return Rules(caps=Caps(budget=Budget(tool_calls=count, steps_are_calls=steps_are_calls)))
+
+
+@pytest.mark.req("R-03")
+def test_the_briefing_is_logged_verbatim_before_anything_else(place: OpenPlace) -> None:
+    here = place()
+    here.session.run("true")
+    (told,) = here.of(Briefing)
+    assert here.types()[0] == "briefing"
+    assert told.text == here.session.briefing.text
+    assert told.sha256 == hashlib.sha256(told.text.encode()).hexdigest()
+
+
+@pytest.mark.req("E-02", "E-04", "T-01")
+def test_every_call_leaves_a_start_and_an_end(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    folder_sandbox.on_run = lambda command: completed(b"out", exit_code=3, stderr=b"err")
+    here = place()
+    result = here.session.run("make", env={"A": "1"})
+    assert (result.ok, result.stdout, result.stderr, result.exit_code) == (False, "out", "err", 3)
+    assert (result.error_type, result.error_message) == ("nonzero_exit", "exit status 3")
+    (started,) = here.of(ToolCallStarted)
+    (finished,) = here.of(ToolCallFinished)
+    assert started.arguments == {"command": "make", "timeout_sec": None, "env": {"A": "1"}}
+    assert (finished.call_id, finished.tool, finished.exit_code) == (started.call_id, "run", 3)
+    assert finished.stdout.text == "out"
+    assert finished.stdout.sha256 == hashlib.sha256(b"out").hexdigest()
+    actors = {event.type: event.actor for event in here.events()}
+    assert actors["tool_call_started"] == "agent"
+    assert actors["tool_call_finished"] == "harness"
+
+
+@pytest.mark.req("T-08")
+@pytest.mark.parametrize("steps,code", [(True, "max_steps"), (False, "tool_call_cap")])
+def test_a_used_up_budget_of_calls_ends_the_session_under_the_limit_that_held(
+    place: OpenPlace, steps: bool, code: str
+) -> None:
+    here = place(with_calls(2, steps_are_calls=steps))
+    assert here.session.remaining.tool_calls == 2
+    here.session.list_files()
+    here.session.call("nonsense")
+    assert here.session.remaining.tool_calls == 0
+    with pytest.raises(SessionEnded) as caught:
+        here.session.list_files()
+    assert caught.value.code == code
+    assert len(here.of(ToolCallStarted)) == 2
+    alert = next(event for event in here.events() if isinstance(event.payload, MonitorAlert))
+    assert caught.value.evidence[0] == alert.seq
+    (intervention,) = here.of(Intervention)
+    assert (intervention.action, intervention.alert) == ("terminate", alert.seq)
+
+
+def test_an_ended_session_stays_ended(place: OpenPlace) -> None:
+    here = place(with_calls(0))
+    for _ in range(3):
+        with pytest.raises(SessionEnded):
+            here.session.list_files()
+    assert here.session.ended is not None
+    assert len(here.of(Intervention)) == 1
+
+
+@pytest.mark.req("R-10")
+def test_a_call_that_outlasts_the_wall_clock_is_logged_and_ends_the_session(
+    place: OpenPlace, folder_sandbox: FolderSandbox
+) -> None:
+    clock = Clock()
+
+    def slow(command: Command) -> Completed:
+        clock.now += command.timeout_sec
+        return completed(exit_code=None, timed_out=True)
+
+    folder_sandbox.on_run = slow
+    here = place(Rules(caps=Caps(wall_sec=10, tool_timeout_sec=120)), clock)
+    with pytest.raises(SessionEnded) as caught:
+        here.session.run("sleep 1000", timeout_sec=60)
+    assert caught.value.code is TerminationCode.WALL_CAP
+    assert folder_sandbox.commands[0].timeout_sec == pytest.approx(10)
+    (finished,) = here.of(ToolCallFinished)
+    assert finished.timed_out
+    assert finished.error_type == "timeout"
+
+
+def test_time_that_an_agent_spends_thinking_counts(place: OpenPlace) -> None:
+    clock = Clock()
+    here = place(Rules(caps=Caps(wall_sec=10)), clock)
+    clock.now = 11
+    with pytest.raises(SessionEnded) as caught:
+        here.session.list_files()
+    assert caught.value.code is TerminationCode.WALL_CAP
+    assert here.session.remaining.wall_sec == 0
+
+
+@pytest.mark.req("C-04")
+def test_a_command_gets_at_most_the_contracts_time(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    here = place(Rules(caps=Caps(tool_timeout_sec=7)))
+    assert here.session.run("a").note == ""
+    assert "7 s" in here.session.run("a", timeout_sec=100).note
+    here.session.run("a", timeout_sec=3)
+    assert [round(command.timeout_sec) for command in folder_sandbox.commands] == [7, 7, 3]
+
+
+@pytest.mark.req("M-07")
+def test_failed_test_cycles_are_counted_and_capped(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    folder_sandbox.on_run = lambda command: completed(exit_code=1)
+    here = place(Rules(caps=Caps(budget=Budget(failed_cycles=2)), test_commands=("make check",)))
+    here.session.run("ls")
+    here.session.run("cd src && python -m pytest -q | tail")
+    here.session.run("make check")
+    cycles = here.of(events.TestsFinished)
+    assert [cycle.outcome for cycle in cycles] == ["fail", "fail"]
+    with pytest.raises(SessionEnded) as caught:
+        here.session.run("ls")
+    assert caught.value.code is TerminationCode.FAILED_CYCLE_CAP
+
+
+# --- stages and rules ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R-04")
+def test_privileges_grow_by_explicit_steps(place: OpenPlace) -> None:
+    here = place()
+    here.session.list_files()
+    here.session.run("true")
+    here.session.list_files()
+    here.session.run("true")
+    assert [(one.before, one.after, one.cause) for one in here.of(StageChanged)] == [
+        (None, "inspect", "the session begins"),
+        ("inspect", "test", "run"),
+    ]
+
+
+@pytest.mark.req("R-04")
+def test_a_tool_of_a_stage_that_the_contract_lacks_is_refused(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    here = place(Rules(stages=("inspect",)))
+    for result in (here.session.run("rm -rf ."), here.session.apply_patch("x")):
+        assert result.error_type == "stage_denied"
+    assert folder_sandbox.commands == []
+    assert list(here.session.tools) == ["list_files", "read_file", "search"]
+
+
+@pytest.mark.req("C-08")
+def test_a_tool_that_the_contract_does_not_name_is_refused(place: OpenPlace) -> None:
+    here = place(Rules(tools=("read_file", "run")))
+    assert here.session.list_files().error_type == "tool_denied"
+    assert here.session.run("true").ok
+    assert list(here.session.tools) == ["read_file", "run"]
+
+
+@pytest.mark.req("C-08", "E-07")
+@pytest.mark.parametrize("command", ["curl http://x", "cd a && curl http://x", "true; curl x | sh"])
+def test_a_denied_command_is_not_run_and_leaves_an_alert(
+    place: OpenPlace, folder_sandbox: FolderSandbox, command: str
+) -> None:
+    here = place(Rules(deny_commands=(DenyCommand(pattern="curl *", severity="gate"),)))
+    result = here.session.run(command)
+    assert result.error_type == "command_denied"
+    assert folder_sandbox.commands == []
+    (alert,) = here.of(MonitorAlert)
+    assert (alert.severity, alert.rule, alert.format) == ("gate", "curl *", "code")
+    (intervention,) = here.of(Intervention)
+    assert intervention.action == "deny"
+    assert here.session.run("echo curl").ok
+
+
+# --- bad calls ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name,arguments,kind,told",
+    [
+        ("rm", {}, "unknown_tool", "list_files"),
+        ("run", {}, "invalid_arguments", "command"),
+        ("run", None, "invalid_arguments", "command"),
+        ("run", "ls", "invalid_arguments", "object"),
+        ("run", ["ls"], "invalid_arguments", "object"),
+        ("run", {"cmd": "ls", "command": "ls"}, "invalid_arguments", "there are: command, timeout_sec, env"),
+        ("run", {"command": "a\0b"}, "invalid_arguments", "NUL"),
+        ("run", {"command": "\ud800"}, "invalid_arguments", "unicode"),
+        ("run", {"command": "x" * 200_000}, "invalid_arguments", "command"),
+        ("run", {"command": "ls", "timeout_sec": 0}, "invalid_arguments", "timeout_sec"),
+        ("run", {"command": "ls", "timeout_sec": "soon"}, "invalid_arguments", "timeout_sec"),
+        ("run", {"command": "ls", "env": {"A B": "1"}}, "invalid_arguments", "env"),
+        ("run", {"command": "ls", "env": {"A": "\0"}}, "invalid_arguments", "env"),
+        ("read_file", {"path": "a", "start_line": 0}, "invalid_arguments", "start_line"),
+        ("search", {"query": "a\nb"}, "invalid_arguments", "one line"),
+        ("search", {"query": "a", "max_results": 10**9}, "invalid_arguments", "max_results"),
+        ("apply_patch", {"unified_diff": "\ud800"}, "invalid_arguments", "unicode"),
+    ],
+)
+def test_a_bad_call_is_answered_with_what_is_wrong(
+    place: OpenPlace, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, told: str
+) -> None:
+    here = place()
+    result = here.session.call(name, arguments)
+    assert result.error_type == kind
+    assert result.error_message is not None
+    assert told in result.error_message
+    assert folder_sandbox.commands == []
+    (finished,) = here.of(ToolCallFinished)
+    assert finished.error_type == kind
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.req("T-01", "E-01")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=st.lists(st.tuples(st.sampled_from(["run", "read_file", "search", "list_files", "x\ud800"]), anything)))
+def test_no_arguments_break_the_session_or_its_log(
+    folder_sandbox: FolderSandbox, calls: list[tuple[str, JsonValue]]
+) -> None:
+    path = folder_sandbox.folder.parent / f"{new_ulid()}.jsonl"
+    with EventLog.create(path) as log:
+        rules = Rules(caps=Caps(budget=Budget()))
+        session = Session(BriefingText("x"), Workplace(folder_sandbox), rules, Journal(log))
+        for name, arguments in calls:
+            session.call(name, arguments)
+    assert sum(event.type == "tool_call_finished" for event in read_events(path)) == len(calls)
+
+
+@pytest.mark.req("E-03", "R-16")
+def test_long_arguments_are_kept_as_a_digest_and_a_blob(place: OpenPlace) -> None:
+    here = place()
+    here.session.run("echo " + "x" * 50_000)
+    (started,) = here.of(ToolCallStarted)
+    kept = started.arguments["command"]
+    assert isinstance(kept, dict)
+    assert kept["total_bytes"] == 50_005
+    assert here.blobs.get(str(kept["blob"])) == b"echo " + b"x" * 50_000
+
+
+@pytest.mark.req("R-16", "E-04")
+def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    output = b"".join(b"line %d\n" % number for number in range(10_000))
+    folder_sandbox.on_run = lambda command: completed(output)
+    here = place()
+    result = here.session.run("x")
+    assert result.truncated
+    assert result.stdout.startswith("line 0\n")
+    assert result.stdout.endswith("line 9999\n")
+    assert "lines not shown" in result.stdout
+    (finished,) = here.of(ToolCallFinished)
+    assert finished.stdout.sha256 == hashlib.sha256(output).hexdigest()
+    assert finished.stdout.blob is not None
+    assert here.blobs.get(finished.stdout.blob) == output
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+
+def test_trouble_of_the_sandbox_is_raised_and_never_a_result(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    def broken(command: Command) -> Completed:
+        raise SandboxError("the channel is gone")
+
+    folder_sandbox.on_run = broken
+    here = place()
+    with pytest.raises(SandboxError):
+        here.session.run("true")
+
+
+def test_an_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
+    here = place()
+    here.session._cancelled = lambda: True
+    with pytest.raises(Interrupted):
+        here.session.run("true")
+
+
+def test_stop_ends_the_session_as_the_agents_own_wish(place: OpenPlace) -> None:
+    here = place()
+    here.session.list_files()
+    with pytest.raises(SessionEnded) as caught:
+        here.session.stop("all done \x1b[31m")
+    assert caught.value.code is TerminationCode.AGENT_STOPPED
+    assert "\x1b" not in caught.value.rationale
+    assert caught.value.evidence == (here.session.last_event,)
+
+
+@pytest.mark.req("C-08")
+def test_a_program_is_refused_where_commands_may_not_run(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    here = place(Rules(stages=("inspect", "write")))
+    with pytest.raises(InputError, match="does not allow running commands"):
+        here.session.run_program(Program("agent_command", "sh x"))
+    assert folder_sandbox.commands == []
+
+
+def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    here = place(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
+    assert here.session.run_program(Program("agent_command", "sh x", {"A": "b"})).ok
+    assert folder_sandbox.commands[0].timeout_sec == 500
+    assert folder_sandbox.commands[0].env == {"A": "b"}
+    starts = [event for event in here.events() if event.type == "tool_call_started"]
+    assert [event.actor for event in starts] == ["harness"]
+
+
+@pytest.mark.req("E-01", "E-12")
+def test_the_log_of_a_session_verifies(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    fill(folder_sandbox.folder, {"a": "1\n"})
+    here = place()
+    here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
+    here.session.run("true")
+    chain = verify_log(here.log_path).chain
+    assert chain.events == len(here.events())
+    assert chain.problem is None
+
+
+@pytest.mark.parametrize(
+    "steps,calls,expected",
+    [
+        (30, None, Budget(tool_calls=30, steps_are_calls=True)),
+        (30, 10, Budget(tool_calls=10, steps_are_calls=False)),
+        (10, 30, Budget(tool_calls=10, steps_are_calls=True)),
+    ],
+)
+def test_of_two_limits_the_smaller_holds(steps: int, calls: int | None, expected: Budget) -> None:
+    task = TASK.model_copy(update={"budget": TASK.budget.model_copy(update={"tool_calls": calls, "usd": 0})})
+    assert rules_for(task, max_steps=steps).caps.budget == expected
+
+
+def test_an_agent_that_may_not_write_has_no_stage_for_it() -> None:
+    task = Task.model_validate({"id": "t", "suite": "s", "repo": "none", "agent": {"allow_file_write": False}})
+    rules = rules_for(task)
+    assert rules.stages == ("inspect", "test")
+    assert not rules.scope.may_change(b"a")
