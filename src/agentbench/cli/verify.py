@@ -1,0 +1,90 @@
+"""`ab verify RUN`: recompute a run's chains, digests and verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench.cli.options import json_option
+
+if TYPE_CHECKING:
+    from agentbench.record.audit import RunReport
+
+SHOWN = 20
+"""Further problems shown to a person; `--json` has all."""
+
+EPILOG = """\b
+Examples:
+  ab verify artifacts/runs/2026-…__demo__baseline__none
+  ab verify RUN --expect-head sha256:…        against a head noted when the run ended
+  ab verify RUN --json
+
+The first line is the decision: VERIFIED, ALTERED with the first thing that was changed, removed, reordered, cut off or
+added, or INCOMPLETE when the run was never closed. Exit code 0 for VERIFIED, else 1.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--expect-head", metavar="DIGEST", help="The head of the run's chain as it was noted elsewhere.")
+@json_option
+def command(run: Path, expect_head: str | None, as_json: bool) -> None:
+    """Recompute every chain, digest and verdict of a run directory."""
+    from agentbench.record.audit import verify_run
+    from agentbench.record.recompute import recompute
+
+    report = verify_run(run, recompute=recompute, expect_head=expect_head)
+    click.echo(_as_json(report) if as_json else _as_text(report))
+    if not report.ok:
+        raise click.exceptions.Exit(1)
+
+
+def headline(report: RunReport) -> str:
+    """The decision, and the one thing to know about it."""
+    if report.ok:
+        return f"VERIFIED {_counts(report)}"
+    first = report.problems[0]
+    return f"{report.decision.upper()} {first.kind}: {first.place}: {first.message}"
+
+
+def _counts(report: RunReport) -> str:
+    attempts = f"{report.attempts} attempt" + ("" if report.attempts == 1 else "s")
+    return f"{attempts}, {report.events} events, {report.recomputed} verdicts computed again"
+
+
+def _as_text(report: RunReport) -> str:
+    from agentbench.core.text import printable
+
+    lines = [headline(report)]
+    further = report.problems[1:]
+    lines += [f"  also {problem}" for problem in further[:SHOWN]]
+    if len(further) > SHOWN:
+        lines.append(f"  and {len(further) - SHOWN} more (see --json)")
+    if not report.ok:
+        lines.append(f"  looked at {_counts(report)}")
+    lines += [f"  note {note}" for note in report.notes[:SHOWN]]
+    lines.append(f"  head {report.head or 'none'}")
+    return "\n".join(printable(line) for line in lines)
+
+
+def _as_json(report: RunReport) -> str:
+    import json
+
+    value = {
+        "run_dir": str(report.path),
+        "ok": report.ok,
+        "decision": report.decision,
+        "first_problem": str(report.problems[0]) if report.problems else None,
+        "problems": [
+            {"kind": problem.kind, "place": problem.place, "message": problem.message} for problem in report.problems
+        ],
+        "notes": list(report.notes),
+        "head": report.head,
+        "attempts": report.attempts,
+        "events": report.events,
+        "bytes": report.bytes,
+        "recomputed": report.recomputed,
+    }
+    return json.dumps(value, ensure_ascii=True, indent=2)

@@ -1,0 +1,118 @@
+"""The verdict computed again from what lies in the run directory: the terms from the manifest, the facts from the trace.
+
+Nothing but those two goes in, so anybody who holds a run directory can check every decision in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from agentbench.core.canonical import Json
+from agentbench.grading.decide import Verdict, decide
+from agentbench.grading.facts import fold
+from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
+from agentbench.record.manifest import GradingPlan, Manifest, Planned
+from agentbench.record.schema import AttemptRecord
+from agentbench.trace.chain import Event
+
+
+def grading_plan(terms: Terms) -> GradingPlan:
+    """What the manifest keeps of the terms beside the checks and commands, which it has anyway."""
+    weights = terms.rubric.weights
+    own = weights != published_rubric().weights
+    return GradingPlan(
+        penalty_lambda=terms.lambda_,
+        envelope_files=terms.envelope_files,
+        envelope_lines=terms.envelope_lines,
+        weights=(
+            {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability}
+            if own
+            else None
+        ),
+        cap_active_sec=terms.caps.active_sec,
+        cap_tool_calls=terms.caps.tool_calls,
+        cap_tokens=terms.caps.tokens,
+        cap_usd=terms.caps.usd,
+    )
+
+
+def terms_from(planned: Planned) -> Terms:
+    """The terms an attempt was graded on, from its manifest."""
+    plan = planned.grading
+    rubric = published_rubric()
+    if plan.weights is not None:
+        rubric = replace(rubric, weights=Weights.of(plan.weights))
+    return Terms(
+        checks=tuple(CheckTerm(id=one.id, mandatory=one.mandatory, layer=one.layer) for one in planned.acceptance),
+        build=planned.entrypoints.build != "none",
+        statics=len(planned.entrypoints.static),
+        lambda_=plan.penalty_lambda,
+        envelope_files=plan.envelope_files,
+        envelope_lines=plan.envelope_lines,
+        caps=Caps(
+            active_sec=plan.cap_active_sec,
+            tool_calls=plan.cap_tool_calls,
+            tokens=plan.cap_tokens,
+            usd=plan.cap_usd,
+        ),
+        rubric=rubric,
+    )
+
+
+def recompute(events: Iterable[Event], manifest: Manifest, record: AttemptRecord) -> list[str]:
+    """How the record differs from the verdict that its events give; empty when it does not."""
+    verdict = decide(fold(events), terms_from(manifest.protocol_manifest.planned))
+    recorded = record.model_dump(mode="json")
+    return [
+        f"{name} is {_shown(_at(recorded, name))} in the record, {_shown(value)} computed again"
+        for name, value in _decided(verdict).items()
+        if _at(recorded, name) != value
+    ]
+
+
+def _decided(verdict: Verdict) -> dict[str, Json]:
+    """The members of a record that are decisions, as the record writes them."""
+    parts, progress, ending = verdict.components, verdict.progress, verdict.termination
+    found: dict[str, Json] = {
+        "result.passed": verdict.passed,
+        "result.failure_reason": verdict.reason,
+        "run_status": verdict.run_status,
+        "invalid_cause": verdict.invalid_cause,
+        "attribution": verdict.attribution,
+        "run_badge": verdict.run_badge,
+        "needs_review": verdict.needs_review,
+        "score": verdict.score.value if verdict.score else None,
+        "components.correctness": parts.correctness,
+        "components.validity": parts.validity,
+        "components.safety": parts.safety,
+        "components.efficiency": parts.efficiency,
+        "progress.f2p_passed": progress.f2p_passed,
+        "progress.f2p_total": progress.f2p_total,
+        "progress.p2p_kept": progress.p2p_kept,
+        "progress.p2p_total": progress.p2p_total,
+        "workspace_verdict": verdict.workspace.verdict,
+        "mean_score": verdict.workspace.mean_score,
+        "tags": [
+            {"id": tag.id, "gate": tag.gate, "evidence": list(tag.evidence), "attributes": dict(tag.attributes)}
+            for tag in verdict.tags
+        ],
+    }
+    for gate, one in verdict.gates.items():
+        found[f"gates.{gate}.outcome"] = one.outcome
+        found[f"gates.{gate}.passed"] = one.passed
+    if ending is not None:
+        found["termination.code"] = ending.payload.code
+        found["termination.category"] = ending.payload.category
+    return found
+
+
+def _at(record: Mapping[str, Json], name: str) -> Json:
+    value: Json = record
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _shown(value: Json) -> str:
+    return "null" if value is None else str(value)
