@@ -1,0 +1,65 @@
+"""Quantiles: the normal from the standard library, Student's t by inverting its distribution function."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+_ITERATIONS = 300
+_TINY = 1e-300
+
+
+def normal_quantile(confidence: float) -> float:
+    """The z with `confidence` of the standard normal between -z and z."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def t_quantile(confidence: float, freedom: int) -> float:
+    """The t with `confidence` of Student's distribution between -t and t.
+
+    Raises:
+        ValueError: no degree of freedom.
+    """
+    if freedom < 1:
+        msg = "Student's t needs at least one degree of freedom"
+        raise ValueError(msg)
+    low, high = 0.0, 1.0
+    while _t_mass(high, freedom) < confidence:
+        low, high = high, high * 2
+    for _ in range(_ITERATIONS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if _t_mass(middle, freedom) < confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _t_mass(t: float, freedom: int) -> float:
+    """P(|T| ≤ t)."""
+    return 1.0 - _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Regularised I_x(a, b) by its continued fraction, on the side where that converges fast."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1.0 - _incomplete_beta(b, a, 1.0 - x)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    return front / a / _fraction(a, b, x)
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction, evaluated from the far end: 1 + d1/(1 + d2/(1 + …))."""
+    value = 1.0
+    for step in range(_ITERATIONS, 0, -1):
+        m = step // 2
+        if step % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        value = 1.0 + term / (value or _TINY)
+    return value
