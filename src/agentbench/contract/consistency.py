@@ -155,7 +155,7 @@ def _policy(task: Task) -> Found:
 
 def _bad_glob(pattern: str) -> str:
     try:
-        spec = pathspec.PathSpec.from_lines("gitwildmatch", [pattern])
+        spec = pathspec.GitIgnoreSpec.from_lines([pattern])
     except ValueError:
         return f"{pattern!r} is not a pattern that gitignore would read"
     if all(item.include is None for item in spec.patterns):

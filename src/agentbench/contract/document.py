@@ -155,7 +155,7 @@ def _compose(text: str) -> _Node | None:
                     raise _Stop(_line(event), "expected one YAML document; a second one starts here")
                 root = composer.node(next(events), events, 0)
     except yaml.MarkedYAMLError as error:
-        raise _syntax(error) from None
+        raise _syntax(error, text) from None
     except yaml.YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise _Stop(line, f"is not valid YAML: {str(error).splitlines()[0]}") from None
@@ -165,11 +165,11 @@ def _compose(text: str) -> _Node | None:
     return root
 
 
-def _syntax(error: yaml.MarkedYAMLError) -> _Stop:
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     problem = error.problem or error.context or "cannot be parsed"
-    if "\\t" in problem or "\t" in problem or "tab character" in problem:
+    if mark and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1])[: mark.column + 1]:
         return _Stop(line, "is not valid YAML: a tab is used for indentation; use spaces")
     context = f" ({error.context})" if error.context and error.context != problem else ""
     return _Stop(line, f"is not valid YAML: {problem}{context}")

@@ -126,7 +126,7 @@ def _hidden(name: str, folder: Path) -> Found:
             yield key, f"{name} is not a folder"
         elif path.resolve() == folder.resolve():
             yield key, "expected a folder of its own beside task.yaml"
-        elif not any(True for _ in hidden_paths(path)):
+        elif not sum(1 for _ in hidden_paths(path)):
             yield key, f"{name} holds no files"
     except FileTrouble as trouble:
         yield key, str(trouble)

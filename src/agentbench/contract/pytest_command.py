@@ -27,6 +27,8 @@ def recognise(command: str) -> PytestCommand | None:
     Only a single simple command counts: with pipes, lists, redirections, expansions or globs the shell decides what
     runs, and the exit code is all that can be believed.
     """
+    if "\n" in command.strip():
+        return None
     try:
         bare = shlex.split(_without_quoted(command))
         words = shlex.split(command)
