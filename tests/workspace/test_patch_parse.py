@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import zlib
 
@@ -229,7 +230,7 @@ class TestBombs:
 
     def literal(self, size: int, packed: bytes) -> bytes:
         lines = b"".join(
-            bytes([len(piece) + (64 if len(piece) <= 26 else 70)]) + binary.base64.b85encode(piece, pad=True) + b"\n"
+            bytes([len(piece) + (64 if len(piece) <= 26 else 70)]) + base64.b85encode(piece, pad=True) + b"\n"
             for piece in (packed[start : start + 52] for start in range(0, len(packed), 52))
         )
         head = b"diff --git a/n b/n\nnew file mode 100644\nGIT binary patch\nliteral %d\n" % size
