@@ -62,6 +62,26 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
     return Suite(name, folder, tuple(sorted(tasks, key=lambda loaded: loaded.task.id)), scenario)
 
 
+def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
+    """The task at `path` (its folder or its file), or all tasks of a folder of tasks.
+
+    Raises:
+        ContractError: nothing there, or with all problems of all its tasks.
+    """
+    if not path.is_dir() or (path / TASK_NAME).exists() or not any(path.glob(f"*/{TASK_NAME}")):
+        return (load_task(path),)
+    problems: list[str] = []
+    tasks: list[LoadedTask] = []
+    for file in _task_files(path, problems):
+        try:
+            tasks.append(load_task(file))
+        except ContractError as error:
+            problems += error.problems
+    if problems:
+        raise ContractError(f"{path}: {len(problems)} problems", problems=tuple(problems))
+    return tuple(tasks)
+
+
 def suite_folder(name: str, tasks_dir: Path) -> Path:
     """Where a suite lies.
 
