@@ -33,7 +33,7 @@ class FolderSandbox:
         self._tree = FolderTree.at(folder)
         self.commands: list[Command] = []
         self.scans = 0
-        self.on_run: Callable[[Command], Completed] = lambda command: completed()
+        self.on_run: Callable[[Command], Completed] = lambda _command: completed()
 
     def run(self, command: Command) -> Completed:
         self.commands.append(command)

@@ -52,7 +52,7 @@ def test_the_briefing_is_logged_verbatim_before_anything_else(place: OpenPlace) 
 
 @pytest.mark.req("E-02", "E-04", "T-01")
 def test_every_call_leaves_a_start_and_an_end(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    folder_sandbox.on_run = lambda command: completed(b"out", exit_code=3, stderr=b"err")
+    folder_sandbox.on_run = lambda _command: completed(b"out", exit_code=3, stderr=b"err")
     here = place()
     result = here.session.run("make", env={"A": "1"})
     assert (result.ok, result.stdout, result.stderr, result.exit_code) == (False, "out", "err", 3)
@@ -139,7 +139,7 @@ def test_a_command_gets_at_most_the_contracts_time(place: OpenPlace, folder_sand
 
 @pytest.mark.req("M-07")
 def test_failed_test_cycles_are_counted_and_capped(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    folder_sandbox.on_run = lambda command: completed(exit_code=1)
+    folder_sandbox.on_run = lambda _command: completed(exit_code=1)
     here = place(Rules(caps=Caps(budget=Budget(failed_cycles=2)), test_commands=("make check",)))
     here.session.run("ls")
     here.session.run("cd src && python -m pytest -q | tail")
@@ -274,7 +274,7 @@ def test_long_arguments_are_kept_as_a_digest_and_a_blob(place: OpenPlace) -> Non
 @pytest.mark.req("R-16", "E-04")
 def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     output = b"".join(b"line %d\n" % number for number in range(10_000))
-    folder_sandbox.on_run = lambda command: completed(output)
+    folder_sandbox.on_run = lambda _command: completed(output)
     here = place()
     result = here.session.run("x")
     assert result.truncated

@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-import pathspec
+from agentbench.workspace.comparison import Globs
 
 
 @functools.lru_cache(maxsize=256)
-def _spec(globs: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
-    return pathspec.GitIgnoreSpec.from_lines(globs)
+def _globs(patterns: tuple[str, ...]) -> Globs:
+    return Globs(patterns)
 
 
-def matches(globs: tuple[str, ...], path: bytes) -> bool:
-    """Whether any of `globs` matches; names that are not UTF-8 are matched as the file system gives them."""
-    return bool(globs) and _spec(globs).match_file(path.decode("utf-8", "surrogateescape"))
+def matches(patterns: tuple[str, ...], path: bytes) -> bool:
+    """Whether the patterns match; they are compiled once."""
+    return _globs(patterns).match(path)
 
 
 class Scope:

@@ -7,52 +7,36 @@ nothing can have changed is never made again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
 
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.journal import Journal
 from agentbench.tools.paths import show, shown
 from agentbench.tools.result import ToolError
-from agentbench.tools.scope import Scope, matches
+from agentbench.tools.scope import Scope
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.comparison import FileChange, Globs
+from agentbench.workspace.delta import compare, extract
 
 MAX_ENTRIES = 150_000
 MAX_FILES_IN_EVENT = 200
 MAX_DIFFED_FILE = 256 * 1024
-MAX_DIFFED = 2 * 1024 * 1024
+MAX_DIFFED = 512 * 1024
 MAX_KEPT = 4 * 1024 * 1024
 DIFF_SHOWN = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    path: bytes
-    before: Entry | None
-    after: Entry | None
-    generated: bool
-
-    @property
-    def kind(self) -> Literal["added", "modified", "deleted", "mode"]:
-        if self.before is None:
-            return "added"
-        if self.after is None:
-            return "deleted"
-        same = (self.before.kind, self.before.sha256) == (self.after.kind, self.after.sha256)
-        return "mode" if same else "modified"
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What changed, sorted by path. `problem` says why it could not be told."""
 
-    files: tuple[Change, ...] = ()
+    files: tuple[FileChange, ...] = ()
     problem: str | None = None
 
     @property
@@ -69,7 +53,7 @@ class Watch:
     ) -> None:
         self._sandbox = sandbox
         self._base = base
-        self._generated = generated
+        self._generated = Globs(generated)
         self._journal = journal
         self._entries: dict[bytes, Entry] = {}
         self._current = False
@@ -103,17 +87,19 @@ class Watch:
             return Changes(problem=f"the tree has more than {MAX_ENTRIES} files")
         before, first = self._entries, not self._known
         self._entries, self._current, self._known = found, True, True
-        return Changes() if first or before == found else self._difference(before, found)
+        if first or before == found:
+            return Changes()
+        return Changes(self._marked(compare(before.values(), found.values())))
 
     def wrote(self, writes: Sequence[FileWrite]) -> Changes:
         """Account for writes that the harness made itself: no look at the tree is needed."""
-        changes: list[Change] = []
+        changes: list[FileChange] = []
         for write in sorted(writes, key=lambda write: write.path):
             before = self._entries.get(write.path)
             after = _entry(write)
             if before == after:
                 continue
-            changes.append(Change(write.path, before, after, self._is_generated(write.path)))
+            changes += self._marked(compare([before] if before else [], [after] if after else []))
             if after is None:
                 self._entries.pop(write.path, None)
             else:
@@ -191,11 +177,11 @@ class Watch:
                 before.put(old)
             if isinstance(new, FileWrite):
                 after.put(new)
-        return b""  # until Δ can be rendered
+        return extract(before, after).patch
 
     # --- contents -------------------------------------------------------------------------------------------------
 
-    def _before(self, change: Change) -> FileWrite | _Unknown | None:
+    def _before(self, change: FileChange) -> FileWrite | _Unknown | None:
         entry = change.before
         if entry is None:
             return None
@@ -204,7 +190,7 @@ class Watch:
             content = _read(self._base, entry)
         return _write(entry, content)
 
-    def _after(self, change: Change) -> FileWrite | _Unknown | None:
+    def _after(self, change: FileChange) -> FileWrite | _Unknown | None:
         entry = change.after
         if entry is None:
             return None
@@ -221,16 +207,8 @@ class Watch:
             self._kept[entry.sha256] = content
             self._kept_bytes += len(content)
 
-    def _difference(self, before: dict[bytes, Entry], after: dict[bytes, Entry]) -> Changes:
-        paths = [path for path, entry in after.items() if before.get(path) != entry]
-        paths += [path for path in before if path not in after]
-        paths.sort()
-        return Changes(
-            tuple(Change(path, before.get(path), after.get(path), self._is_generated(path)) for path in paths)
-        )
-
-    def _is_generated(self, path: bytes) -> bool:
-        return matches(self._generated, path)
+    def _marked(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+        return tuple(replace(one, generated=True) if self._generated.match(one.path) else one for one in changes)
 
 
 class _Unknown:
@@ -270,24 +248,17 @@ def _entry(write: FileWrite) -> Entry | None:
     return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
 
 
-_MODES = {Kind.SYMLINK: "120000", Kind.SPECIAL: "special"}
-
-
-def _mode(entry: Entry) -> str:
-    return _MODES.get(entry.kind) or ("100755" if entry.executable else "100644")
-
-
-def _digest(change: Change) -> FileDigest:
+def _digest(change: FileChange) -> FileDigest:
     path, encoding = shown(change.path)
     before, after = change.before, change.after
     return FileDigest(
         path=path,
         path_encoding=encoding,
-        change=change.kind,
+        change=change.change,
         before_sha256=before.sha256 if before else None,
         after_sha256=after.sha256 if after else None,
-        before_mode=_mode(before) if before else None,
-        after_mode=_mode(after) if after else None,
-        size=after.size if after else 0,
+        before_mode=change.before_mode,
+        after_mode=change.after_mode,
+        size=change.size,
         generated=change.generated,
     )

@@ -1,0 +1,174 @@
+"""Agents end in exits, whatever they do; only our own trouble is raised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.agents.base import Agent, AgentExit, AgentSetup, conduct
+from agentbench.agents.noop import NoopAgent
+from agentbench.agents.reference import ReferenceAgent
+from agentbench.agents.registry import make_agent
+from agentbench.core.command import Command, Completed
+from agentbench.core.errors import AgentCrashed, InputError, Interrupted, ModelFault, SandboxError
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.policy.budget import Budget
+from agentbench.tools.ending import SessionEnded
+from agentbench.tools.rules import Caps, Rules
+from agentbench.tools.session import Session
+from agentbench.trace.events import PatchApplied, ToolCallStarted
+from tests.tools.conftest import OpenPlace
+from tests.tools.places import FolderSandbox, completed, fill
+
+pytestmark = pytest.mark.req("T-04")
+
+PATCH = b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+\xff\n"
+
+
+def setup(folder: Path, **given: object) -> AgentSetup:
+    return AgentSetup(task_id="t", task_folder=folder, **given)  # type: ignore[arg-type]
+
+
+class Acting:
+    """An agent that does what a test says."""
+
+    name = "acting"
+    observability = Observability.TOOLS
+
+    def __init__(self, act: object) -> None:
+        self._act = act
+
+    def run(self, session: Session) -> AgentExit:
+        assert callable(self._act)
+        self._act(session)
+        return AgentExit(TerminationCode.AGENT_STOPPED)
+
+
+def test_noop_does_nothing_and_stops(place: OpenPlace) -> None:
+    here = place()
+    ended = conduct(NoopAgent(), here.session)
+    assert ended.code is TerminationCode.AGENT_STOPPED
+    assert here.of(ToolCallStarted) == []
+
+
+def test_a_reference_patch_is_applied_by_the_harness_bytes_and_all(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
+) -> None:
+    fill(workspace, {"a": "1\n"})
+    file = tmp_path / "reference.patch"
+    file.write_bytes(PATCH)
+    here = place(Rules(caps=Caps(budget=Budget(tool_calls=0))))
+    ended = conduct(make_agent("reference", setup(tmp_path, reference=file)), here.session)
+    assert ended.code is TerminationCode.AGENT_STOPPED
+    assert (workspace / "a").read_bytes() == b"\xff\n"
+    assert folder_sandbox.commands == []
+    assert [path.name for path in workspace.iterdir()] == ["a"]
+    (started,) = [event for event in here.events() if event.type == "tool_call_started"]
+    assert started.actor == "harness"
+    assert len(here.of(PatchApplied)) == 1
+
+
+def test_a_reference_that_does_not_apply_is_an_exit_with_the_reason(place: OpenPlace) -> None:
+    here = place()
+    ended = conduct(ReferenceAgent(PATCH, is_patch=True), here.session)
+    assert ended.code is TerminationCode.AGENT_CRASHED
+    assert "no such file" in ended.rationale
+    assert ended.evidence == (here.session.last_event,)
+
+
+def test_a_task_without_a_reference_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="task 't' has no reference"):
+        make_agent("reference", setup(tmp_path))
+    with pytest.raises(InputError, match="cannot be read"):
+        make_agent("reference", setup(tmp_path, reference=tmp_path / "missing.patch"))
+
+
+@pytest.mark.parametrize("command", [None, "", "  "])
+def test_a_command_agent_without_a_command_says_how_to_give_one(tmp_path: Path, command: str | None) -> None:
+    with pytest.raises(InputError, match="needs a command line") as caught:
+        make_agent("command", setup(tmp_path, command=command))
+    assert "--agent-command" in caught.value.remedy
+
+
+@pytest.mark.req("R-10")
+@pytest.mark.parametrize(
+    "error,code",
+    [
+        (ValueError("oops \x1b[31m"), TerminationCode.AGENT_CRASHED),
+        (RecursionError(), TerminationCode.AGENT_CRASHED),
+        (AgentCrashed("gone"), TerminationCode.AGENT_CRASHED),
+        (ModelFault("429 for ever"), TerminationCode.LLM_ERROR),
+    ],
+)
+def test_an_agents_own_failure_is_its_exit(place: OpenPlace, error: Exception, code: TerminationCode) -> None:
+    def act(session: Session) -> None:
+        raise error
+
+    ended = conduct(Acting(act), place().session)
+    assert ended.code is code
+    assert "\x1b" not in ended.rationale
+
+
+@pytest.mark.parametrize("error", [SandboxError("channel"), Interrupted("ctrl-c"), InputError("bad")])
+def test_trouble_that_is_not_the_agents_is_raised(place: OpenPlace, error: Exception) -> None:
+    def act(session: Session) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        conduct(Acting(act), place().session)
+
+
+def test_a_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+    def broken(command: Command) -> Completed:
+        raise SandboxError("the channel is gone")
+
+    folder_sandbox.on_run = broken
+    with pytest.raises(SandboxError):
+        conduct(Acting(lambda session: session.run("x")), place().session)
+
+
+@pytest.mark.req("T-08")
+def test_an_agent_that_never_stops_is_stopped_by_its_cap(place: OpenPlace) -> None:
+    def act(session: Session) -> None:
+        while True:
+            session.list_files()
+
+    here = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
+    ended = conduct(Acting(act), here.session)
+    assert ended.code is TerminationCode.TOOL_CALL_CAP
+    assert ended.event().category == "non_termination"
+    assert len(here.of(ToolCallStarted)) == 5
+
+
+def test_an_agent_that_hides_the_cap_from_itself_has_reached_it_all_the_same(place: OpenPlace) -> None:
+    def act(session: Session) -> None:
+        for _ in range(10):
+            try:
+                session.list_files()
+            except SessionEnded:
+                continue
+
+    here = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
+    assert conduct(Acting(act), here.session).code is TerminationCode.MAX_STEPS
+
+
+def test_stopping_in_the_middle_is_an_ordinary_end(place: OpenPlace) -> None:
+    ended = conduct(Acting(lambda session: session.stop("solved")), place().session)
+    assert (ended.code, ended.rationale) == (TerminationCode.AGENT_STOPPED, "solved")
+
+
+@pytest.mark.parametrize("exit_code,code", [(0, TerminationCode.AGENT_STOPPED), (3, TerminationCode.AGENT_CRASHED)])
+def test_a_programs_exit_status_decides_how_the_agent_ended(
+    place: OpenPlace, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
+) -> None:
+    folder_sandbox.on_run = lambda command: completed(exit_code=exit_code if command.line == "sh x" else 0)
+    agent: Agent = make_agent("command", setup(tmp_path, command="sh x", files=tmp_path))
+    assert agent.observability is Observability.PROCESS
+    here = place()
+    ended = conduct(agent, here.session)
+    assert ended.code is code
+    assert folder_sandbox.commands[-1].env == {
+        "AB_AGENT_FILES": "/opt/agent",
+        "AB_BRIEFING": "/tmp/agentbench/briefing.md",
+    }

@@ -1,0 +1,91 @@
+"""The briefing tells the issue apart from the obligations, and nothing that would give the answer away."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentbench.agents.briefing import write_briefing
+from agentbench.contract.schema import Task
+from agentbench.tools.rules import rules_for
+
+pytestmark = pytest.mark.req("R-03", "C-10")
+
+TASK = Task.model_validate(
+    {
+        "id": "toy-median",
+        "suite": "demo",
+        "repo": {"path": "secret_repo_path"},
+        "hints": {"test_command": "python -m pytest -q", "target_modules": ["toy.stats"]},
+        "environment": {"python": "3.11", "timeout_sec": 600, "tool_timeout_sec": 30, "secrets": ["PRIVATE_TOKEN"]},
+        "oracle": {
+            "build": "make secret_build",
+            "hidden": "hidden_folder",
+            "protected": ["protected_glob/**"],
+            "checks": [
+                {
+                    "id": "secret_check_id",
+                    "command": "python -m pytest hidden_folder/test_secret.py",
+                    "parser": "pytest",
+                    "fail_to_pass": ["hidden_folder/test_secret.py::test_hidden"],
+                },
+                {"id": "other", "layer": "integration", "command": "secret_command", "mandatory": False},
+            ],
+        },
+        "reference": "reference_secret.patch",
+        "policy": {"editable_globs": ["src/**"], "deny_commands": [{"pattern": "curl *"}]},
+        "agent": {"max_steps": 12},
+    }
+)
+STATEMENT = "median([1, 2, 3, 4]) returns 3, it should be 2.5.\n"
+
+
+def briefing() -> tuple[str, dict[str, str]]:
+    told = write_briefing(TASK, STATEMENT, TASK.oracle.checks, rules_for(TASK))
+    return told.text, dict(told.parts)
+
+
+def test_the_issue_and_the_obligations_are_parts_of_their_own() -> None:
+    text, parts = briefing()
+    assert parts["issue"] == STATEMENT.strip()
+    assert "check" not in parts["issue"]
+    assert "1 check (unit) must pass" in parts["acceptance"]
+    assert "must build" in parts["acceptance"]
+    assert list(parts) == ["version", "issue", "hints", "environment", "rules", "acceptance"]
+    order = [text.index(heading) for heading in ("## Issue", "## Hints", "## Environment", "## Rules", "## Acceptance")]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["secret", "hidden_folder", "test_hidden", "protected_glob", "reference_", "PRIVATE_TOKEN"],
+)
+def test_nothing_of_oracle_or_reference_is_told(secret: str) -> None:
+    assert secret not in briefing()[0]
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "python -m pytest -q",
+        "toy.stats",
+        "12 tool calls",
+        "600 seconds",
+        "30 seconds",
+        "`src/**`",
+        "`curl *`",
+        "no network",
+    ],
+)
+def test_what_the_agent_has_to_know_is_told(fact: str) -> None:
+    assert fact in briefing()[0]
+
+
+def test_the_same_task_gives_the_same_text() -> None:
+    assert briefing() == briefing()
+
+
+def test_empty_parts_are_left_out() -> None:
+    bare = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
+    told = write_briefing(bare, "do", (), rules_for(bare))
+    assert "## Hints" not in told.text
+    assert "hints" not in told.parts

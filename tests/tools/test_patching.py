@@ -1,0 +1,139 @@
+"""apply_patch changes the workspace as a whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.tools.rules import Rules
+from agentbench.trace.events import PatchApplied, WorkspaceMutated
+from agentbench.tree.entry import Entry
+from agentbench.tree.folder import FolderTree
+from tests.tools.conftest import OpenPlace
+from tests.tools.places import fill
+
+pytestmark = pytest.mark.req("T-03")
+
+EDIT = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n"
+ADD = "--- /dev/null\n+++ b/new/b.py\n@@ -0,0 +1 @@\n+b\n"
+DELETE = "--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.req("T-01", "E-05")
+def test_edits_additions_and_deletions_are_applied_and_logged_with_digests(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
+    here = place()
+    result = here.session.apply_patch(EDIT + ADD + DELETE)
+    assert result.ok, result
+    assert result.changed_files == ("new/b.py", "old", "src/a.py")
+    assert contents(workspace) == {"src/a.py": b"ONE\ntwo\n", "new/b.py": b"b\n"}
+    (applied,) = here.of(PatchApplied)
+    by_path = {one.path: one for one in applied.files}
+    assert {path: one.change for path, one in by_path.items()} == {
+        "new/b.py": "added",
+        "old": "deleted",
+        "src/a.py": "modified",
+    }
+    assert by_path["src/a.py"].before_sha256 == hashlib.sha256(b"one\ntwo\n").hexdigest()
+    assert by_path["src/a.py"].after_sha256 == hashlib.sha256(b"ONE\ntwo\n").hexdigest()
+    assert applied.patch.text == EDIT + ADD + DELETE
+    assert applied.call_id == "c1"
+
+
+def test_what_a_patch_did_is_seen_by_the_next_call(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
+    here = place()
+    here.session.list_files()
+    here.session.apply_patch(ADD + DELETE)
+    assert here.session.list_files().stdout == "new/b.py\nsrc/a.py\n"
+    assert here.session.read_file("new/b.py").stdout == "b\n"
+    here.session.run("true")
+    assert here.of(WorkspaceMutated) == []
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        EDIT + "--- a/missing\n+++ b/missing\n@@ -1 +1 @@\n-a\n+b\n",
+        EDIT + "--- a/old\n+++ b/old\n@@ -1 +1 @@\n-other\n+b\n",
+        EDIT + "--- /dev/null\n+++ b/../out\n@@ -0,0 +1 @@\n+x\n",
+        EDIT + "--- /dev/null\n+++ /etc/out\n@@ -0,0 +1 @@\n+x\n",
+        EDIT + "--- /dev/null\n+++ b/.git/hooks/pre-commit\n@@ -0,0 +1 @@\n+x\n",
+        EDIT + "--- /dev/null\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n",
+        EDIT + "--- /dev/null\n+++ b/old\n@@ -0,0 +1 @@\n+x\n",
+        "no patch at all",
+        "@@ -1 +1 @@\n-a\n+b\n",
+    ],
+)
+def test_a_patch_that_does_not_apply_changes_nothing(place: OpenPlace, workspace: Path, patch: str) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
+    (workspace / "link").symlink_to("/tmp")
+    before = contents(workspace)
+    here = place()
+    result = here.session.apply_patch(patch)
+    assert result.error_type == "patch_invalid"
+    assert result.error_message
+    assert result.changed_files == ()
+    assert contents(workspace) == before
+    assert here.of(PatchApplied) == []
+
+
+@pytest.mark.req("T-02")
+def test_files_outside_the_editable_scope_are_refused_before_anything_is_written(
+    place: OpenPlace, workspace: Path
+) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n"})
+    session = place(Rules(editable_globs=("src/**",))).session
+    result = session.apply_patch(EDIT + ADD)
+    assert result.error_type == "outside_scope"
+    assert result.error_message is not None
+    assert "new/b.py" in result.error_message
+    assert contents(workspace) == {"src/a.py": b"one\ntwo\n"}
+    assert session.apply_patch(EDIT).ok
+
+
+@pytest.mark.req("T-02")
+def test_moving_a_file_out_of_the_scope_is_outside_the_scope(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"src/a.py": "one\n", "other": "x\n"})
+    session = place(Rules(editable_globs=("src/**",))).session
+    patch = "diff --git a/other b/src/other\nsimilarity index 100%\nrename from other\nrename to src/other\n"
+    assert session.apply_patch(patch).error_type == "outside_scope"
+
+
+def test_an_agent_that_may_not_write_cannot_patch(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n"})
+    session = place(Rules(allow_write=False)).session
+    assert session.apply_patch(EDIT).error_type == "outside_scope"
+
+
+def test_hunks_that_stand_elsewhere_are_moved_and_reported(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"a": "0\n0\n0\n1\n2\n3\n4\n5\n"})
+    here = place()
+    result = here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1,5 +1,5 @@\n 1\n 2\n-3\n+three\n 4\n 5\n")
+    assert result.ok
+    assert "hunk 1 applied at line 4, +3 lines off" in result.note
+    fuzzy = here.session.apply_patch("--- a/a\n+++ b/a\n@@ -4,5 +4,5 @@\n WRONG\n 2\n-three\n+3\n 4\n 5\n")
+    assert fuzzy.ok
+    assert "context" in fuzzy.note
+    assert [one.fuzz for one in here.of(PatchApplied)] == [0, 1]
+
+
+def test_a_patch_costs_no_look_at_the_whole_tree(
+    place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n"})
+    session = place().session
+    session.list_files()
+
+    def walk(tree: FolderTree) -> Iterator[Entry]:
+        raise AssertionError("the whole tree is walked")
+
+    monkeypatch.setattr(FolderTree, "entries", walk)
+    assert session.apply_patch(EDIT).ok

@@ -1,0 +1,205 @@
+"""Whatever a command changes in the workspace is told by an event."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentbench.contract.schema import DEFAULT_GENERATED
+from agentbench.core.command import Command, Completed
+from agentbench.core.ids import new_ulid
+from agentbench.tools import watch as watch_module
+from agentbench.tools.rules import Rules
+from agentbench.trace.events import Excerpt, MonitorAlert, WorkspaceMutated
+from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.patch import apply, parse
+from tests.tools.conftest import OpenPlace
+from tests.tools.places import FolderSandbox, Place, completed, fill, open_place
+
+pytestmark = pytest.mark.req("E-05")
+
+
+def does(act: Callable[[], object]) -> Callable[[Command], Completed]:
+    def run(command: Command) -> Completed:
+        act()
+        return completed()
+
+    return run
+
+
+def test_a_command_that_changes_nothing_leaves_no_mutation(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"a": "1"})
+    here = place()
+    assert here.session.run("true").changed_files == ()
+    assert here.of(WorkspaceMutated) == []
+
+
+def test_changes_made_by_a_command_are_told_with_digests_and_a_diff(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
+    fill(workspace, {"a.txt": "1\n", "gone": "x\n", "tool.sh": "echo\n"})
+
+    def act() -> None:
+        fill(workspace, {"a.txt": "2\n", "new/b": "b\n", "pkg/__pycache__/m.pyc": "\0\0"})
+        (workspace / "gone").unlink()
+        (workspace / "tool.sh").chmod(0o755)
+
+    folder_sandbox.on_run = does(act)
+    here = place(Rules(generated=DEFAULT_GENERATED))
+    result = here.session.run("make")
+    assert result.changed_files == ("a.txt", "gone", "new/b", "tool.sh")
+    (mutated,) = here.of(WorkspaceMutated)
+    assert mutated.call_id == "c1"
+    assert [(one.path, one.change, one.generated) for one in mutated.files] == [
+        ("a.txt", "modified", False),
+        ("gone", "deleted", False),
+        ("new/b", "added", False),
+        ("tool.sh", "mode", False),
+        ("pkg/__pycache__/m.pyc", "added", True),
+    ]
+    first = mutated.files[0]
+    assert first.before_sha256 == hashlib.sha256(b"1\n").hexdigest()
+    assert first.after_sha256 == hashlib.sha256(b"2\n").hexdigest()
+    assert mutated.files[3].after_mode == "100755"
+    assert "+b" in mutated.diff.text
+    assert "pyc" not in mutated.diff.text
+    types = here.types()
+    assert types.index("tool_call_started") < types.index("workspace_mutated") < types.index("tool_call_finished")
+
+
+def test_the_second_change_of_a_file_is_a_diff_against_the_first(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
+    fill(workspace, {"a": "1\n"})
+    here = place()
+    here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
+    folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "3\n"}))
+    here.session.run("x")
+    folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "4\n"}))
+    here.session.run("x")
+    first, second = here.of(WorkspaceMutated)
+    assert "-2\n+3\n" in first.diff.text
+    assert "-3\n+4\n" in second.diff.text
+
+
+@pytest.mark.req("T-02")
+def test_what_a_command_changes_out_of_scope_is_an_alert_that_points_to_it(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
+    fill(workspace, {"src/a": "1", "tests/t": "1"})
+    folder_sandbox.on_run = does(lambda: fill(workspace, {"src/a": "2", "tests/t": "2", "build/x": "3"}))
+    here = place(Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED))
+    result = here.session.run("x")
+    assert result.ok
+    assert "tests/t" in result.note
+    (alert,) = here.of(MonitorAlert)
+    assert (alert.monitor, alert.rule) == ("scope", "editable_globs")
+    assert "tests/t" in alert.detail
+    assert "build" not in alert.detail
+    mutated = next(event for event in here.events() if event.type == "workspace_mutated")
+    assert alert.evidence == [mutated.seq]
+
+
+def test_special_files_odd_names_and_links_are_told_without_being_touched(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
+    fill(workspace, {"a": "1"})
+
+    def act() -> None:
+        os.mkfifo(workspace / "fifo")
+        (workspace / "a").unlink()
+        (workspace / "a").symlink_to("/etc/passwd")
+        (workspace / os.fsdecode(b"\xff\n")).write_bytes(b"x")
+
+    folder_sandbox.on_run = does(act)
+    here = place()
+    assert here.session.run("x").changed_files == ("a", "fifo", "%FF%0A")
+    (mutated,) = here.of(WorkspaceMutated)
+    assert [(one.path, one.path_encoding, one.change) for one in mutated.files] == [
+        ("a", "utf-8", "modified"),
+        ("fifo", "utf-8", "added"),
+        ("%FF%0A", "percent", "added"),
+    ]
+    assert mutated.files[0].after_mode == "120000"
+    assert "root:" not in mutated.diff.text
+
+
+def test_very_many_changes_are_counted_not_listed(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
+    folder_sandbox.on_run = does(lambda: fill(workspace, {f"f{number}": "" for number in range(500)}))
+    here = place()
+    result = here.session.run("x")
+    assert len(result.changed_files) == 200
+    (mutated,) = here.of(WorkspaceMutated)
+    assert (len(mutated.files), mutated.omitted) == (200, 300)
+
+
+def test_a_tree_beyond_all_limits_is_an_alert_and_the_agent_can_still_clean_up(
+    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_module, "MAX_ENTRIES", 50)
+    fill(workspace, {"keep": "1"})
+    folder_sandbox.on_run = does(lambda: fill(workspace, {f"f{number}": "" for number in range(100)}))
+    here = place()
+    result = here.session.run("fill")
+    assert result.ok
+    assert "cannot be told" in result.note
+    assert here.session.list_files().error_type == "too_large"
+    assert [alert.rule for alert in here.of(MonitorAlert)] == ["tree_limits"]
+
+    def clean() -> None:
+        for path in workspace.glob("f*"):
+            path.unlink()
+        fill(workspace, {"keep": "2"})
+
+    folder_sandbox.on_run = does(clean)
+    assert here.session.run("clean").changed_files == ("keep",)
+    assert here.session.list_files().stdout == "keep\n"
+
+
+names = st.sampled_from(["a", "b/c", "b/d", "e.pyc"])
+states = st.dictionaries(names, st.binary(max_size=6), max_size=4)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(states, min_size=1, max_size=4))
+def test_the_diffs_of_all_mutations_lead_from_the_first_state_to_the_last(
+    tmp_path: Path, steps: list[dict[str, bytes]]
+) -> None:
+    root = tmp_path / new_ulid()
+    workspace = root / "workspace"
+    workspace.mkdir(parents=True)
+    sandbox = FolderSandbox(workspace)
+    replay = MemoryTree()
+    try:
+        for here in open_place(sandbox, root, Rules()):
+            for step in steps:
+                sandbox.on_run = does(partial(_become, workspace, step))
+                here.session.run("x")
+            for mutated in here.of(WorkspaceMutated):
+                replay.apply(apply(parse(whole(mutated.diff, here)), replay))
+    finally:
+        sandbox.close()
+    expected = {name.encode(): content for name, content in steps[-1].items()}
+    assert {entry.path: replay.read(entry.path, max_bytes=99) for entry in replay.entries()} == expected
+
+
+def whole(excerpt: Excerpt, here: Place) -> bytes:
+    if excerpt.blob is not None:
+        return here.blobs.get(excerpt.blob)
+    return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()
+
+
+def _become(workspace: Path, state: dict[str, bytes]) -> None:
+    for path in sorted(workspace.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    fill(workspace, dict(state))
