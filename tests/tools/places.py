@@ -10,9 +10,8 @@ from typing import TypeVar
 from agentbench.core.command import Command, Completed
 from agentbench.sandbox.protocol import Running, Sandbox, Usage
 from agentbench.tools.bench import text_stream
-from agentbench.tools.journal import Journal
 from agentbench.tools.rules import Rules
-from agentbench.tools.session import BriefingText, Session, Workplace
+from agentbench.tools.session import BriefingText, Record, Session, Workplace
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.chain import Event
 from agentbench.trace.events import Payload
@@ -116,11 +115,11 @@ def open_place(
     with EventLog.create(record / "events.jsonl") as log:
         briefing = BriefingText("do it\n", {"issue": "do it"})
         workplace = Workplace(sandbox, base=base)
-        journal = Journal(log, blobs)
+        written = Record(log, blobs)
         if clock is None:
-            session = Session(briefing, workplace, rules, journal)
+            session = Session(briefing, workplace, rules, written)
         else:
-            session = Session(briefing, workplace, rules, journal, clock=clock)
+            session = Session(briefing, workplace, rules, written, clock=clock)
         session.begin()
         yield Place(session, record / "events.jsonl", blobs, clock or Clock())
 

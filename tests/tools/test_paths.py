@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import ToolFault
-from agentbench.tools.paths import follow, literal, relative, show, shown
+from agentbench.tools.paths import follow, literal, relative, show
 from agentbench.tree.entry import Entry, Kind
+from agentbench.workspace.evidence import path_text
 
 pytestmark = pytest.mark.req("T-02")
 
@@ -62,7 +63,7 @@ def test_no_text_leads_out_or_breaks_the_parser(text: str) -> None:
 
 @given(st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name))
 def test_a_shown_name_is_one_line_and_leads_back(name: bytes) -> None:
-    text, encoding = shown(name)
+    text, encoding = path_text(name)
     assert len(text.splitlines()) == 1
     assert "\x1b" not in text
     if encoding == "percent":

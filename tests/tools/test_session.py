@@ -16,9 +16,8 @@ from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.tools.ending import SessionEnded
-from agentbench.tools.journal import Journal
 from agentbench.tools.rules import Caps, Rules, rules_for
-from agentbench.tools.session import BriefingText, Program, Session, Workplace
+from agentbench.tools.session import BriefingText, Program, Record, Session, Workplace
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,
@@ -254,7 +253,7 @@ def test_no_arguments_break_the_session_or_its_log(
     path = folder_sandbox.folder.parent / f"{new_ulid()}.jsonl"
     with EventLog.create(path) as log:
         rules = Rules(caps=Caps(budget=Budget()))
-        session = Session(BriefingText("x"), Workplace(folder_sandbox), rules, Journal(log))
+        session = Session(BriefingText("x"), Workplace(folder_sandbox), rules, Record(log))
         for name, arguments in calls:
             session.call(name, arguments)
     assert sum(event.type == "tool_call_finished" for event in read_events(path)) == len(calls)

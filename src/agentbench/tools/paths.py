@@ -7,33 +7,21 @@ characters in it, is shown percent-encoded, so that one line of a listing is alw
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from typing import Literal
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.tools.result import ToolError
 from agentbench.tree.entry import Entry, Kind
+from agentbench.workspace.evidence import path_text
 
 MAX_PATH = 4096
-_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _MAX_LINKS = 40
 """As the kernel: more links on the way than this are a loop."""
 
 
-def shown(path: bytes) -> tuple[str, Literal["utf-8", "percent"]]:
-    """A path as text on one line, and how it is encoded."""
-    try:
-        text = path.decode("utf-8")
-    except UnicodeDecodeError:
-        return quote_from_bytes(path, safe=_SAFE), "percent"
-    if printable(text) == text:
-        return text, "utf-8"
-    return quote_from_bytes(path, safe=_SAFE), "percent"
-
-
 def show(path: bytes) -> str:
-    return shown(path)[0]
+    return path_text(path)[0]
 
 
 def relative(text: str, workdir: str) -> bytes:

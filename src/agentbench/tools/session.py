@@ -32,7 +32,9 @@ from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
 from agentbench.tools.running import denied, execute
 from agentbench.tools.watch import Watch
+from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import AgentTurnStarted, Briefing, StageChanged, ToolCallFinished, ToolCallStarted
+from agentbench.trace.log import EventLog
 from agentbench.tree.entry import Tree
 
 _TOO_SHORT = 0.01
@@ -46,6 +48,14 @@ class Workplace:
     sandbox: Sandbox
     workdir: str = "/workspace"
     base: Tree | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where a session is written down."""
+
+    log: EventLog
+    blobs: BlobStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class Session:
         briefing: BriefingText,
         workplace: Workplace,
         rules: Rules,
-        journal: Journal,
+        record: Record,
         *,
         clock: Callable[[], float] = time.monotonic,
         cancelled: Callable[[], bool] = lambda: False,
@@ -95,7 +105,7 @@ class Session:
         self.last_event = 0
         """Number of the event that ended the last call: what an agent's end can point to."""
         self._rules = rules
-        self._journal = journal
+        self._journal = journal = Journal(record.log, record.blobs)
         self._clock = clock
         self._cancelled = cancelled
         self._deadline = clock() + rules.caps.wall_sec

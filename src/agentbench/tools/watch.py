@@ -14,7 +14,7 @@ from itertools import islice
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.journal import Journal
-from agentbench.tools.paths import show, shown
+from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
 from agentbench.tools.scope import Scope
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
@@ -23,6 +23,7 @@ from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.comparison import FileChange, Globs
 from agentbench.workspace.delta import compare, extract
+from agentbench.workspace.evidence import file_digest
 
 MAX_ENTRIES = 150_000
 MAX_FILES_IN_EVENT = 200
@@ -159,7 +160,7 @@ class Watch:
     def digests(self, changes: Changes) -> list[FileDigest]:
         """Digests before and after of each file, as many as an event holds; those that count come first."""
         ordered = sorted(changes.files, key=lambda change: change.generated)
-        return [_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
+        return [file_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
 
     def diff(self, changes: Changes) -> bytes:
         """A patch of what changed, of the files that count and are not too large. Digests tell of the others."""
@@ -246,19 +247,3 @@ def _entry(write: FileWrite) -> Entry | None:
     kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
     executable = write.executable and kind is Kind.FILE
     return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
-
-
-def _digest(change: FileChange) -> FileDigest:
-    path, encoding = shown(change.path)
-    before, after = change.before, change.after
-    return FileDigest(
-        path=path,
-        path_encoding=encoding,
-        change=change.change,
-        before_sha256=before.sha256 if before else None,
-        after_sha256=after.sha256 if after else None,
-        before_mode=change.before_mode,
-        after_mode=change.after_mode,
-        size=change.size,
-        generated=change.generated,
-    )
