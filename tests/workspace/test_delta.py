@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from agentbench.core.errors import PatchInvalid, TaskError, WorkspaceError
@@ -130,6 +130,9 @@ def test_git_applies_the_patch_to_the_same_end(
     tmp_path: Path, pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]
 ) -> None:
     before, after = pair
+    # git asks the file system about a path below a symlink that the patch removes; a link to itself confuses it.
+    links = [path for path, write in before.items() if write.symlink is not None]
+    assume(not any(path.startswith(link + b"/") for link in links for path in after))
     folder = repository(tmp_path / os.urandom(8).hex())
     write_tree(folder, before)
     delta = extract(MemoryTree(before), MemoryTree(after))
