@@ -167,9 +167,9 @@ def stats(paths: tuple[Path, ...], *, as_json: bool) -> None:
     import json
 
     from agentbench.contract.complexity import LABEL
-    from agentbench.contract.load import load_task
+    from agentbench.contract.suite import find_tasks
 
-    found = [load_task(task) for path in paths for task in _task_paths(path)]
+    found = [loaded for path in paths for loaded in find_tasks(path)]
     rows = [_stats_row(loaded) for loaded in found]
     if as_json:
         click.echo(json.dumps({"tasks": rows, "strata": _strata_counts(found)}, indent=2))

@@ -168,7 +168,7 @@ environment:
 # Setup runs once; agents and checks start from what it left.
 setup:
   commands:
-    - python -m pip install --quiet pytest
+    - python -m pip install --quiet pytest==8.4.2
   capture:
     - python -V
     - python -m pip freeze
