@@ -141,7 +141,7 @@ def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
 def _number(digits: str) -> int | float:
     """JSON knows only doubles: an integer beyond 2^53 is read as one."""
     if len(digits) <= _SAFE_DIGITS and abs(number := int(digits)) <= SAFE_INTEGER:
-        return number if digits[0] != "-" else -number
+        return number
     return float(digits)
 
 

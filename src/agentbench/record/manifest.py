@@ -16,7 +16,7 @@ from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256
 from agentbench.core.errors import RecordError
 from agentbench.record.durable import failed, write_atomic
 from agentbench.record.schema import Part
-from agentbench.trace.plain import plain
+from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
 
 PROTOCOL_SEED = 20260307
@@ -216,7 +216,7 @@ def write_manifest(path: Path, manifest: Manifest, *, redact: Redactor | None = 
     Raises:
         RecordError: it could not be written.
     """
-    data = pretty(manifest.model_dump(mode="json"), redact)
+    data = pretty(manifest.model_dump(mode="json"), redact, names_of(Manifest))
     write_atomic(path, data)
     return sha256_hex(data)
 
@@ -235,6 +235,6 @@ def read_manifest(path: Path) -> Manifest:
         raise RecordError(msg) from error
 
 
-def pretty(value: Json, redact: Redactor | None = None) -> bytes:
+def pretty(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:
     """JSON for people, safe whatever text is in it."""
-    return json.dumps(plain(value, redact), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    return json.dumps(plain(value, redact, names), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"

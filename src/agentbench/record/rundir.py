@@ -29,7 +29,7 @@ from agentbench.record.naming import ATTEMPTS, REPORT, RUN_JSON, new_run_folder,
 from agentbench.record.recovery import closed_attempt
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256, sealed_body
 from agentbench.trace.log import EventLog, read_events
-from agentbench.trace.plain import plain
+from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
 from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
 
@@ -305,7 +305,8 @@ class RunDirectory:
         else:
             if self._redact is None or not self._redact.suspects(line.decode()):
                 return record
-        return AttemptRecord.model_validate(plain(record.model_dump(mode="json"), self._redact))
+        value = plain(record.model_dump(mode="json"), self._redact, names_of(AttemptRecord))
+        return AttemptRecord.model_validate(value)
 
     def _append(self, record: AttemptRecord) -> None:
         """Add the record; the one it supersedes is final no longer. Both happen or neither."""

@@ -7,9 +7,9 @@ whole and a blob pointer when the whole was kept.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from agentbench.core.reasons import (
     Attribution,
@@ -21,8 +21,12 @@ from agentbench.core.reasons import (
     TerminationCategory,
     TerminationCode,
 )
+from agentbench.trace.plain import plain
 
 Actor = Literal["agent", "harness", "monitor", "operator"]
+
+AnyObject = Annotated[dict[str, JsonValue], BeforeValidator(plain)]
+"""Whatever JSON a model or an agent came up with: bounded in depth, numbers that JSON cannot hold as text."""
 
 
 class Payload(BaseModel):
@@ -149,7 +153,7 @@ class LlmRequest(Payload):
     request_id: str
     provider: str
     model: str
-    parameters: dict[str, JsonValue]
+    parameters: AnyObject
     messages: Excerpt
     conversation_index: int
 
@@ -171,7 +175,7 @@ class ToolCallStarted(Payload):
     type = "tool_call_started"
     call_id: str
     tool: str
-    arguments: dict[str, JsonValue]
+    arguments: AnyObject
     stage: str | None = None
 
 

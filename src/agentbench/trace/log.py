@@ -17,7 +17,7 @@ from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
-from agentbench.trace.plain import plain
+from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
 
 
@@ -136,10 +136,11 @@ class EventLog:
         try:
             body = canonical(value)
         except CanonicalError:
-            return canonical(plain(value, self._redact))
-        if self._redact is None or not self._redact.suspects(body.decode()):
-            return body
-        return canonical(plain(value, self._redact))
+            pass
+        else:
+            if self._redact is None or not self._redact.suspects(body.decode()):
+                return body
+        return canonical(plain(value, self._redact, names_of(type(payload))))
 
     def _write(self, body: bytes, event_type: str, actor: Actor) -> int:
         if self._fd < 0 or self._broken:

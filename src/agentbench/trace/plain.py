@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import get_args
+
+from pydantic import BaseModel
 
 from agentbench.core.canonical import SAFE_INTEGER, Json
 from agentbench.trace.redaction import Redactor
@@ -11,34 +16,57 @@ from agentbench.trace.redaction import Redactor
 MAX_DEPTH = 64
 
 
-def plain(value: Json, redact: Redactor | None, depth: int = 0) -> Json:
-    """`value` with secrets replaced, lone surrogates and bytes that are no text escaped, large integers as strings.
+def plain(value: object, redact: Redactor | None = None, names: frozenset[str] = frozenset(), depth: int = 0) -> Json:
+    """`value` as JSON that any reader takes: total, whatever comes.
 
-    A number that is not finite becomes its name; what is nested deeper than MAX_DEPTH becomes a note.
+    Secrets are replaced (not in keys that are `names` of a model's members), lone surrogates written as escapes, integers
+    beyond 2^53 and numbers that are not finite as text, bytes as base64; what is nested deeper than MAX_DEPTH becomes a
+    note, what is no JSON its `str`.
     """
+    if isinstance(value, Mapping | list | tuple):
+        if depth >= MAX_DEPTH:
+            return f"[nested deeper than {MAX_DEPTH}]"
+        if isinstance(value, Mapping):
+            return _plain_object(value, redact, names, depth + 1)
+        return [plain(inner, redact, names, depth + 1) for inner in value]
+    return _plain_scalar(value, redact)
+
+
+def _plain_scalar(value: object, redact: Redactor | None) -> Json:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        return _plain_text(value, redact)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, int):
-        return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else _digits(value)
-    return _plain_container(value, redact, depth)
+        return int(value) if -SAFE_INTEGER <= value <= SAFE_INTEGER else _digits(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    return _plain_text(str(value), redact)
 
 
-def _plain_container(value: Sequence[Json] | Mapping[str, Json], redact: Redactor | None, depth: int) -> Json:
-    if depth >= MAX_DEPTH:
-        return f"[nested deeper than {MAX_DEPTH}]"
-    if not isinstance(value, Mapping):
-        return [plain(inner, redact, depth + 1) for inner in value]
+@functools.cache
+def names_of(model: type[BaseModel]) -> frozenset[str]:
+    """The names of all members of a model and of the models inside it."""
+    found = set(model.model_fields)
+    inside: list[object] = [info.annotation for info in model.model_fields.values()]
+    while inside:
+        one = inside.pop()
+        inside += get_args(one)
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            found |= names_of(one)
+    return frozenset(found)
+
+
+def _plain_object(
+    value: Mapping[object, object], redact: Redactor | None, names: frozenset[str], depth: int
+) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for key, inner in value.items():
-        name = _plain_text(str(key), redact)
+        name = key if isinstance(key, str) and key in names else _plain_text(str(key), redact)
         # Two keys may become one text: both stay.
         while name in found:
             name += "~"
-        found[name] = plain(inner, redact, depth + 1)
+        found[name] = plain(inner, redact, names, depth)
     return found
 
 

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agentbench.core.reasons import Outcome
+from agentbench.trace.events import AcceptanceCheck, Briefing, ToolCallStarted
+from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.plain import plain
+from agentbench.trace.redaction import _WORDS, Redactor, placeholder
+from agentbench.trace.verify import check_chain
+from tests.trace.samples import EXAMPLES
+
+pytestmark = pytest.mark.req("E-10")
+
+SECRET = 'p"ss\\w/rd+ü'
+
+
+def test_a_named_secret_is_replaced_by_its_name_and_a_short_digest() -> None:
+    redact = Redactor({"INDEX_TOKEN": "s3cr3t-value"})
+    assert re.fullmatch(r"x \[redacted:INDEX_TOKEN:[0-9a-f]{8}\] y", redact.text("x s3cr3t-value y"))
+
+
+def test_redaction_is_deterministic_and_independent_of_the_order_of_names() -> None:
+    values = {"A": "alpha-secret", "B": "alpha-secret-longer", "C": "beta-secret"}
+    text = "alpha-secret alpha-secret-longer beta-secret"
+    one, other = Redactor(values), Redactor(dict(reversed(values.items())))
+    assert one.text(text) == other.text(text) == one.text(text)
+    assert placeholder("B", values["B"]) in one.text(text)
+
+
+@pytest.mark.parametrize(
+    "form", [SECRET, quote(SECRET, safe=""), base64.b64encode(SECRET.encode()).decode(), f"--token={SECRET}&x"]
+)
+def test_the_usual_disguises_are_found_too(form: str) -> None:
+    redact = Redactor({"T": SECRET})
+    assert placeholder("T", SECRET) in redact.text(f"a {form} b")
+    assert placeholder("T", SECRET).encode() in redact.data(f"a {form} b".encode())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-or-v1-0123456789abcdef0123456789abcdef",
+        "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        "AKIAIOSFODNN7EXAMPLE",
+        "AIzaSyA-0123456789abcdefghijklmnopqrstu",
+    ],
+)
+def test_text_in_the_shape_of_an_api_key_is_replaced(key: str) -> None:
+    redact = Redactor({})
+    assert redact.text(f"key={key};") == f"key={placeholder('API_KEY', key)};"
+    assert redact.data(f"key={key};".encode()) == f"key={placeholder('API_KEY', key)};".encode()
+
+
+@pytest.mark.parametrize("text", ["task-sk-learn", "sk-learn", "risk-free", "AKIA", "a" * 64, "gh_pages"])
+def test_ordinary_text_stays(text: str) -> None:
+    assert Redactor({}).text(text) == text
+
+
+def test_a_log_never_holds_a_secret_wherever_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    log = EventLog.create(path, redact=Redactor({"T": SECRET}))
+    log.append(Briefing(text=f"use {SECRET}", sha256="", parts={f"k{SECRET}": SECRET}))
+    log.append(
+        ToolCallStarted(call_id="c", tool="run", arguments={"env": {"T": [SECRET, 1]}, SECRET: "\ud800" + SECRET})
+    )
+    log.release()
+    raw = path.read_bytes()
+    assert SECRET.encode() not in raw
+    assert b'p\\"ss' not in raw
+    assert raw.count(b"[redacted:T:") == 6
+    assert check_chain(path).problem is None
+    assert len(list(read_events(path))) == 2
+
+
+def test_a_secret_that_is_a_word_of_the_protocol_does_not_make_the_log_unreadable(tmp_path: Path) -> None:
+    log = EventLog.create(tmp_path / "e.jsonl", redact=Redactor({"A": "fail", "B": "agent", "C": "TESTS_FAILED"}))
+    for payload in EXAMPLES:
+        log.append(payload)
+    read = [event.payload for event in read_events(tmp_path / "e.jsonl")]
+    check = next(payload for payload in read if isinstance(payload, AcceptanceCheck))
+    assert check.outcome is Outcome.FAIL
+    assert "[redacted:A:" in check.why
+
+
+def test_a_digest_is_left_alone_unless_it_is_the_secret() -> None:
+    value = "deadbeef" * 8
+    assert Redactor({"S": "deadbeef"}).text("sha256:" + value) == "sha256:" + value
+    assert Redactor({"S": value}).text(value) == placeholder("S", value)
+
+
+def test_values_too_short_to_be_told_from_words_are_named_not_replaced() -> None:
+    redact = Redactor({"PIN": "12", "EMPTY": ""})
+    assert redact.too_short == ("PIN",)
+    assert redact.text("12 apples") == "12 apples"
+
+
+@given(st.text(min_size=6, max_size=20), st.lists(st.text(max_size=20), max_size=4), st.text(max_size=5))
+def test_no_value_of_any_shape_keeps_a_secret(secret: str, texts: list[str], between: str) -> None:
+    assume(secret not in _WORDS)
+    redact = Redactor({"S": secret}, shapes=False)
+    value = {"a": [*texts, f"{between}{secret}{between}"], f"{secret}x": secret}
+    flat = str(plain(value, redact))
+    if secret not in placeholder("S", secret) and not any(secret in text for text in ("a", *texts, between)):
+        assert all(secret not in one for one in _strings(plain(value, redact)))
+    assert str(plain(value, redact)) == flat
+
+
+def _strings(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [text for key, inner in value.items() for text in (key, *_strings(inner))]
+    return [text for inner in value for text in _strings(inner)] if isinstance(value, list) else []
