@@ -137,3 +137,34 @@ def test_a_patch_costs_no_look_at_the_whole_tree(
 
     monkeypatch.setattr(FolderTree, "entries", walk)
     assert session.apply_patch(EDIT).ok
+
+
+@pytest.mark.parametrize(
+    "counts", ["-1,2 +1,2", "-1 +1", "-1,9 +1,7", "-1,1 +1,3"], ids=["right", "short", "long", "mixed"]
+)
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_wrong_counts_in_a_hunk_are_taken_from_its_lines(
+    place: OpenPlace, workspace: Path, counts: str, end: str
+) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\nthree\n", "old": "x\n"})
+    result = place().session.apply_patch(EDIT.replace("-1,2 +1,2", counts) + DELETE.rstrip("\n") + "\n" + end)
+    assert result.ok, result
+    assert contents(workspace) == {"src/a.py": b"ONE\ntwo\nthree\n"}
+    assert ("counts" in result.note) == (counts != "-1,2 +1,2")
+
+
+def test_a_hunk_that_fits_nowhere_is_not_made_to_fit_by_counting(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"a": "1\n2\n3\n"})
+    result = place().session.apply_patch("--- a/a\n+++ b/a\n@@ -1,7 +1,9 @@\n x\n-y\n+z\n")
+    assert result.error_type == "patch_invalid"
+    assert contents(workspace) == {"a": b"1\n2\n3\n"}
+
+
+def test_what_the_harness_holds_is_applied_as_it_is_or_not_at_all(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"a": "0\n1\n2\n"})
+    session = place().session
+    assert session.submit_patch(b"--- a/a\n+++ b/a\n@@ -1,9 +1 @@\n 1\n-2\n+3\n").error_type == "patch_invalid"
+    assert (
+        session.submit_patch(b"--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n WRONG\n 1\n-2\n+3\n").error_type == "patch_invalid"
+    )
+    assert session.submit_patch(b"--- a/a\n+++ b/a\n@@ -2,2 +2,2 @@\n 1\n-2\n+3\n").ok

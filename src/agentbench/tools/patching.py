@@ -9,10 +9,11 @@ from agentbench.core.text import printable
 from agentbench.tools.bench import Bench, Work
 from agentbench.tools.definition import Arguments, define
 from agentbench.tools.paths import show
+from agentbench.tools.recount import recounted
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.trace.events import PatchApplied
 from agentbench.tree.limits import TreeTooLarge
-from agentbench.workspace.patch import Plan, changed_paths, parse, plan
+from agentbench.workspace.patch import FilePatch, Plan, changed_paths, parse, plan
 
 MAX_PATCH = 4 * 1024 * 1024
 FUZZ = 2
@@ -30,16 +31,19 @@ class ApplyPatch(Arguments):
 
 
 def apply_patch(bench: Bench, arguments: ApplyPatch) -> Work:
-    return patch_workspace(bench, arguments.unified_diff.encode("utf-8"))
+    return patch_workspace(bench, arguments.unified_diff.encode("utf-8"), lenient=True)
 
 
-def patch_workspace(bench: Bench, patch: bytes) -> Work:
-    """Check, apply and write a patch; what it changed is known from the patch itself, so nothing is looked at again."""
+def patch_workspace(bench: Bench, patch: bytes, *, lenient: bool) -> Work:
+    """Check, apply and write a patch; what it changed is known from the patch itself, so nothing is looked at again.
+
+    `lenient` forgives what can be told apart from a wrong patch: wrong counts in hunks, and context that differs a little.
+    """
     bench.watch.settle()
     try:
-        patches = parse(patch)
+        patches, note = _parsed(patch, lenient=lenient)
         _require_scope(bench, changed_paths(patches))
-        planned = plan(patches, bench.watch.tree(), fuzz=FUZZ)
+        planned = plan(patches, bench.watch.tree(), fuzz=FUZZ if lenient else 0)
         bench.sandbox.write_files(planned.writes)
     except (PatchInvalid, TreeTooLarge) as error:
         message = error.message + (f"; {error.remedy}" if error.remedy else "")
@@ -52,8 +56,22 @@ def patch_workspace(bench: Bench, patch: bytes) -> Work:
         fuzz=planned.fuzz,
     )
     bench.journal.write(applied)
-    result = ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=_moved(planned))
+    notes = "; ".join(filter(None, (note, _moved(planned))))
+    result = ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=notes)
     return Work(result)
+
+
+def _parsed(patch: bytes, *, lenient: bool) -> tuple[tuple[FilePatch, ...], str]:
+    try:
+        return parse(patch), ""
+    except PatchInvalid:
+        if not lenient:
+            raise
+        try:
+            return parse(recounted(patch)), "the line counts of its hunks did not fit and were taken from their lines"
+        except PatchInvalid:
+            pass
+        raise
 
 
 def _require_scope(bench: Bench, paths: tuple[bytes, ...]) -> None:

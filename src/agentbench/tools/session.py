@@ -195,7 +195,7 @@ class Session:
 
         def work() -> Work:
             self._enter("write", "apply_patch")
-            return patch_workspace(self._bench, patch)
+            return patch_workspace(self._bench, patch, lenient=False)
 
         return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
 
