@@ -1,0 +1,5 @@
+import sys
+
+from shelf.cli import run
+
+sys.exit(run())

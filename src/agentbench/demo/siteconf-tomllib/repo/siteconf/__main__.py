@@ -1,0 +1,5 @@
+import sys
+
+from siteconf.cli import run
+
+sys.exit(run())
