@@ -29,9 +29,7 @@ class FolderSandbox:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._tree = FolderTree.at(folder)
         self.commands: list[Command] = []
-        self.scans = 0
         self.on_run: Callable[[Command], Completed] = lambda _command: completed()
 
     def run(self, command: Command) -> Completed:
@@ -63,14 +61,12 @@ class FolderSandbox:
         return 0
 
     def tree(self) -> Tree:
-        self.scans += 1
-        return self._tree
+        return FolderTree.at(self.folder)
 
     def usage(self) -> Usage:
         return Usage(None, None, None, None, None, None)
 
-    def close(self) -> None:
-        self._tree.close()
+    def close(self) -> None: ...
 
 
 def completed(
@@ -122,6 +118,7 @@ def open_place(
             session = Session(briefing, workplace, rules, written, clock=clock)
         session.begin()
         yield Place(session, record / "events.jsonl", blobs, clock or Clock())
+        session.close()
 
 
 def fill(folder: Path, files: Mapping[str, str | bytes]) -> None:

@@ -71,8 +71,8 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     Raises:
         HarnessError, TaskError, InputError, Interrupted.
     """
-    session.begin()
     try:
+        session.begin()
         ended = agent.run(session)
     except SessionEnded as end:
         return _exit(end)
@@ -85,6 +85,8 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     except Exception as error:  # noqa: BLE001 - an agent may be anybody's code
         why = printable(f"{type(error).__name__}: {error}"[:1000], keep="\n")
         ended = AgentExit(TerminationCode.AGENT_CRASHED, f"the agent's own code failed: {why}")
+    finally:
+        session.close()
     # An agent that swallowed the end of its session has still reached the cap.
     return _exit(session.ended) if session.ended is not None else ended
 

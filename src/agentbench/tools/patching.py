@@ -43,7 +43,7 @@ def patch_workspace(bench: Bench, patch: bytes, *, lenient: bool) -> Work:
     try:
         patches, note = _parsed(patch, lenient=lenient)
         _require_scope(bench, changed_paths(patches))
-        planned = plan(patches, bench.watch.tree(), fuzz=FUZZ if lenient else 0)
+        planned = plan(patches, bench.watch.tree, fuzz=FUZZ if lenient else 0)
         bench.sandbox.write_files(planned.writes)
     except (PatchInvalid, TreeTooLarge) as error:
         message = error.message + (f"; {error.remedy}" if error.remedy else "")

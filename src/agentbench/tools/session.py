@@ -235,6 +235,10 @@ class Session:
             why = printable(done.stderr.kept[:300].decode("utf-8", "replace"))
             raise SandboxError(f"cannot write {path} in the sandbox: {why}")
 
+    def close(self) -> None:
+        """Let go of what the session holds open."""
+        self._bench.watch.close()
+
     # --- behind it ------------------------------------------------------------------------------------------------
 
     def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Work]) -> ToolResult:

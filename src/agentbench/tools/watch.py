@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
@@ -46,13 +47,18 @@ class Changes:
         return tuple(change.path for change in self.files if not change.generated)
 
 
+@runtime_checkable
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
 class Watch:
     """Keeps the entries of a live workspace. `base` is the workspace as the agent found it."""
 
     def __init__(
         self, sandbox: Sandbox, base: Tree | None, journal: Journal, *, generated: tuple[str, ...] = ()
     ) -> None:
-        self._sandbox = sandbox
+        self._tree = sandbox.tree()
         self._base = base
         self._generated = Globs(generated)
         self._journal = journal
@@ -81,7 +87,7 @@ class Watch:
         """Look at the tree again: the difference to what was known. The first look tells no difference."""
         self._current = False
         try:
-            found = {entry.path: entry for entry in islice(self._sandbox.tree().entries(), MAX_ENTRIES + 1)}
+            found = {entry.path: entry for entry in islice(self._tree.entries(), MAX_ENTRIES + 1)}
         except TreeTooLarge as error:
             return Changes(problem=error.message)
         if len(found) > MAX_ENTRIES:
@@ -110,15 +116,22 @@ class Watch:
             self._entries = dict(sorted(self._entries.items()))
         return Changes(tuple(changes))
 
+    @property
     def tree(self) -> Tree:
-        return self._sandbox.tree()
+        """The live workspace."""
+        return self._tree
+
+    def close(self) -> None:
+        """Let go of the tree, where that means anything."""
+        if isinstance(self._tree, Closable):
+            self._tree.close()
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
         """
         Raises:
             OSError, TreeTooLarge.
         """
-        return self._sandbox.tree().read(path, max_bytes=max_bytes)
+        return self._tree.read(path, max_bytes=max_bytes)
 
     def target(self, path: bytes) -> bytes:
         """Where a symlink of the workspace points.
@@ -197,7 +210,7 @@ class Watch:
             return None
         content = self._kept.get(entry.sha256)
         if content is None:
-            content = _read(self._sandbox.tree(), entry)
+            content = _read(self._tree, entry)
             if content is not None:
                 self._keep(entry, content)
         return _write(entry, content)
