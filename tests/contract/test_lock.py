@@ -170,6 +170,21 @@ def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, text: str, words
     assert str(folder / LOCK_NAME) in caught.value.problems[0]
 
 
+@pytest.mark.parametrize("kind", ["fifo", "folder", "dangling"])
+def test_a_lock_that_is_no_file_is_refused_and_not_taken_for_absent(tmp_path: Path, kind: str) -> None:
+    import os
+
+    folder = write_task(tmp_path, task_with())
+    path = folder / LOCK_NAME
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    assert "cannot be read" in problems_of(folder)[0]
+
+
 def test_an_unknown_key_in_a_lock_is_refused(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     value = json.loads((folder / LOCK_NAME).read_text())

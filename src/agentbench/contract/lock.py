@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from agentbench.contract.files import FileTrouble, regular
 from agentbench.contract.problem import Problem, dotted, refuse
 from agentbench.contract.schema import Judge, Model, Scorer
 from agentbench.core.errors import ContractError
@@ -84,12 +85,12 @@ def read_lock(folder: Path) -> Lock | None:
     path = folder / LOCK_NAME
     file = str(path)
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
-        with path.open("rb") as stream:
+        with regular(path, LOCK_NAME).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _broken(file, f"cannot be read: {error.strerror}") from None
+    except (OSError, FileTrouble) as error:
+        raise _broken(file, f"cannot be read: {error}") from None
     if len(data) > MAX_BYTES:
         raise _broken(file, f"is larger than {MAX_BYTES} bytes")
     try:

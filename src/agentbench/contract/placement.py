@@ -84,12 +84,20 @@ def _source_apart(task: Task, folder: Path) -> Found:
     if not isinstance(task.repo, Repo) or task.repo.path is None or not _exists(folder / task.repo.path, folder=True):
         return
     root = (folder / task.repo.path).resolve()
-    if folder.resolve().is_relative_to(root):
+    if _within(folder, root):
         yield ("repo", "path"), "holds the task's own folder: its hidden files and reference would reach the agent"
         return
     for key, name in _own_files(task):
-        if name is not None and (folder / name).resolve().is_relative_to(root):
+        if name is not None and _within(folder / name, root):
             yield key, f"{name} lies inside `repo.path` and would reach the agent"
+
+
+def _within(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError, ValueError):
+        # A link loop or an impossible name: said where the file itself is looked for.
+        return False
 
 
 def _own_files(task: Task) -> Iterator[tuple[KeyPath, str | None]]:

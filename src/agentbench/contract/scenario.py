@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,7 @@ def load_scenario(suite_folder: Path) -> Scenario:
         ContractError: with every problem of the file.
     """
     path = suite_folder / SCENARIO_NAME
-    if not path.exists():
+    if not os.path.lexists(path):
         return Scenario()
     document = read_document(path)
     conformity = conform(document, Scenario)
