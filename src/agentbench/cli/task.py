@@ -161,8 +161,9 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) ->
 
 @command.command("stats", epilog=STATS_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
+@click.option("--fetch", is_flag=True, help="Also measure repositories that are not local folders; fetches them.")
 @json_option
-def stats(paths: tuple[Path, ...], *, as_json: bool) -> None:
+def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
     """Strata and measured complexity proxies of tasks. PATH is a task's folder or file, or a suite's folder."""
     import json
 
@@ -170,7 +171,7 @@ def stats(paths: tuple[Path, ...], *, as_json: bool) -> None:
     from agentbench.contract.suite import find_tasks
 
     found = [loaded for path in paths for loaded in find_tasks(path)]
-    rows = [_stats_row(loaded) for loaded in found]
+    rows = [_stats_row(loaded, fetch=fetch) for loaded in found]
     if as_json:
         click.echo(json.dumps({"tasks": rows, "strata": _strata_counts(found)}, indent=2))
         return
@@ -184,11 +185,16 @@ def stats(paths: tuple[Path, ...], *, as_json: bool) -> None:
     click.echo(f"({LABEL})", err=True)
 
 
-def _stats_row(loaded: LoadedTask) -> dict[str, Json]:
+def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
     from agentbench.contract.complexity import measure
     from agentbench.contract.remarks import conditional_on_network
 
     folder = loaded.repo_folder
+    if folder is None and fetch and loaded.task.repo != "none":
+        from agentbench.sandbox.registry import state_root
+        from agentbench.workspace.snapshot import Snapshots
+
+        folder = Snapshots(state_root() / "snapshots").materialise(loaded).folder
     return {
         "task_id": loaded.task.id,
         "suite": loaded.task.suite,
@@ -200,7 +206,7 @@ def _stats_row(loaded: LoadedTask) -> dict[str, Json]:
 
 def _measured_line(complexity: Json) -> str:
     if not isinstance(complexity, dict):
-        return "not measured: R is not a local folder"
+        return "not measured: R is not a local folder (--fetch)"
     packages = complexity["external_packages"]
     return (
         f"{complexity['files']} files, {complexity['lines']} lines, about {complexity['approx_tokens']} tokens, "
