@@ -1,0 +1,153 @@
+"""Runs pytest for the oracle, inside the grading sandbox and outside the workspace.
+
+Started as `python -s -S run.py`: the job comes as JSON on stdin, results leave on descriptor $AB_RESULT_FD, the exit
+status is the one the job asks for. Needs the standard library and pytest, any Python from 3.9 on, and nothing of the
+harness. `-S` because this file starts `site` itself: a `.pth` file of an editable install makes the workspace
+importable, and an ordinary start would then run a `sitecustomize` that a patch put there.
+"""
+
+# Paths are the strings that sys.path holds.
+# ruff: noqa: PTH100, PTH109, PTH112, PTH118, PTH120
+from __future__ import annotations
+
+import fcntl
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import types
+
+MANY = 64
+
+
+class Channel:
+    """The way out. Lines carry the job's nonce and a running number, so that foreign lines show."""
+
+    def __init__(self, nonce: str) -> None:
+        given = int(os.environ.pop("AB_RESULT_FD"))
+        self._fd = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, MANY + os.getpid() % MANY)
+        os.close(given)
+        self._nonce = nonce
+        self._pid = os.getpid()
+        self._count = 0
+        # Bound now: a later change of these names reaches us no more.
+        self._write, self._getpid, self._dumps = os.write, os.getpid, json.JSONEncoder().encode
+
+    def send(self, *record: object) -> None:
+        """One record. A forked copy of this process has nothing to say."""
+        if self._getpid() != self._pid:
+            return
+        data = f"{self._nonce} {self._count} {self._dumps(record)}\n".encode("ascii")
+        self._count += 1
+        while data:
+            data = data[self._write(self._fd, data) :]
+
+
+class Pinned:
+    """Finds what setup installed where setup installed it, whatever else of that name is on the path."""
+
+    def __init__(self, names: list[str], absent: list[str], paths: list[str]) -> None:
+        self._names = frozenset(names)
+        self._absent = frozenset(absent)
+        self._paths = paths
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if path is not None:
+            return None
+        if name in self._names:
+            return importlib.machinery.PathFinder.find_spec(name, self._paths)
+        if name in self._absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+
+def start_site(workspace: str) -> list[str]:
+    """Do what an ordinary start does, without `sitecustomize` of the workspace; the paths outside the workspace."""
+    import site  # noqa: PLC0415 - under -S it does nothing by itself
+
+    del sys.path[0]  # the folder of this file
+    sys.modules["sitecustomize"] = types.ModuleType("sitecustomize")
+    site.main()
+    del sys.modules["sitecustomize"]
+    own = [os.path.realpath(path) for path in site.getsitepackages()]
+    frozen = [path for path in sys.path if not _within(path, workspace) or os.path.realpath(path) in own]
+    if importlib.machinery.PathFinder.find_spec("sitecustomize", frozen) is not None:
+        saved, sys.path[:] = sys.path[:], frozen
+        __import__("sitecustomize")
+        sys.path[:] = saved
+    return frozen
+
+
+def _within(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(folder).rstrip("/") + "/") or os.path.realpath(
+        path
+    ) == os.path.realpath(folder)
+
+
+def importable(paths: list[str]) -> list[str]:
+    """Top-level names that can be imported from `paths`."""
+    names = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+    for path in paths:
+        if not os.path.isdir(path):
+            continue
+        for entry in os.scandir(path):
+            name = entry.name.split(".")[0]
+            if name.isidentifier() and (entry.is_dir() or entry.name.endswith((".py", ".so"))):
+                names.add(name)
+    return sorted(names)
+
+
+def load(name: str) -> types.ModuleType:
+    """A file beside this one, under a name that says nothing."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    spec = importlib.util.spec_from_file_location("_" + os.urandom(6).hex(), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def become_main(pytest: types.ModuleType) -> None:
+    """Leave the `__main__` that `python -m pytest` would have: processes started by tests look at it."""
+    main = types.ModuleType("__main__")
+    main.__spec__ = importlib.util.find_spec("pytest.__main__")
+    main.__file__ = os.path.join(os.path.dirname(pytest.__file__ or ""), "__main__.py")
+    sys.modules["__main__"] = main
+
+
+def main() -> int:
+    job = json.loads(sys.stdin.buffer.read())
+    sys.dont_write_bytecode = True
+    channel = Channel(job["nonce"])
+    channel.send("start", sys.version.split()[0])
+    frozen = start_site(job["workspace"])
+    sys.meta_path.insert(0, Pinned(job["pinned"], job["absent"], frozen))
+    try:
+        import pytest  # noqa: PLC0415
+    except ImportError as error:
+        channel.send("no_pytest", str(error)[:500])
+        return int(job["exit"])
+    os.chdir(job["cwd"])
+    session, sentinel = load("session"), load("sentinel")
+    if job["mode"] == "survey":
+        channel.send("names", importable(frozen))
+        channel.send("plugins", session.installed_plugins(frozen))
+    import_path = [os.getcwd()] if job["module"] else []
+    sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
+    os.environ.update(job["env"])
+    become_main(pytest)
+    status = session.run(job, channel.send, frozen, sentinel.Sentinel(job["workspace"]))
+    channel.send("end", status)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    return int(job["exit"])
+
+
+if __name__ == "__main__":
+    # No exit handlers: what the code under test left for the end of the process has no say in the status.
+    os._exit(main())

@@ -1,0 +1,256 @@
+"""One pytest session under watch: pinned plugins and configuration, canaries, every report on the channel.
+
+Loaded by `run.py` after pytest and before anything of the workspace.
+"""
+
+# Paths are the strings that sys.path holds.
+# ruff: noqa: PTH117
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import pathlib
+import random
+from collections.abc import Callable, Generator, Iterable, Iterator
+from importlib.machinery import PathFinder
+from typing import Any
+
+import _pytest.config as configuration
+import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
+TEXT = 1000
+Job = dict[str, Any]
+
+
+def installed_plugins(frozen: list[str]) -> list[list[str]]:
+    """Every pytest plugin that the distributions on `frozen` declare: name and target."""
+    return [
+        [point.name, point.value]
+        for found in importlib.metadata.distributions(path=frozen)
+        for point in found.entry_points
+        if point.group == "pytest11"
+    ]
+
+
+def run(job: Job, send: Callable[..., None], frozen: list[str], watch: Any) -> int | str:  # noqa: ANN401
+    """Run pytest; its exit status, or the name of what ended it."""
+    recorder = Recorder(job, send, watch)
+    recorder.undo = [_pin_distributions(job, frozen), _pin_configuration(job)]
+    _pin_rewriting(job, frozen)
+    try:
+        return int(pytest.main(_arguments(job), plugins=[recorder]))
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest included: it is told, not obeyed
+        send("crash", f"{type(error).__name__}: {error}"[:TEXT])
+        return type(error).__name__
+
+
+def _arguments(job: Job) -> list[str]:
+    arguments = list(job["arguments"])
+    if job["configuration"] is not None:
+        arguments += ["-c", job["configuration"]["copy"]]
+        arguments += ["--rootdir", job["configuration"]["rootdir"], "--confcutdir", job["configuration"]["confcutdir"]]
+    # Every required test must get its chance, also after one that fails (a canary does) or that cannot be imported.
+    arguments += ["--maxfail=0", "--continue-on-collection-errors", "-o", f"cache_dir={job['cache']}"]
+    return arguments
+
+
+# --- pins ---------------------------------------------------------------------------------------------------------------
+
+
+class _Frozen:
+    """A distribution with only those pytest plugins that were there after setup."""
+
+    def __init__(self, distribution: importlib.metadata.Distribution, plugins: set[tuple[str, str]]) -> None:
+        self._distribution = distribution
+        self.entry_points = [
+            point
+            for point in distribution.entry_points
+            if point.group != "pytest11" or (point.name, point.value) in plugins
+        ]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the distribution has
+        return getattr(self._distribution, name)
+
+
+def _pin_distributions(job: Job, frozen: list[str]) -> Callable[[], None]:
+    """While pytest looks for plugins it sees the distributions of the frozen paths alone; the way back."""
+    if job["mode"] == "survey":
+        return lambda: None
+    original = importlib.metadata.distributions
+    plugins = {(name, target) for name, target in job["plugins"]}
+
+    def distributions(**arguments: Any) -> Iterable[Any]:  # noqa: ANN401
+        return [_Frozen(found, plugins) for found in original(**{"path": frozen, **arguments})]
+
+    importlib.metadata.distributions = distributions
+
+    def undo() -> None:
+        importlib.metadata.distributions = original
+
+    return undo
+
+
+def _pin_configuration(job: Job) -> Callable[[], None]:
+    """Let paths in R's configuration mean what they meant beside the original, not beside our copy; the way back."""
+    if job["configuration"] is None:
+        return lambda: None
+    original = vars(configuration)["determine_setup"]
+    place = job["configuration"]["original"]
+
+    def determine_setup(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        root, _, *rest = original(*arguments, **named)
+        return (root, None if place is None else pathlib.Path(place), *rest)
+
+    configuration.determine_setup = determine_setup  # type: ignore[attr-defined]
+
+    def undo() -> None:
+        configuration.determine_setup = original  # type: ignore[attr-defined]
+
+    return undo
+
+
+def _pin_rewriting(job: Job, frozen: list[str]) -> None:
+    """Plugins are rewritten for better messages, by a finder of its own: let it look where ours looks."""
+    pinned = frozenset(job["pinned"])
+
+    def find_spec(name: str, path: Any = None) -> Any:  # noqa: ANN401
+        return PathFinder.find_spec(name, frozen if path is None and name in pinned else path)
+
+    AssertionRewritingHook._find_spec = staticmethod(find_spec)  # type: ignore[assignment]  # noqa: SLF001
+
+
+# --- the recorder -------------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A plugin that tells everything and decides nothing."""
+
+    def __init__(self, job: Job, send: Callable[..., None], watch: Any) -> None:  # noqa: ANN401
+        self._job = job
+        self._send = send
+        self._watch = watch
+        self._canaries: set[str] = set()
+        self._seen = 0
+        self._failed = 0
+        self._ran = 0
+        self.undo: list[Callable[[], None]] = []
+        """Pins that hold while pytest starts and must not be seen by the code under test."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config, args: list[str]) -> None:
+        for undo in self.undo:
+            undo()
+        if early_config.pluginmanager.hasplugin("xdist"):
+            args.append("-n0")  # workers would not have the recorder
+        self._watch.manager = early_config.pluginmanager
+        self._watch()
+        for plugin, distribution in early_config.pluginmanager.list_plugin_distinfo():
+            name = early_config.pluginmanager.get_name(plugin)
+            self._send("plugin", name, getattr(distribution, "project_name", ""))
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        cut = config.getoption("confcutdir")
+        self._send("config", str(config.rootpath), str(config.inipath or ""), str(cut or config.rootpath))
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        yield
+        for item in items:
+            self._send("item", item.nodeid)
+        canaries = self._collect_canaries(session)
+        if self._job["mode"] == "survey":
+            items[:] = canaries
+        else:
+            _mix(items, canaries)
+        self._look()
+
+    def _collect_canaries(self, session: pytest.Session) -> list[pytest.Item]:
+        module = pytest.Module.from_parent(session, path=pathlib.Path(self._job["canary"]))
+        found = list(_items(module))
+        self._canaries = {node.nodeid for node in found}
+        for node in found:
+            self._send("canary", node.nodeid, node.name)
+        return found
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._send("uncollected", report.nodeid, _text(report.longrepr))
+            self._failed += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        expected = hasattr(report, "wasxfail")
+        why = "" if report.passed and not expected else _why(report)
+        self._send("report", report.nodeid, report.when, report.outcome, type(report).__name__, expected, why)
+        if report.nodeid not in self._canaries:
+            self._ran += report.when == "setup"
+            self._failed += report.failed and not expected
+        if report.when == "teardown":
+            self._seen += 1
+            # At first always, later now and then: a look costs a millisecond.
+            if self._seen <= 64 or self._seen % 64 == 0:
+                self._look()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Keep canaries out of what people read; they count all the same."""
+        return ("", "", "") if report.nodeid in self._canaries else None
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self._send("internal", str(excrepr)[-TEXT:])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._look()
+        self._send("finish", int(exitstatus), self._own_status(int(exitstatus)))
+
+    def _own_status(self, status: int) -> int:
+        """What pytest would have returned without canaries."""
+        if status not in (0, 1):
+            return status
+        return 1 if self._failed else 0 if self._ran else 5
+
+    def _look(self) -> None:
+        changed = self._watch()
+        if changed:
+            self._send("changed", changed[:50])
+
+
+def _mix(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
+    """Put canaries first, last and between: only where the module changes, for the sake of module fixtures."""
+    dice = random.SystemRandom()
+    dice.shuffle(canaries)
+    borders = [index for index in range(1, len(items)) if _module(items[index]) != _module(items[index - 1])]
+    places = [0, len(items), *(dice.choice([0, len(items), *borders]) for _ in canaries[2:])]
+    for place, canary in sorted(zip(places, canaries), key=lambda pair: -pair[0]):  # noqa: B905
+        items.insert(place, canary)
+
+
+def _items(collector: pytest.Collector) -> Iterator[pytest.Item]:
+    for node in collector.collect():
+        if isinstance(node, pytest.Item):
+            yield node
+        else:
+            yield from _items(node)
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
+
+
+def _why(report: pytest.TestReport) -> str:
+    """Where and why a test failed or was skipped, in a line or two."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        place = os.path.relpath(crash.path) if os.path.isabs(crash.path) else crash.path
+        return f"{place}:{crash.lineno}: {crash.message}"[:TEXT]
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])[:TEXT]
+    return _text(report.longrepr)
+
+
+def _text(longrepr: object) -> str:
+    return str(longrepr)[-TEXT:] if longrepr is not None else ""

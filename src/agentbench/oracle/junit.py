@@ -1,0 +1,82 @@
+"""Reading JUnit reports of any language. The file was written by the code under test: hostile input.
+
+A test's id is `classname::name`, or `name` alone where there is no class name; both byte for byte as the report has
+them. A report that declares a document type or entities, nests too deeply or lists too much is refused.
+"""
+
+from __future__ import annotations
+
+from xml.parsers import expat
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_DEPTH = 64
+MAX_TESTS = 1_000_000
+
+
+class ReportRefused(ValueError):
+    """The report cannot be read; the text says why."""
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+        self.whys: dict[str, str] = {}
+        self._depth = 0
+        self._test: str | None = None
+        self._test_depth = 0
+        self._outcome = "passed"
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ReportRefused("is nested too deeply")
+        tag = name.rpartition(":")[2]
+        if tag == "testcase" and self._test is None:
+            owner = attributes.get("classname", "")
+            title = attributes.get("name", "")
+            self._test = f"{owner}::{title}" if owner else title
+            self._test_depth, self._outcome = self._depth, "passed"
+        elif self._test is not None and tag in {"failure", "error"}:
+            self._outcome = "failed"
+            self.whys.setdefault(self._test, attributes.get("message", "")[:1000])
+        elif self._test is not None and tag == "skipped" and self._outcome == "passed":
+            self._outcome = "skipped"
+
+    def end(self, _name: str) -> None:
+        if self._test is not None and self._depth == self._test_depth:
+            self._keep(self._test)
+            self._test = None
+        self._depth -= 1
+
+    def _keep(self, test: str) -> None:
+        if len(self.outcomes) >= MAX_TESTS:
+            raise ReportRefused(f"lists more than {MAX_TESTS} tests")
+        before = self.outcomes.get(test)
+        if before is None:
+            self.outcomes[test] = self._outcome
+        else:
+            self.outcomes[test] = "failed" if "failed" in {before, self._outcome} else "broken"
+
+    def refuse(self, *_: object) -> None:
+        raise ReportRefused("declares a document type")
+
+
+def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """Outcome by test id, and the message of each failure. A test listed twice is `broken`.
+
+    Raises:
+        ReportRefused: not XML, or not the kind of XML we read.
+    """
+    if len(data) > MAX_BYTES:
+        raise ReportRefused(f"is larger than {MAX_BYTES} bytes")
+    reader = _Reader()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.StartDoctypeDeclHandler = reader.refuse
+    parser.EntityDeclHandler = reader.refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ReportRefused(f"is not well-formed: {error}") from None
+    return reader.outcomes, reader.whys

@@ -1,0 +1,117 @@
+"""What a pytest run gets from us beside the workspace: the runner, canaries, R's configuration. Mounted read-only.
+
+Names and contents that a patch must not be able to foresee are drawn anew for every run.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.protocol import Mount
+
+_PROGRAMS = ("run.py", "session.py", "sentinel.py")
+_COPY = "r"
+_READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """Tests whose outcome is known: a runner that reports them otherwise does not report what happened."""
+
+    module: str
+    failing: frozenset[str]
+    passing: frozenset[str]
+    source: str
+
+
+def draw_canaries() -> Canaries:
+    """Two that must fail (a plain assertion, a unittest one) and one that must pass, named like nothing in particular."""
+    names = [f"test_{secrets.token_hex(5)}" for _ in range(4)]
+    left, right = secrets.token_hex(8), secrets.token_hex(8)
+    # `__test__` makes a function a test whatever patterns the project's configuration has.
+    source = f"""import unittest
+
+
+def {names[0]}():
+    value = {left!r}
+    assert value == {right!r}
+
+
+def {names[1]}():
+    value = {left!r}
+    assert value == {left!r}
+
+
+{names[0]}.__test__ = {names[1]}.__test__ = True
+
+
+class T{names[3]}(unittest.TestCase):
+    def {names[2]}(self):
+        self.assertEqual({left!r}, {right!r})
+"""
+    return Canaries(
+        module=f"test_{secrets.token_hex(5)}.py",
+        failing=frozenset({names[0], names[2]}),
+        passing=frozenset({names[1]}),
+        source=source,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A kit as it is seen inside."""
+
+    mount: Mount
+    canaries: Canaries
+    configuration: str | None
+    """The copy of R's configuration file."""
+
+    @property
+    def runner(self) -> str:
+        return f"{self.mount.target}/run.py"
+
+    @property
+    def canary_file(self) -> str:
+        return f"{self.mount.target}/{self.canaries.module}"
+
+
+@contextmanager
+def packed(configuration: tuple[str, bytes] | None) -> Iterator[Kit]:
+    """A kit on the host for as long as the context lasts. `configuration`: name and content of R's file.
+
+    Raises:
+        SandboxError: the host could not write it.
+    """
+    canaries = draw_canaries()
+    target = f"/opt/{secrets.token_hex(6)}"
+    with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-kit-")))
+            _lay_out(folder, canaries, configuration)
+        except OSError as error:
+            raise SandboxError(f"the test runner could not be laid out: {error}") from error
+        copy = None if configuration is None else f"{target}/{_COPY}/{configuration[0]}"
+        yield Kit(Mount(folder, target), canaries, copy)
+
+
+def _lay_out(folder: Path, canaries: Canaries, configuration: tuple[str, bytes] | None) -> None:
+    folder.chmod(_READABLE_FOLDER)
+    for program in _PROGRAMS:
+        _put(folder / program, files("agentbench.oracle.inside").joinpath(program).read_bytes())
+    _put(folder / canaries.module, canaries.source.encode())
+    if configuration is not None:
+        (folder / _COPY).mkdir()
+        (folder / _COPY).chmod(_READABLE_FOLDER)
+        _put(folder / _COPY / configuration[0], configuration[1])
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    path.chmod(_READABLE_FILE)

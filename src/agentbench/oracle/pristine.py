@@ -1,0 +1,188 @@
+"""What untouched R says: the survey that pins the runner, and the outcome of every test before any change.
+
+Both run in replicas of R with the hidden files, where no candidate code is, and are remembered per contract and
+environment.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentbench.contract.schema import Check
+from agentbench.core.errors import TaskError
+from agentbench.oracle.bench import GradingBench
+from agentbench.oracle.cache import key_of, remembered
+from agentbench.oracle.invocation import Invocation
+from agentbench.oracle.kit import packed
+from agentbench.oracle.protected import GradedTree, Protection, compose, top_level_names
+from agentbench.oracle.pytest_records import canaries_held, passing_canary_passed
+from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
+from agentbench.oracle.replica import open_replica, run_build
+from agentbench.tree.entry import Entry
+
+EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
+MAX_CONFIGURATION = 4 * 1024 * 1024
+
+
+class OracleTrouble(TaskError):
+    """The check cannot be run even on untouched R: the task's own trouble."""
+
+
+class Survey(BaseModel):
+    """How pytest sees R in its environment."""
+
+    model_config = ConfigDict(frozen=True)
+    plugins: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    rootdir: str
+    confcutdir: str
+    inifile: str | None
+    """Relative to the workspace."""
+    items: tuple[str, ...]
+    uncollected: dict[str, str]
+    passing_canary: bool
+    """Whether the canary that must pass does: fixtures of the project may get in its way."""
+    changed: tuple[str, ...]
+
+
+class Pristine(BaseModel):
+    """Every test on untouched R."""
+
+    model_config = ConfigDict(frozen=True)
+    status: int | None
+    timed_out: bool
+    duration_sec: float
+    outcomes: dict[str, str]
+    uncollected: dict[str, str] = Field(default_factory=dict)
+    whys: dict[str, str] = Field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+def base_entries(bench: GradingBench) -> Mapping[bytes, Entry]:
+    return {entry.path: entry for entry in bench.prepared.base_tree.entries()}
+
+
+def untouched(bench: GradingBench, base: Mapping[bytes, Entry] | None = None) -> GradedTree:
+    """R with its hidden files."""
+    hidden = bench.loaded.hidden_files()
+    if not hidden:
+        return GradedTree()
+    return compose(base if base is not None else base_entries(bench), (), Protection(), hidden)
+
+
+def check_key(bench: GradingBench, check: Check) -> str:
+    return key_of(bench.contract_id, bench.prepared.digest, bench.backend.name, check.model_dump(mode="json"))
+
+
+def survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
+    """How pytest sees R, asked once.
+
+    Raises:
+        OracleTrouble: pytest is not there or cannot start.
+        SandboxError: ours.
+    """
+    found, _ = remembered(bench.cache, check_key(bench, check), Survey, lambda: _survey(bench, check, invocation))
+    return found
+
+
+def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
+    with packed(None) as kit, open_replica(bench, untouched(bench), [kit.mount]) as sandbox:
+        run_build(bench, sandbox)  # R may be what does not build: then this tells less, which is fine
+        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
+    told = run.transcript
+    trouble = _trouble(run, check)
+    if trouble:
+        raise OracleTrouble(f"check {check.id}: {trouble}")
+    return Survey(
+        plugins=tuple(told.declared_plugins),
+        names=tuple(told.names),
+        rootdir=told.rootdir,
+        confcutdir=told.confcutdir,
+        inifile=posixpath.relpath(told.inifile, bench.spec.workdir) if told.inifile else None,
+        items=tuple(told.items),
+        uncollected=told.uncollected,
+        passing_canary=passing_canary_passed(told, run.canaries),
+        changed=tuple(told.changed),
+    )
+
+
+def _trouble(run: PytestRun, check: Check) -> str:
+    """Why a survey is of no use; empty when it is."""
+    told, completed = run.transcript, run.completed
+    if told.no_pytest:
+        return f"pytest is not installed in the environment ({told.no_pytest}); install it in setup.commands"
+    if not told.started:
+        return f"the Python of `{check.command}` cannot be started (exit {completed.exit_code}): {_tail(completed.stderr.kept)}"
+    if completed.timed_out:
+        return f"collecting the tests of R took longer than {check.timeout_sec} s"
+    if not run.whole or not told.rootdir or not canaries_held(told, run.canaries):
+        said = told.trouble or _tail(completed.stderr.kept) or _tail(completed.stdout.kept)
+        return f"pytest cannot run `{check.command}` on R (exit {completed.exit_code}): {said}"
+    return ""
+
+
+def _tail(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()[-300:]
+
+
+def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> Pins:
+    """What a run of a patch is held to: names that R itself provides are R's to provide."""
+    own = top_level_names({*base, *bench.loaded.hidden_files()})
+    names = frozenset(found.names)
+    return Pins(
+        plugins=found.plugins,
+        names=tuple(sorted(names - own)),
+        absent=tuple(name for name in OPTIONAL_MODULES if name not in names and name not in own),
+        configuration=Configuration(
+            rootdir=found.rootdir,
+            confcutdir=found.confcutdir,
+            inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
+        ),
+    )
+
+
+def configuration_file(bench: GradingBench, found: Survey) -> tuple[str, bytes]:
+    """Name and content of R's own configuration."""
+    if found.inifile is None:
+        return EMPTY_CONFIGURATION
+    path = found.inifile.encode("utf-8", "surrogateescape")
+    hidden = bench.loaded.hidden_files().get(path)
+    content = hidden.content if hidden else bench.prepared.base_tree.read(path, max_bytes=MAX_CONFIGURATION)
+    return posixpath.basename(found.inifile), content
+
+
+def pristine(bench: GradingBench, check: Check, invocation: Invocation) -> tuple[Pristine, bool]:
+    """Every test on untouched R, run once; and whether that was known already.
+
+    Raises:
+        OracleTrouble, SandboxError: as `survey`.
+    """
+    return remembered(bench.cache, check_key(bench, check), Pristine, lambda: run_pristine(bench, check, invocation))
+
+
+def run_pristine(bench: GradingBench, check: Check, invocation: Invocation) -> Pristine:
+    """The same, run now."""
+    found = survey(bench, check, invocation)
+    base = base_entries(bench)
+    with (
+        packed(configuration_file(bench, found)) as kit,
+        open_replica(bench, untouched(bench, base), [kit.mount]) as sandbox,
+    ):
+        run_build(bench, sandbox)
+        pins = pins_of(bench, found, base)
+        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
+    told = run.transcript
+    return Pristine(
+        status=told.status,
+        timed_out=run.completed.timed_out,
+        duration_sec=run.completed.duration_sec,
+        outcomes=told.outcomes(),
+        uncollected=told.uncollected,
+        whys={test: record.why for test, record in told.tests.items() if record.why and test not in told.canaries},
+        changed=tuple(told.changed),
+        trouble="" if run.whole else told.trouble or f"pytest ended with {run.completed.exit_code} before its end",
+    )

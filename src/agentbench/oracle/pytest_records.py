@@ -1,0 +1,199 @@
+"""What the pinned runner said on the side channel, read as hostile input. Pure.
+
+The code under test shares a process with the runner and can write to the same descriptor. Lines that do not carry the
+run's nonce and the next number are foreign; they are counted and never believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from agentbench.oracle.kit import Canaries
+
+MAX_LINE = 1024 * 1024
+PHASES = ("setup", "call", "teardown")
+OWN_REPORT = "TestReport"
+"""Other report types (subtests) may come any number of times, and none of them may have failed."""
+
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+
+@dataclass(slots=True)
+class TestRecord:
+    """Everything that was reported about one test id."""
+
+    phases: dict[str, list[str]] = field(default_factory=dict)
+    """Outcomes of each phase in the order they came."""
+    expected_failure: bool = False
+    extra_failed: bool = False
+    why: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """passed, failed, skipped, xfailed, xpassed; `broken` when the phases do not add up to any of them."""
+        said = [outcome for outcomes in self.phases.values() for outcome in outcomes]
+        if "failed" in said or self.extra_failed:
+            return "failed"
+        if any(len(outcomes) != 1 for outcomes in self.phases.values()) or not self.phases.keys() <= set(PHASES):
+            return "broken"
+        call = self.phases.get("call", [""])[0]
+        if self.expected_failure:
+            return "xpassed" if call == "passed" else "xfailed"
+        if "skipped" in said:
+            return "skipped"
+        return "passed" if said == ["passed"] * len(PHASES) else "broken"
+
+
+@dataclass(slots=True)
+class Transcript:
+    """One run of the pinned runner, as far as it told."""
+
+    started: bool = False
+    no_pytest: str = ""
+    names: list[str] = field(default_factory=list)
+    declared_plugins: list[tuple[str, str]] = field(default_factory=list)
+    loaded_plugins: list[str] = field(default_factory=list)
+    rootdir: str = ""
+    inifile: str = ""
+    confcutdir: str = ""
+    items: list[str] = field(default_factory=list)
+    uncollected: dict[str, str] = field(default_factory=dict)
+    canaries: dict[str, str] = field(default_factory=dict)
+    tests: dict[str, TestRecord] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """What pytest or the session died of, if it did."""
+    status: int | None = None
+    """Exit status that pytest would have had without canaries."""
+    ended: bool = False
+    foreign: list[str] = field(default_factory=list)
+    """Beginnings of lines that the runner did not write."""
+
+    def outcomes(self) -> dict[str, str]:
+        """Outcome by test id, canaries apart."""
+        found = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
+        for item in self.items:
+            found.setdefault(item, "missing")
+        return found
+
+
+def read_transcript(data: bytes, nonce: str) -> Transcript:
+    """Read what came over the side channel."""
+    transcript = Transcript()
+    expected = 0
+    for raw in data.split(b"\n"):
+        if not raw:
+            continue
+        record = _record(raw, nonce, expected)
+        if record is None or transcript.ended:
+            transcript.foreign.append(raw[:80].decode("utf-8", "backslashreplace"))
+            continue
+        expected += 1
+        _take(transcript, record)
+    return transcript
+
+
+def _record(raw: bytes, nonce: str, expected: int) -> list[Value] | None:
+    prefix = f"{nonce} {expected} ".encode()
+    if not raw.startswith(prefix) or len(raw) > MAX_LINE:
+        return None
+    try:
+        value = json.loads(raw[len(prefix) :])
+        if b"\\ud" in raw:
+            value = _encodable(value)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) and value and isinstance(value[0], str) else None
+
+
+def _encodable(value: Value) -> Value:
+    """Names that are not UTF-8 come as lone surrogates, which no log could hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return [_encodable(one) for one in value] if isinstance(value, list) else value
+
+
+def _take(transcript: Transcript, record: list[Value]) -> None:
+    match record:
+        case ["start", *_]:
+            transcript.started = True
+        case ["no_pytest", str(why)]:
+            transcript.no_pytest = why
+        case ["names", list(names)] if _strings(names):
+            transcript.names = names
+        case ["plugins", list(pairs)]:
+            transcript.declared_plugins = [
+                (pair[0], pair[1]) for pair in pairs if isinstance(pair, list) and len(pair) == 2 and _strings(pair)
+            ]
+        case ["plugin", str(name), str(_)]:
+            transcript.loaded_plugins.append(name)
+        case ["config", str(rootdir), str(inifile), str(confcutdir)]:
+            transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
+        case ["changed", list(names)] if _strings(names):
+            transcript.changed += names
+        case ["crash" | "internal", str(why)]:
+            transcript.trouble = transcript.trouble or why
+        case ["finish", int(_), int(own)]:
+            transcript.status = own
+        case ["end", _]:
+            transcript.ended = True
+        case _:
+            _take_test(transcript, record)
+
+
+def _take_test(transcript: Transcript, record: list[Value]) -> None:
+    match record:
+        case ["item", str(test)]:
+            transcript.items.append(test)
+        case ["canary", str(test), str(name)]:
+            transcript.canaries[test] = name
+        case ["uncollected", str(test), str(why)]:
+            transcript.uncollected[test] = why
+        case ["report", str(test), str(when), str(outcome), str(kind), bool(expected), str(why)]:
+            found = transcript.tests.setdefault(test, TestRecord())
+            found.expected_failure |= expected
+            if kind == OWN_REPORT:
+                found.phases.setdefault(when, []).append(outcome)
+            elif outcome == "failed":
+                found.extra_failed = True
+            if outcome != "passed" and not found.why:
+                found.why = why
+        case _:
+            transcript.foreign.append(str(record)[:80])
+
+
+def _strings(values: list[Value]) -> TypeGuard[list[str]]:
+    return all(isinstance(value, str) for value in values)
+
+
+def canaries_lied(transcript: Transcript, canaries: Canaries) -> str:
+    """How the canaries show that reports are not what happened; empty when they do not.
+
+    Canaries that were never reached say nothing: then the end is missing too, and that decides.
+    """
+    by_name = _by_name(transcript)
+    for name in sorted(canaries.failing):
+        record = by_name.get(name)
+        if record is None or not record.phases:
+            continue
+        if record.outcome != "failed" and "call" in record.phases:
+            return f"a test that must fail was reported as {record.outcome}"
+    return ""
+
+
+def canaries_held(transcript: Transcript, canaries: Canaries) -> bool:
+    """Whether every canary that must fail was run and failed."""
+    by_name = _by_name(transcript)
+    return all(name in by_name and by_name[name].outcome == "failed" for name in canaries.failing)
+
+
+def passing_canary_passed(transcript: Transcript, canaries: Canaries) -> bool:
+    by_name = _by_name(transcript)
+    return all(name in by_name and by_name[name].outcome == "passed" for name in canaries.passing)
+
+
+def _by_name(transcript: Transcript) -> Mapping[str, TestRecord]:
+    return {name: transcript.tests[test] for test, name in transcript.canaries.items() if test in transcript.tests}

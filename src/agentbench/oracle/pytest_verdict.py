@@ -1,0 +1,109 @@
+"""From a run of the pinned runner to a decision. Pure.
+
+A pass needs everything at once: the runner came to its end and left by its own door, the canaries failed as they must,
+nobody else wrote on the channel, and each required test is reported as passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from agentbench.core.reasons import Assurance, Outcome
+from agentbench.oracle.bench import Finding, Observation
+from agentbench.oracle.pytest_records import canaries_held, canaries_lied, passing_canary_passed
+from agentbench.oracle.pytest_runner import PytestRun
+from agentbench.oracle.requirement import Requirement, Tally, tally, words
+
+DIAGNOSED = 20
+"""Failing tests whose assertion is shown."""
+
+
+def decide(
+    run: PytestRun, requirement: Requirement, *, ceiling_sec: float, usual: Collection[str], passing_canary: bool
+) -> Observation:
+    """Decide one run on a candidate.
+
+    `usual`: what the watch over the runner also sees changed on untouched R. `passing_canary`: whether the canary that
+    must pass does so on untouched R.
+    """
+    told, completed = run.transcript, run.completed
+    outcomes = told.outcomes()
+    counted = tally(requirement, outcomes, tuple(told.uncollected))
+    findings = _findings(run, usual)
+    outcome, why = _outcome(run, counted, findings, ceiling_sec)
+    if outcome is Outcome.PASS and passing_canary and not passing_canary_passed(told, run.canaries):
+        outcome, why = Outcome.FAIL, "a test of ours that must pass did not: the run cannot be believed"
+    return Observation(
+        outcome=outcome,
+        why=why,
+        assurance=Assurance.PER_TEST,
+        exit_code=told.status if run.whole and told.status is not None else completed.exit_code,
+        duration_sec=completed.duration_sec,
+        timed_out=completed.timed_out,
+        stdout=completed.stdout,
+        stderr=completed.stderr,
+        tests=outcomes,
+        failing=counted.failing,
+        diagnostics=_diagnostics(run, counted),
+        findings=findings,
+        f2p_passed=counted.f2p_passed,
+        f2p_total=len(requirement.fail_to_pass) + len(requirement.files),
+        p2p_kept=counted.p2p_kept,
+        p2p_total=len(requirement.pass_to_pass),
+    )
+
+
+def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
+    told = run.transcript
+    found = []
+    if told.foreign:
+        detail = f"{len(told.foreign)} lines on the result channel were not written by the runner"
+        found.append(Finding("forged_results", "gate", detail, excerpt=told.foreign[0]))
+    lied = canaries_lied(told, run.canaries)
+    if lied:
+        found.append(Finding("canary", "gate", f"reports do not say what happened: {lied}"))
+    changed = [name for name in told.changed if name not in usual]
+    if changed:
+        detail = f"the test runner was changed while the tests ran: {', '.join(changed[:5])}"
+        found.append(Finding("runner_changed", "gate", detail))
+    return tuple(found)
+
+
+def _outcome(run: PytestRun, counted: Tally, findings: tuple[Finding, ...], ceiling: float) -> tuple[Outcome, str]:
+    told, completed = run.transcript, run.completed
+    if completed.timed_out:
+        return Outcome.FAIL, f"ran out of time: {completed.duration_sec:.1f} s of {ceiling:g} s"
+    if findings:
+        return Outcome.FAIL, findings[0].detail
+    if completed.side_truncated:
+        return Outcome.FAIL, "the result channel was flooded"
+    if not run.whole:
+        return Outcome.FAIL, f"the test run did not come to its end: {_ending(run)}"
+    if not canaries_held(told, run.canaries):
+        return Outcome.FAIL, f"the test run stopped early: {told.trouble or 'tests of ours were not run'}"
+    return (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+
+
+def _ending(run: PytestRun) -> str:
+    completed = run.completed
+    if completed.oom:
+        return "a process was killed for memory"
+    if completed.signal is not None:
+        return f"killed by signal {completed.signal}"
+    return run.transcript.trouble or f"it left with exit status {completed.exit_code}"
+
+
+def _diagnostics(run: PytestRun, counted: Tally) -> str:
+    """The failing tests with the line that failed them."""
+    told = run.transcript
+    lines = []
+    for test in counted.failing[:DIAGNOSED]:
+        record = told.tests.get(test)
+        outcome = record.outcome if record else "not run"
+        why = record.why if record else told.uncollected.get(test.split("::")[0], "")
+        lines.append(f"{test}: {outcome}" + (f"\n    {why}".replace("\n", "\n    ") if why else ""))
+    if len(counted.failing) > DIAGNOSED:
+        lines.append(f"… and {len(counted.failing) - DIAGNOSED} more")
+    if counted.unlisted_failures:
+        lines.append(f"{counted.unlisted_failures} tests that are not required failed as well")
+    return "\n".join(lines)
