@@ -1,0 +1,58 @@
+"""JUnit XML of a run, for CI systems: a failure is the agent's, an error is ours or undecided, skipped is outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from agentbench.core.reasons import InvalidCause, Reason, RunStatus
+from agentbench.grading.headline import headline
+from agentbench.record.schema import AttemptRecord
+from agentbench.reports.escape import attribute
+from agentbench.reports.summary import Summary
+
+OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
+
+
+def as_junit(summary: Summary) -> str:
+    """One test case per attempt."""
+    finals = summary.run.finals
+    kinds = [kind_of(record) for record in finals]
+    time = math.fsum(record.duration_sec for record in finals)
+    counts = (
+        f'tests="{len(finals)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}" '
+        f'skipped="{kinds.count("skipped")}" time="{time:.3f}"'
+    )
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f"<testsuites {counts}>",
+        f"  <testsuite name={attribute(summary.run.path.name)} {counts}>",
+        *_cases(finals),
+        "  </testsuite>",
+        "</testsuites>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def kind_of(record: AttemptRecord) -> str:
+    """`passed`, `failure`, `error` or `skipped`."""
+    if record.result.passed:
+        return "passed"
+    if record.run_status is RunStatus.INVALID:
+        if record.invalid_cause is InvalidCause.SAFETY:
+            return "failure"
+        return "skipped" if record.invalid_cause in OUTSIDE else "error"
+    return "error" if record.result.failure_reason is Reason.ACCEPTANCE_ERROR else "failure"
+
+
+def _cases(finals: Sequence[AttemptRecord]) -> Iterator[str]:
+    for record in finals:
+        name = record.task_id + (f"[{record.repeat}]" if record.repeat > 1 else "")
+        classname = f"{record.suite}.{record.variant}"
+        case = f'    <testcase classname={attribute(classname)} name={attribute(name)} time="{record.duration_sec:.3f}"'
+        kind = kind_of(record)
+        if kind == "passed":
+            yield f"{case}/>"
+            continue
+        reason = "" if kind == "skipped" else f" type={attribute(str(record.result.failure_reason))}"
+        yield f"{case}><{kind}{reason} message={attribute(headline(record))}/></testcase>"

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.report import command
+from agentbench.core.errors import InputError
+from agentbench.record.schema import ArtifactPaths
+from agentbench.reports.sources import open_run
+from agentbench.reports.summary import COUNTING, as_csv, as_markdown, decision, summarise
+from agentbench.reports.writing import write_summary
+from tests.reports.runs import HOSTILE, record, run_dir
+
+MIXED = ["pass", "pass", "policy", "fail", "error", "harness", "task", "operator", "safety"]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    return run_dir(tmp_path / "run", [record(f"t{number}", kind) for number, kind in enumerate(MIXED)])
+
+
+def invoke(*args: str) -> str:
+    result = CliRunner().invoke(command, list(args), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.req("A-01")
+def test_the_first_line_is_the_decision(mixed: Path) -> None:
+    first = invoke("summary", "--run", str(mixed)).splitlines()[0]
+    assert first == "# 2 of 6 passed: contract rate 33.3% (95% interval 9.7% to 70.0%); 3 runs invalid and outside it"
+
+
+@pytest.mark.req("A-01", "G-16")
+def test_markdown_names_both_rates_their_denominators_reasons_and_evidence(mixed: Path) -> None:
+    text = invoke("summary", "--run", str(mixed))
+    assert "| contract | 2 of 6 | 33.3% |" in text
+    assert "| acceptance | 3 of 5 | 60.0% |" in text
+    assert "| acceptance errors | 1 of 5 | 20.0% |" in text
+    assert "| invalid | 4 of 9 | 44.4% |" in text
+    assert COUNTING in text
+    assert "| `TESTS_FAILED` | 1 | █" in text
+    assert "[`evidence`](tasks/t3)" in text
+    assert "per_test" in text
+    for cause in ("harness", "task", "operator", "safety"):
+        assert f"| {cause} | 1 |" in text
+
+
+@pytest.mark.req("A-01")
+def test_json_holds_the_same_numbers(mixed: Path) -> None:
+    for flags in (["--format", "json"], ["--json"]):
+        found = json.loads(invoke("summary", "--run", str(mixed), *flags))
+        assert found["rates"]["contract"] | {"interval": None} == {
+            "count": 2,
+            "total": 6,
+            "share": 2 / 6,
+            "interval": None,
+        }
+        assert found["rates"]["acceptance"]["total"] == 5
+        assert found["invalid_by_cause"] == {"harness": 1, "task": 1, "safety": 1, "operator": 1}
+        assert found["failure_reasons"]["POLICY_VIOLATION"] == 1
+        assert found["decision"].startswith("2 of 6 passed")
+
+
+@pytest.mark.req("A-01", "U-04")
+def test_csv_has_a_row_per_attempt_and_can_be_compared_again(mixed: Path, tmp_path: Path) -> None:
+    text = invoke("summary", "--run", str(mixed), "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["outcome"] for row in rows] == [
+        "pass", "pass", "fail", "fail", "error", "invalid:harness", "invalid:task", "invalid:operator", "invalid:safety",
+    ]  # fmt: skip
+    file = tmp_path / "results.csv"
+    file.write_text(text, encoding="utf-8")
+    found = json.loads(invoke("paired", "--run-a", str(mixed), "--run-b", str(file), "--json"))
+    assert found["comparisons"]["contract"]["difference"] == 0
+    assert found["comparisons"]["contract"]["tasks"] == 6
+
+
+@pytest.mark.req("A-01")
+def test_junit_tells_failures_from_errors_and_what_is_outside(mixed: Path) -> None:
+    root = ET.fromstring(invoke("summary", "--run", str(mixed), "--format", "junit"))  # noqa: S314 - our own output
+    assert root.attrib | {"time": ""} == {"tests": "9", "failures": "3", "errors": "2", "skipped": "2", "time": ""}
+    kinds = {case.attrib["name"]: [child.tag for child in case] for case in root.iter("testcase")}
+    assert kinds["t0"] == []
+    assert kinds["t2"] == kinds["t3"] == kinds["t8"] == ["failure"]
+    assert kinds["t4"] == kinds["t5"] == ["error"]
+    assert kinds["t6"] == kinds["t7"] == ["skipped"]
+
+
+@pytest.mark.req("G-04")
+def test_graded_scores_are_averaged_over_passing_attempts_only(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a", score=0.5), record("b", score=1.0), record("c", "fail")])
+    found = summarise(open_run(run))
+    assert (found.mean_score, found.scored) == (0.75, 2)
+    assert "over the 2 attempts that pass all gates" in as_markdown(found)
+
+
+@pytest.mark.req("A-01")
+def test_an_empty_run_and_an_all_invalid_run_say_so(tmp_path: Path) -> None:
+    empty = summarise(open_run(run_dir(tmp_path / "empty", [])))
+    assert decision(empty).startswith("EMPTY")
+    assert as_markdown(empty).startswith("# EMPTY")
+    invalid = summarise(open_run(run_dir(tmp_path / "invalid", [record("a", "task"), record("b", "harness")])))
+    assert decision(invalid) == "NOTHING TO SCORE: all 2 attempts invalid (harness: 1, task: 1)"
+    assert "| contract | 0 of 0 | undefined | none |" in as_markdown(invalid)
+
+
+@pytest.mark.req("A-01")
+def test_the_hardest_tasks_are_the_least_passed(tmp_path: Path) -> None:
+    records = [record("easy", "pass", repeat) for repeat in (1, 2)]
+    records += [record("half", kind, repeat) for repeat, kind in ((1, "pass"), (2, "fail"))]
+    records += [record("hard", "fail", repeat) for repeat in (1, 2)]
+    found = summarise(open_run(run_dir(tmp_path / "run", records)))
+    assert [line.task for line in found.hardest] == ["hard", "half"]
+    assert "clustered by task" in as_markdown(found)
+
+
+@pytest.mark.req("R-11", "L-06")
+def test_another_base_seed_is_declared_as_a_deviation(tmp_path: Path) -> None:
+    text = as_markdown(summarise(open_run(run_dir(tmp_path / "run", [record(seed=1337)]))))
+    assert "Protocol deviations" in text
+    assert "1337" in text
+
+
+@pytest.mark.req("R-13")
+def test_a_superseded_attempt_is_counted_apart(tmp_path: Path) -> None:
+    old = record("a", "operator", final=False, attempt_id="old")
+    found = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
+    assert (found.rates.attempts, found.run.superseded) == (1, 1)
+    assert "1 earlier attempt superseded" in as_markdown(found)
+
+
+def test_hostile_text_is_shown_and_never_obeyed(tmp_path: Path) -> None:
+    hostile = record(
+        "toy",
+        "task",
+        variant=HOSTILE,
+        agent="=cmd|' /C calc'!A0",
+        termination={"code": "setup_failed", "rationale": HOSTILE},
+        artifact_paths=ArtifactPaths(task_dir="../../etc/passwd"),
+    )
+    run = run_dir(tmp_path / "run", [hostile, record("ok")], suite="=1+1")
+    for form in ("md", "csv", "json", "junit"):
+        text = invoke("summary", "--run", str(run), "--format", form)
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "\x00" not in text
+        if form != "json":
+            assert not any(line.startswith("# PASS") for line in text.splitlines())
+    markdown = invoke("summary", "--run", str(run))
+    tables = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert "](../" not in markdown
+    assert all("<script>" not in _outside_code(line) for line in markdown.splitlines())
+    rows = [line for line in tables if "SETUP_FAILED" in line and "repeat" not in line and "evidence" not in line]
+    assert rows, "the hostile row is there"
+    root = ET.fromstring(invoke("summary", "--run", str(run), "--format", "junit"))  # noqa: S314 - our own output
+    assert len(list(root.iter("testcase"))) == 2
+
+
+def _outside_code(line: str) -> str:
+    return "".join(part for index, part in enumerate(line.split("`")) if index % 2 == 0)
+
+
+def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:
+    hostile = [
+        record(f"t{number}", variant=text)
+        for number, text in enumerate(["=1+1", "+1", "-1", "@x", "\t=1", " =1", "%0A=1"])
+    ]
+    text = as_csv(summarise(open_run(run_dir(tmp_path / "run", hostile))))
+    for row in csv.reader(io.StringIO(text)):
+        for cell in row:
+            assert not cell.lstrip().startswith(("=", "+", "-", "@", "\t", "%")), cell
+
+
+@pytest.mark.req("U-01")
+def test_what_is_no_run_directory_is_refused_with_the_place(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        open_run(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"no run\.json"):
+        open_run(tmp_path)
+    run = run_dir(tmp_path / "run", [record()])
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(b'{"not": "a record"}\n')
+    with pytest.raises(InputError, match=r"attempts\.jsonl:2"):
+        open_run(run)
+
+
+def test_a_torn_last_line_is_no_record_and_a_file_of_the_run_names_the_run(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record()])
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(record("u").line()[:50])
+    assert [one.task_id for one in open_run(run).finals] == ["toy"]
+    assert open_run(run / "attempts.jsonl").path == run
+
+
+@pytest.mark.req("E-09")
+def test_the_summary_is_written_into_the_run_directory(mixed: Path) -> None:
+    path = write_summary(mixed)
+    assert path == mixed / "report_summary.md"
+    assert path.read_text(encoding="utf-8") == invoke("summary", "--run", str(mixed))
