@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.show import command
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Gate, Outcome, Reason, TerminationCode
+from agentbench.grading.headline import headline
+from agentbench.record.schema import CheckRecord, GateRecord
+from tests.reports.runs import HOSTILE, record, run_dir
+
+
+def show(*args: str | Path) -> Result:
+    return CliRunner().invoke(command, list(map(str, args)))
+
+
+def card(*args: str | Path) -> str:
+    result = show(*args)
+    assert result.exception is None, result.exception
+    return result.output
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_dir(tmp_path / "run", [record("good"), record("bad", "fail"), record("bad", "fail", 2)])
+
+
+@pytest.mark.req("U-01")
+def test_a_runs_card_begins_with_its_rate_and_lists_every_attempt(run: Path) -> None:
+    lines = card(run).splitlines()
+    assert lines[0].startswith("1 of 3 passed: contract rate 33.3%")
+    assert any(line.split()[:2] == ["good", "1"] and line.endswith("PASS") for line in lines)
+    assert sum("FAIL TESTS_FAILED: 2 of 14 required tests" in line for line in lines) == 2
+
+
+@pytest.mark.req("U-01", "G-03")
+def test_an_attempts_card_begins_with_the_verdict_and_holds_its_evidence(run: Path) -> None:
+    text = card(run, "--task", "bad", "--repeat", "1")
+    assert text.startswith("FAIL TESTS_FAILED: 2 of 14 required tests\n")
+    for part in (
+        "G3  fail  functional acceptance    unit: because",
+        "unit fail (mandatory, unit, per_test, exit 1, 1.2 s of 300 s): 2 of 14 required tests failed",
+        "$ python -m pytest -q",
+        "failing tests/test_core.py::test_even",
+        "acceptance.unit  G3  events 41  check unit",
+        "agent_stopped: it ended",
+        "1 of 3 tests mended, 11 of 11 kept",
+        "2 files, +10 -3",
+        str(run / "tasks/bad"),
+        "attributed to agent",
+    ):
+        assert part in text
+    assert card(run, "--task", "bad").count("FAIL TESTS_FAILED") == 2
+
+
+def test_a_run_of_one_attempt_shows_that_attempt(tmp_path: Path) -> None:
+    assert card(run_dir(tmp_path / "run", [record()])).startswith("PASS\n")
+    assert card(run_dir(tmp_path / "empty", [])).startswith("EMPTY")
+
+
+@pytest.mark.req("U-01")
+def test_json_is_one_document_with_summary_and_records(run: Path) -> None:
+    found = json.loads(card(run, "--task", "good", "--json"))
+    assert found["summary"]["rates"]["contract"]["count"] == 1
+    assert [one["task_id"] for one in found["attempts"]] == ["good"]
+    assert len(json.loads(card(run, "--json"))["attempts"]) == 3
+
+
+@pytest.mark.req("U-01")
+def test_an_unknown_task_is_refused_with_the_known_ones(run: Path) -> None:
+    error = show(run, "--task", "ugly").exception
+    assert isinstance(error, InputError)
+    assert "no finished task 'ugly'; its tasks: bad, good" in error.message
+
+
+def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
+    check = CheckRecord(
+        id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance="per_test", command=HOSTILE, exit_code=1,
+        started_at="x", duration_sec=1, ceiling_sec=2, stdout_sha256="", stderr_sha256="", failing_tests=(HOSTILE,) * 30, why=HOSTILE,
+    )  # fmt: skip
+    gates = {gate: GateRecord(outcome=Outcome.FAIL, passed=False, why=HOSTILE) for gate in Gate}
+    bad = record(
+        "t", "fail", variant=HOSTILE, agent=HOSTILE, suite=HOSTILE, checks=(check,), gates=gates,
+        termination={"code": "agent_stopped", "rationale": HOSTILE}, scorers=[{"name": HOSTILE, "type": "command", "required": True, "verdict": "FAIL", "detail": HOSTILE}],
+        tags=[{"id": "acceptance.unit", "gate": "G3", "evidence": [1], "attributes": {"check": HOSTILE}}],
+    )  # fmt: skip
+    text = card(run_dir(tmp_path / "run", [bad, record("ok")]), "--task", "t")
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "\u202e" not in text
+    assert "and 10 more" in text
+    assert not any(line.startswith("# PASS") for line in text.splitlines())
+
+
+@pytest.mark.req("G-07")
+@pytest.mark.parametrize(
+    "changes,expected",
+    [
+        ({}, "FAIL TESTS_FAILED: 2 of 14 required tests"),
+        (
+            {
+                "result": {"passed": False, "failure_reason": Reason.TIMEOUT},
+                "termination": {"code": TerminationCode.WALL_CAP, "rationale": "900 s used up"},
+            },
+            "FAIL TIMEOUT: 900 s used up; 2 of 14 required tests",
+        ),
+        (
+            {"progress": {}, "result": {"passed": False, "failure_reason": Reason.TESTS_FAILED}},
+            "FAIL TESTS_FAILED: 1 of 1 mandatory checks (unit: 2 of 14 required tests failed)",
+        ),
+    ],
+    ids=["tests", "wall cap", "no test ids"],
+)
+def test_the_headline_of_a_record(changes: dict[str, object], expected: str) -> None:
+    assert headline(record("t", "fail", **changes)) == expected
+
+
+@pytest.mark.parametrize(
+    "kind,expected",
+    [
+        ("pass", "PASS"),
+        ("policy", "FAIL POLICY_VIOLATION: unit: because"),
+        ("task", "INVALID SETUP_FAILED: it ended"),
+        ("safety", "INVALID SAFETY_STOP: it ended"),
+        ("harness", "INVALID SANDBOX_ERROR: it ended"),
+    ],
+)
+def test_the_headline_of_every_kind_of_record(kind: str, expected: str) -> None:
+    assert headline(record("t", kind)) == expected
