@@ -56,6 +56,8 @@ def test_check_prints_one_json_document_and_exits_with_2(tmp_path: Path) -> None
     answer = json.loads(result.stdout)
     assert answer["ok"] is False
     assert [row["ok"] for row in answer["tasks"]] == [False, True]
+    assert answer["tasks"][0]["details"][0]["key"] == "id"
+    assert answer["tasks"][0]["details"][0]["line"] == 1
     assert answer["tasks"][1]["contract_id"].startswith("sha256:")
     assert ab("check", D_EXAMPLE, "--json").exit_code == 0
 

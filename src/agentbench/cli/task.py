@@ -101,6 +101,7 @@ def _task_paths(path: Path) -> list[Path]:
 def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
     from agentbench.contract.identity import identify
     from agentbench.contract.load import load_task
+    from agentbench.contract.problem import Refused
     from agentbench.contract.remarks import remarks
     from agentbench.core.errors import ContractError
 
@@ -110,7 +111,15 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
     except ContractError as error:
         found = list(error.problems) or [error.message]
         problems += [problem for problem in found if problem not in problems]
-        return {"path": str(path), "ok": False, "problems": found}
+        parts = error.found if isinstance(error, Refused) else ()
+        return {
+            "path": str(path),
+            "ok": False,
+            "problems": found,
+            "details": [
+                {"file": part.file, "line": part.line, "key": part.key, "message": part.message} for part in parts
+            ],
+        }
     return {
         "path": str(path),
         "ok": True,

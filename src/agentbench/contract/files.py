@@ -108,7 +108,7 @@ def hidden_paths(folder: Path) -> Iterator[tuple[bytes, Path, bool]]:
         relative = os.path.relpath(path, folder)
         if is_debris(relative):
             continue
-        if Path(relative).parts[0].lower() == ".git":
+        if any(part.lower() == ".git" for part in Path(relative).parts):
             msg = f"{relative}: hidden files may not reach into .git"
             raise FileTrouble(msg)
         if not stat.S_ISREG(info.st_mode):
