@@ -36,10 +36,10 @@ EXIT_HARNESS = 3
 class Verbs(click.Group):
     """A group that imports a verb only when it is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(VERBS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
         command = importlib.import_module(VERBS[name][0]).command
@@ -54,14 +54,15 @@ class Verbs(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib  # noqa: PLC0415 - only when a verb was mistyped
+            import difflib
 
             close = difflib.get_close_matches(args[0], VERBS, n=1) if args else []
-            if close:
-                error.message += f" Did you mean '{close[0]}'?"
-            raise
+            if not close:
+                raise
+            message = f"{error.message} Did you mean '{close[0]}'?"
+            raise click.UsageError(message, ctx) from None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, VERBS[name][1]) for name in sorted(VERBS)])
 
@@ -128,10 +129,10 @@ def _interrupted() -> int:
 
 def _report(error: Exception, *, debug: bool) -> int:
     """One clear message for an expected error; an unexpected one is a bug of ours and says so."""
-    from agentbench.core.errors import AgentBenchError, ContractError  # noqa: PLC0415 - keeps --help light
+    from agentbench.core.errors import AgentBenchError, ContractError
 
     if debug:
-        import traceback  # noqa: PLC0415
+        import traceback
 
         traceback.print_exception(error)
     if isinstance(error, AgentBenchError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
@@ -46,7 +46,11 @@ run_options = _stack(
         type=FOLDER,
         help="With --agent command: a folder seen read-only inside, named by $AB_AGENT_FILES.",
     ),
-    click.option("--script", type=click.Path(path_type=Path), help="With --agent scripted: a YAML of tool calls, or a folder of them."),
+    click.option(
+        "--script",
+        type=click.Path(path_type=Path),
+        help="With --agent scripted: a YAML of tool calls, or a folder of them.",
+    ),
     click.option("--model", help="The model's name."),
     click.option("--temperature", type=float, help="The model's temperature."),
     click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
@@ -60,17 +64,47 @@ run_options = _stack(
 )
 
 
-def cli_choices(options: dict[str, Any]) -> CliChoices:
-    """What the command line said about the agent, taken out of `options`."""
-    from agentbench.core.errors import InputError  # noqa: PLC0415
-    from agentbench.run.config import CliChoices  # noqa: PLC0415
+class RunOptions(TypedDict):
+    """What `run_options` hands to a verb."""
 
-    names = ("agent", "model", "temperature", "max_steps", "agent_command", "agent_files", "script")
-    choices = CliChoices(**{name: options.pop(name) for name in names})
+    agent: str | None
+    agent_command: str | None
+    agent_files: Path | None
+    script: Path | None
+    model: str | None
+    temperature: float | None
+    max_steps: int | None
+    repeats: int
+    seed: int
+    workers: int
+    sandbox: str
+    fresh_setup: bool
+    out: Path
+    as_json: bool
+
+
+def cli_choices(options: RunOptions) -> CliChoices:
+    """What the command line said about the agent.
+
+    Raises:
+        InputError: options that do not go together.
+    """
+    from agentbench.core.errors import InputError
+    from agentbench.run.config import CliChoices
+
+    choices = CliChoices(
+        agent=options["agent"],
+        model=options["model"],
+        temperature=options["temperature"],
+        max_steps=options["max_steps"],
+        agent_command=options["agent_command"],
+        agent_files=options["agent_files"] and options["agent_files"].absolute(),
+        script=options["script"] and options["script"].absolute(),
+    )
     if choices.agent == "command" and not choices.agent_command:
         msg = "--agent command needs --agent-command 'SHELL LINE'"
         raise InputError(msg)
-    if choices.agent_command and choices.agent not in (None, "command"):
+    if choices.agent_command and choices.agent not in {None, "command"}:
         msg = f"--agent-command goes with --agent command, not with --agent {choices.agent}"
         raise InputError(msg)
     if choices.agent_files and not choices.agent_files.is_dir():

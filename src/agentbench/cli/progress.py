@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Progress:
     """An observer for people. Safe to call from worker threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._lock = threading.Lock()
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+        self._live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._total = 0
         self._done = 0
         self._passed = 0
@@ -44,8 +45,10 @@ class Progress:
             self._draw()
 
     def finished(self, row: PlanRow, record: AttemptRecord) -> None:
-        from agentbench.grading.headline import headline  # noqa: PLC0415
+        from agentbench.grading.headline import headline
 
+        if self._quiet:
+            return
         with self._lock:
             self._running.pop(row.key, None)
             self._done += 1
@@ -77,5 +80,3 @@ class Progress:
         if self._live:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
-
-

@@ -79,6 +79,8 @@ class Configuration:
     agent_command: str | None = None
     agent_files: Path | None = None
     script: Path | None = None
+    patch: bytes | None = None
+    """A patch made elsewhere: nothing runs before acceptance."""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def described(self) -> dict[str, dict[str, str | int | float | None]]:
@@ -112,9 +114,16 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
     given = section.model_fields_set
 
     def pick(
-        said: str | float | None, in_variant: str | float | None, in_task: str | float | None, default: str | float | None
+        said: str | float | None,
+        in_variant: str | float | None,
+        in_task: str | float | None,
+        default: str | float | None,
     ) -> Setting:
-        layers: tuple[tuple[str | float | None, Origin], ...] = ((said, "cli"), (in_variant, "variant"), (in_task, "task"))
+        layers: tuple[tuple[str | float | None, Origin], ...] = (
+            (said, "cli"),
+            (in_variant, "variant"),
+            (in_task, "task"),
+        )
         for value, origin in layers:
             if value is not None:
                 return Setting(value, origin)

@@ -1,0 +1,91 @@
+"""`ab grade`: patches made elsewhere, judged as ours are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sandbox_option, workers_option
+
+EPILOG = """\b
+Examples:
+  ab grade --task tasks/mine/bug --patch fix.patch
+  ab grade --task tasks/mine --predictions preds.jsonl --workers 2 --json
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option(
+    "--task",
+    "paths",
+    type=click.Path(path_type=Path),
+    required=True,
+    multiple=True,
+    help="A task, or a folder of tasks. May be given several times.",
+)
+@click.option("--patch", "patch_file", type=FILE, help="A unified diff; '-' reads it from stdin.")
+@click.option("--predictions", type=FILE, help="JSONL of {instance_id, model_patch}, or one JSON object keyed by id.")
+@workers_option
+@sandbox_option
+@fresh_option
+@click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept.")
+@json_option
+def command(
+    *,
+    paths: tuple[Path, ...],
+    patch_file: Path | None,
+    predictions: Path | None,
+    workers: int,
+    sandbox: str,
+    fresh_setup: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Grade patches: each on a fresh copy of the task's repository, in a sandbox of its own."""
+    from agentbench.cli.launch import Asked, grade_rows
+    from agentbench.cli.output import print_done
+    from agentbench.contract.suite import find_tasks
+    from agentbench.core.errors import InputError
+    from agentbench.run.config import CliChoices
+    from agentbench.run.grading import Prediction, prediction_rows, read_predictions
+
+    if (patch_file is None) == (predictions is None):
+        raise click.UsageError("Give either --patch or --predictions.")
+    tasks = [task for path in paths for task in find_tasks(path)]
+    if patch_file is not None:
+        if len(tasks) != 1:
+            msg = f"--patch is for one task; {len(tasks)} were given (use --predictions for several)"
+            raise InputError(msg)
+        wanted = [Prediction(tasks[0].id, _read(patch_file))]
+    else:
+        assert predictions is not None  # noqa: S101 - exactly one was given
+        wanted = read_predictions(predictions)
+        if not wanted:
+            msg = f"{predictions} holds no prediction"
+            raise InputError(msg)
+    asked = Asked(
+        suite=tasks[0].task.suite,
+        tasks_dir="",
+        task_paths=tuple(str(path.absolute()) for path in paths),
+        variants=(),
+        choices=CliChoices(),
+        workers=workers,
+        sandbox=sandbox,
+        fresh_setup=fresh_setup,
+        out=out,
+    )
+    done = grade_rows(prediction_rows(tasks, wanted), asked, quiet=as_json)
+    print_done(done, as_json=as_json)
+    sys.exit(done.exit_code)
+
+
+def _read(path: Path) -> bytes:
+    from agentbench.core.errors import InputError
+
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        msg = f"patch {path} cannot be read: {error.strerror}"
+        raise InputError(msg) from None

@@ -1,0 +1,204 @@
+"""From what was asked on the command line to finished run directories. Shared by `run`, `run-task` and `demo`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentbench.agents.registry import require_agent
+from agentbench.cli.options import RunOptions
+from agentbench.cli.progress import Progress
+from agentbench.contract.load import LoadedTask
+from agentbench.core.errors import InputError
+from agentbench.core.ids import new_ulid
+from agentbench.core.reasons import Reason
+from agentbench.record.rundir import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.reports.writing import write_summary
+from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
+from agentbench.run.lab import Lab, declared_secrets
+from agentbench.run.plan import PlanRow, make_plan
+from agentbench.run.study import Study
+from agentbench.run.version import harness_version
+from agentbench.trace.redaction import Redactor
+
+VARIANTS = Path("configs/variants")
+EXIT_HARNESS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A study as it was asked for; kept in `run.json`, so that a resumed run asks the same."""
+
+    suite: str
+    tasks_dir: str
+    task_paths: tuple[str, ...]
+    variants: tuple[str, ...]
+    choices: CliChoices
+    repeats: int = 1
+    seed: int = PROTOCOL_SEED
+    workers: int = 1
+    sandbox: str = "auto"
+    fresh_setup: bool = False
+    out: Path = Path("artifacts/runs")
+
+    def as_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self), default=str))  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Asked:
+        choices = dict(value["choices"])
+        for name in ("agent_files", "script"):
+            choices[name] = Path(choices[name]) if choices[name] else None
+        lists = {name: tuple(value[name]) for name in ("task_paths", "variants")}
+        return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"])})
+
+
+def asked_for(
+    suite: str,
+    options: RunOptions,
+    choices: CliChoices,
+    *,
+    tasks_dir: str = "",
+    task_paths: tuple[str, ...] = (),
+    variants: tuple[str, ...] = (),
+) -> Asked:
+    """What the options of a verb ask for."""
+    return Asked(
+        suite=suite,
+        tasks_dir=tasks_dir,
+        task_paths=task_paths,
+        variants=variants,
+        choices=choices,
+        repeats=options["repeats"],
+        seed=options["seed"],
+        workers=options["workers"],
+        sandbox=options["sandbox"],
+        fresh_setup=options["fresh_setup"],
+        out=options["out"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a study left."""
+
+    runs: tuple[Path, ...]
+    records: tuple[AttemptRecord, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """3 when not one attempt got past our own infrastructure; a failing agent is a result."""
+        ours = bool(self.records) and all(one.result.failure_reason is Reason.SANDBOX_ERROR for one in self.records)
+        return EXIT_HARNESS if ours else 0
+
+
+def launch(tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) -> Done:
+    """Run a study from its beginning."""
+    variants = _variants(asked)
+    plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
+    _refuse_unknown(plan)
+    return _begin(make_plan(plan, repeats=asked.repeats, seed=asked.seed), asked, quiet=quiet)
+
+
+def grade_rows(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done:
+    """Grade patches made elsewhere; they are attempts whose agent worked somewhere else."""
+    return _begin(rows, asked, quiet=quiet)
+
+
+def _begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool) -> Done:
+    """Refuse what cannot be honoured, make a run directory per variant, carry the rows out."""
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    names = list(dict.fromkeys(row.configuration.variant for row in rows))
+    redact = _redactor(tasks)
+    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup) as lab, ExitStack() as stack:
+        for task in tasks:
+            lab.require(task)
+        study_id = new_ulid()
+        runs = {
+            name: stack.enter_context(
+                RunDirectory.create(
+                    asked.out,
+                    suite=asked.suite,
+                    variant=name,
+                    model=asked.choices.model,
+                    meta={
+                        "study_id": study_id,
+                        "harness_version": harness_version(),
+                        "request": asked.as_json(),
+                        "seed": asked.seed,
+                        "tasks": [task.id for task in tasks],
+                        "repeats": asked.repeats,
+                    },
+                    redact=redact,
+                )
+            )
+            for name in names
+        }
+        return _carry_out(Study(rows, lab, runs, asked.seed, asked.workers), quiet=quiet)
+
+
+def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) -> Done:
+    """Continue a run whose process ended early: what is finished stays, what was interrupted is tried again."""
+    variants = _variants(asked)
+    plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
+    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup) as lab:
+        run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=_redactor(tasks))
+        with run:
+            variant = str(run.meta["variant"])
+            rows = [
+                row
+                for row in make_plan(plan, repeats=asked.repeats, seed=asked.seed)
+                if row.configuration.variant == variant
+            ]
+            study = Study(rows, lab, {variant: run}, asked.seed, asked.workers)
+            study.end_abandoned()
+            return _carry_out(study, quiet=quiet)
+
+
+def _carry_out(study: Study, *, quiet: bool) -> Done:
+    progress = Progress(quiet=quiet)
+    study.observer = progress
+    status = "interrupted"
+    try:
+        study.carry_out()
+        status = "completed"
+    finally:
+        progress.close()
+        for run in study.runs.values():
+            write_summary(run.path)
+            run.close("completed" if status == "completed" else "interrupted")
+            if not quiet:
+                click.echo(f"run directory: {run.path}", err=True)
+    records = tuple(record for run in study.runs.values() for record in run.finals())
+    return Done(tuple(run.path for run in study.runs.values()), records)
+
+
+def _variants(asked: Asked) -> list[VariantFile | None]:
+    if asked.variants and asked.choices.agent:
+        msg = "--variant names its own agent; give either --variant or --agent"
+        raise InputError(msg)
+    return [load_variant(name, VARIANTS) for name in asked.variants] or [None]
+
+
+def _refuse_unknown(plan: Sequence[tuple[LoadedTask, Sequence[Configuration]]]) -> None:
+    """An agent nobody has is bad input: it must be said before a run directory exists."""
+    for _task, configurations in plan:
+        for configuration in configurations:
+            require_agent(configuration.agent)
+
+
+def _redactor(tasks: Sequence[LoadedTask]) -> Redactor:
+    import os
+
+    named = {name for task in tasks for name in task.task.artifacts.redact}
+    values = {name: os.environ[name] for name in named if os.environ.get(name)}
+    for task in tasks:
+        values |= declared_secrets(task)
+    return Redactor(values)

@@ -1,0 +1,35 @@
+"""`ab run-task`: an agent on one task."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from agentbench.cli.options import RunOptions, cli_choices, run_options
+
+EPILOG = """\b
+Examples:
+  ab run-task --task tasks/mine/bug --agent noop
+  ab run-task --task tasks/mine/bug --agent command --agent-command 'sh fix.sh' --json
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--task", "path", type=click.Path(path_type=Path), required=True, help="A task folder or its task.yaml.")
+@click.option("--variant", "variants", multiple=True, help="A method from configs/variants.")
+@run_options
+def command(*, path: Path, variants: tuple[str, ...], **options: Unpack[RunOptions]) -> None:
+    """Run an agent on one task and print the verdict."""
+    from agentbench.cli.launch import asked_for, launch
+    from agentbench.cli.output import print_done
+    from agentbench.contract.load import load_task
+
+    choices = cli_choices(options)
+    task = load_task(path)
+    asked = asked_for(task.task.suite, options, choices, task_paths=(str(path.absolute()),), variants=variants)
+    done = launch([task], asked, quiet=options["as_json"])
+    print_done(done, as_json=options["as_json"])
+    sys.exit(done.exit_code)

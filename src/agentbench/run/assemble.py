@@ -1,0 +1,197 @@
+"""From a decided attempt to its record. No decision is made here: numbers and words are taken from the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.grading.decide import Verdict
+from agentbench.grading.facts import Facts
+from agentbench.record.folder import FINAL_PATCH
+from agentbench.record.schema import (
+    ArtifactPaths,
+    AttemptRecord,
+    BaselineValidation,
+    CheckRecord,
+    Components,
+    Cost,
+    GateRecord,
+    LimitsRecord,
+    Model,
+    Patch,
+    Progress,
+    Result,
+    ScorerRecord,
+    Tag,
+    TerminationRecord,
+    Timestamps,
+    Usage,
+)
+from agentbench.trace.events import AcceptanceCheck
+
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """What surrounds the decision: who, what, when, where."""
+
+    harness_version: str
+    study_id: str
+    run_id: str
+    attempt_id: str
+    supersedes: str | None
+    task_id: str
+    suite: str
+    contract_id: str
+    task_digest: str
+    acceptance_id: str
+    env_digest: str | None
+    config_class: str | None
+    variant: str
+    agent: str
+    repeat: int
+    seed: int
+    observability: Observability
+    model: Model
+    started_at: str
+    ended_at: str
+    duration_sec: float
+    agent_sec: float
+    baseline: BaselineValidation
+    limits: LimitsRecord
+    paths: ArtifactPaths
+
+
+def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRecord:
+    """The record of INTERFACE: every field from the trace or from what surrounds it."""
+    checks = [one.payload for one in facts.checks]
+    usage = facts.usage
+    score = verdict.score.value if verdict.score is not None else None
+    parts = verdict.components
+    return AttemptRecord(
+        harness_version=attempted.harness_version,
+        study_id=attempted.study_id,
+        run_id=attempted.run_id,
+        attempt_id=attempted.attempt_id,
+        supersedes=attempted.supersedes,
+        task_id=attempted.task_id,
+        suite=attempted.suite,
+        contract_id=attempted.contract_id,
+        task_digest=attempted.task_digest,
+        acceptance_id=attempted.acceptance_id,
+        env_digest=attempted.env_digest,
+        config_class=attempted.config_class,
+        variant=attempted.variant,
+        agent=attempted.agent,
+        repeat=attempted.repeat,
+        seed=attempted.seed,
+        observability=attempted.observability,
+        model=attempted.model,
+        timestamps=Timestamps(started_at=attempted.started_at, ended_at=attempted.ended_at),
+        duration_sec=round(attempted.duration_sec, 6),
+        baseline_validation=attempted.baseline,
+        result=Result(passed=verdict.passed, exit_code=_exit_code(checks), failure_reason=verdict.reason),
+        run_status=verdict.run_status,
+        invalid_cause=verdict.invalid_cause,
+        attribution=verdict.attribution,
+        run_badge=verdict.run_badge,
+        needs_review=verdict.needs_review,
+        patch=_patch(facts, attempted.paths.task_dir),
+        checks=tuple(_check(one) for one in checks),
+        progress=Progress(
+            f2p_passed=verdict.progress.f2p_passed,
+            f2p_total=verdict.progress.f2p_total,
+            p2p_kept=verdict.progress.p2p_kept,
+            p2p_total=verdict.progress.p2p_total,
+        ),
+        gates={
+            gate: GateRecord(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
+        },
+        score=score,
+        components=Components(
+            correctness=parts.correctness, validity=parts.validity, safety=parts.safety, efficiency=parts.efficiency
+        ),
+        tags=tuple(
+            Tag(id=tag.id, gate=tag.gate, evidence=tuple(tag.evidence), attributes=dict(tag.attributes))
+            for tag in verdict.tags
+        ),
+        scorers=tuple(
+            ScorerRecord(
+                name=one.payload.name,
+                type=one.payload.scorer_type,
+                required=one.payload.required,
+                verdict=one.payload.verdict,
+                score=one.payload.score_ppm / US,
+                detail=one.payload.detail,
+            )
+            for one in facts.scorers
+        ),
+        workspace_verdict=verdict.workspace.verdict,
+        mean_score=verdict.workspace.mean_score,
+        termination=_termination(verdict),
+        limits=attempted.limits,
+        usage=Usage(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.cached_tokens,
+            model_requests=usage.model_requests,
+            tool_calls=usage.tool_calls,
+            test_cycles=usage.test_cycles,
+            wall_sec=round(attempted.agent_sec, 6),
+            tool_sec=usage.tool_us / US,
+            check_sec=usage.check_us / US,
+        ),
+        cost=Cost(lm=usage.cost_micro_usd / US, total=usage.cost_micro_usd / US),
+        artifact_paths=attempted.paths,
+    )
+
+
+def _exit_code(checks: Iterable[AcceptanceCheck]) -> int | None:
+    """Of the mandatory checks that ran: the first that is not 0, else that of the last."""
+    codes = [one.exit_code for one in checks if one.mandatory and one.exit_code is not None]
+    return next((code for code in codes if code != 0), codes[-1] if codes else None)
+
+
+def _patch(facts: Facts, task_dir: str) -> Patch | None:
+    if facts.patch is None:
+        return None
+    delta = facts.patch.payload
+    return Patch(
+        path=f"{task_dir}/{FINAL_PATCH}",
+        sha256=delta.sha256,
+        files=sum(not one.generated for one in delta.files) + delta.omitted,
+        added=delta.added,
+        removed=delta.removed,
+    )
+
+
+def _check(one: AcceptanceCheck) -> CheckRecord:
+    return CheckRecord.model_validate(
+        {
+            "id": one.check_id,
+            "layer": one.layer,
+            "mandatory": one.mandatory,
+            "outcome": one.outcome,
+            "assurance": one.assurance,
+            "command": one.command,
+            "exit_code": one.exit_code,
+            "started_at": one.started_at,
+            "duration_sec": one.duration_us / US,
+            "ceiling_sec": one.ceiling_us / US,
+            "stdout_sha256": one.stdout_sha256,
+            "stderr_sha256": one.stderr_sha256,
+            "failing_tests": one.failing_tests,
+            "why": one.why,
+        }
+    )
+
+
+def _termination(verdict: Verdict) -> TerminationRecord:
+    if verdict.termination is None:
+        return TerminationRecord(code=TerminationCode.SANDBOX_ERROR, rationale="the attempt left no termination event")
+    ending = verdict.termination.payload
+    return TerminationRecord(
+        code=ending.code, category=ending.category, rationale=ending.rationale, evidence=tuple(ending.evidence)
+    )

@@ -1,0 +1,385 @@
+"""One attempt, from an empty folder to a sealed record.
+
+    open → bind (R, setup, baseline, manifest) → work (the agent) → take Δ → accept (fresh sandbox) → conclude
+
+Whatever happens on the way becomes an event and then a record: our trouble, the task's and the agent's are told apart by
+the type of the error, and the verdict is decided from the log alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from agentbench.agents.base import Agent, AgentSetup, conduct
+from agentbench.agents.briefing import write_briefing
+from agentbench.agents.command import agent_mounts
+from agentbench.agents.registry import make_agent
+from agentbench.contract.identity import Identities, identify
+from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, TaskError
+from agentbench.core.ids import new_ulid, now_iso
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.grading.decide import decide
+from agentbench.grading.facts import fold
+from agentbench.grading.terms import Caps, Terms, terms_of
+from agentbench.oracle.acceptance import grade
+from agentbench.oracle.bench import GradingBench
+from agentbench.oracle.validation import BaselineReport, baseline
+from agentbench.record.folder import FINAL_PATCH, AttemptFolder
+from agentbench.record.rundir import RunDirectory
+from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
+from agentbench.run.assemble import Attempted, assemble
+from agentbench.run.config import PROTOCOL_SEED
+from agentbench.run.evidence import TERMS, write_evidence
+from agentbench.run.lab import Ground, Lab
+from agentbench.run.manifesting import Names, manifest_of
+from agentbench.run.noting import baseline_record, note_step, rationale, resource_sample
+from agentbench.run.plan import PlanRow
+from agentbench.run.version import harness_version
+from agentbench.sandbox.protocol import Phase, Sandbox, SetupStep
+from agentbench.tools.rules import Rules, rules_for
+from agentbench.tools.session import Record, Session, Workplace
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.events import (
+    AttemptOpened,
+    IdentityBound,
+    TaskFinished,
+    TaskStarted,
+    Termination,
+)
+from agentbench.trace.log import EventLog, read_events
+from agentbench.tree.digest import tree_digest
+from agentbench.workspace.application import apply
+from agentbench.workspace.delta import Delta, extract
+from agentbench.workspace.evidence import delta_event, refusals
+from agentbench.workspace.patch import parse
+from agentbench.workspace.patched import PatchedTree
+
+US = 1_000_000
+MIB = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The state of one attempt while it runs. `run_attempt` is the way to use it."""
+
+    row: PlanRow
+    lab: Lab
+    run: RunDirectory
+    folder: AttemptFolder
+    log: EventLog
+    blobs: BlobStore
+    rules: Rules
+    terms: Terms
+    base_seed: int = PROTOCOL_SEED
+    tell: Callable[[str], None] = lambda _phase: None
+    agent: Agent | None = None
+    ids: Identities | None = None
+    ground: Ground | None = None
+    baseline: BaselineReport | None = None
+    setup_steps: list[SetupStep] = field(default_factory=list)
+    started_at: str = field(default_factory=now_iso)
+    began: float = field(default_factory=time.monotonic)
+    agent_sec: float = 0.0
+
+    # --- the pipeline -------------------------------------------------------------------------------------------------
+
+    def carry_out(self) -> None:
+        """Every step in order. Raises what ended it short of acceptance."""
+        self.open()
+        ground = self.bind()
+        given = self.row.configuration.patch
+        patch = self.work(ground) if given is None else self.given_patch(ground, given)
+        self.accept(ground, patch)
+
+    def open(self) -> None:
+        task = self.row.task
+        self.ids = identify(task)
+        self.log.append(
+            AttemptOpened(
+                attempt_id=self.folder.attempt_id,
+                run_id=self.run.run_id,
+                study_id=self.run.study_id,
+                task_id=task.id,
+                contract_id=self.ids.contract_id,
+                task_digest=self.ids.task_digest,
+                harness_version=harness_version(),
+                config_class="",
+                nonce=new_ulid(),
+                supersedes=self.folder.supersedes,
+            )
+        )
+        self.log.append(
+            TaskStarted(
+                task_id=task.id,
+                suite=task.task.suite,
+                variant=self.row.configuration.variant,
+                agent=self.row.configuration.agent,
+                repeat=self.row.repeat,
+                seed=self.row.seed,
+                started_at=self.started_at,
+            )
+        )
+        if self.row.configuration.patch is None:
+            self.agent = make_agent(self.row.configuration.agent, self.agent_setup())
+
+    def agent_setup(self) -> AgentSetup:
+        task, configuration = self.row.task, self.row.configuration
+        script = configuration.script
+        if script is not None and script.is_dir():
+            script = script / f"{task.id}.yaml"
+        return AgentSetup(
+            task_id=task.id,
+            task_folder=task.folder,
+            reference=task.reference_file if configuration.agent in {"reference", "oracle"} else None,
+            command=configuration.agent_command,
+            files=configuration.agent_files,
+            script=script,
+            options=configuration.options,
+        )
+
+    def bind(self) -> Ground:
+        """R, its environment and its baseline, all identified and written down before the agent acts."""
+        self.tell("setup")
+        ground = self.lab.ground(self.row.task, self.setup_step)
+        self.ground = ground
+        if not self.setup_steps:
+            self.setup_steps += ground.prepared.steps
+            for index, step in enumerate(ground.prepared.steps):
+                note_step(self.log, self.blobs, index, step, cached=True)
+        self.tell("baseline")
+        self.baseline = baseline(self.bench(ground))
+        manifest = manifest_of(
+            self.row,
+            ground,
+            Names(harness_version(), self.run.study_id, self.run.run_id, self.folder.attempt_id, self.base_seed),
+        )
+        sha256 = self.folder.write_manifest(manifest)
+        observed = manifest.protocol_manifest.observed
+        self.log.append(
+            IdentityBound(
+                snapshot=ground.snapshot.digest,
+                source=dict(ground.snapshot.source),
+                base_tree=observed.base_tree if observed else tree_digest(ground.prepared.base_tree.entries()),
+                env_digest=ground.prepared.digest,
+                backend=ground.backend.name,
+                image=ground.prepared.details.get("image_digest"),
+                manifest_sha256=sha256,
+            )
+        )
+        if not self.baseline.failed_as_expected:
+            raise BaselineNotFailing(self.baseline.why)
+        problems = manifest.problems()
+        if problems:
+            raise HarnessError(f"the manifest does not hold: {'; '.join(problems)}")
+        self.log.sync()
+        return ground
+
+    def work(self, ground: Ground) -> bytes:
+        """The agent at work, then Δ: taken when everything the agent started is dead."""
+        task = self.row.task
+        assert self.agent is not None  # noqa: S101 - open() made it
+        self.tell("agent")
+        spec = ground.spec(Phase.AGENT, mounts=agent_mounts(self.agent_setup()))
+        with ground.backend.open(spec, ground.prepared) as sandbox:
+            session = Session(
+                write_briefing(task.task, task.statement, task.checks, self.rules),
+                Workplace(sandbox, spec.workdir, ground.prepared.base_tree),
+                self.rules,
+                Record(self.log, self.blobs),
+                cancelled=self.lab.cancelled.is_set,
+            )
+            begin = time.monotonic()
+            try:
+                ended = conduct(self.agent, session)
+            finally:
+                self.agent_sec = time.monotonic() - begin
+            self.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
+            sandbox.kill_processes()
+            self.log.append(resource_sample("agent", sandbox.usage()), "monitor")
+            self.tell("patch")
+            return self.take_delta(ground, sandbox)
+
+    def take_delta(self, ground: Ground, sandbox: Sandbox) -> bytes:
+        """Δ as the text that will be graded, recorded with the digest of every file."""
+        delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=self.row.task.task.oracle.generated)
+        return self.record_delta(delta)
+
+    def record_delta(self, delta: Delta) -> bytes:
+        self.folder.write_exact(FINAL_PATCH, delta.patch)
+        self.log.append(delta_event(delta))
+        for finding in refusals(delta):
+            self.log.append(finding, "monitor")
+        self.log.sync()
+        return delta.patch
+
+    def given_patch(self, ground: Ground, patch: bytes) -> bytes:
+        """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
+        self.log.append(
+            Termination(
+                code=TerminationCode.AGENT_STOPPED, category=None, rationale="a patch made elsewhere", evidence=[]
+            )
+        )
+        base = ground.prepared.base_tree
+        try:
+            after = PatchedTree(base, apply(parse(patch), base))
+        except PatchInvalid as fault:
+            return self.record_delta(Delta(patch, (), (), (), 0, 0, fault.message))
+        return self.record_delta(extract(base, after, generated=self.row.task.task.oracle.generated))
+
+    def accept(self, ground: Ground, patch: bytes) -> None:
+        """The agent's sandbox is gone; the verdict is taken where it has never been."""
+        self.tell("grading")
+        grade(patch, self.bench(ground))
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def bench(self, ground: Ground) -> GradingBench:
+        return GradingBench(
+            backend=ground.backend,
+            spec=ground.spec(Phase.ORACLE),
+            prepared=ground.prepared,
+            loaded=self.row.task,
+            contract_id=ground.ids.contract_id,
+            cache=self.lab.state / "oracle",
+            log=self.log,
+            blobs=self.blobs,
+        )
+
+    def setup_step(self, step: SetupStep) -> None:
+        note_step(self.log, self.blobs, len(self.setup_steps), step, cached=False)
+        self.setup_steps.append(step)
+
+    def ended_by(self, error: BaseException) -> None:
+        """Write down what kept the attempt from a verdict."""
+        self.log.append(
+            Termination(
+                code=self.code_of(error),
+                category=None,
+                rationale=rationale(error),
+                evidence=[self.log.count] if self.log.count else [],
+            )
+        )
+
+    def code_of(self, error: BaseException) -> TerminationCode:
+        if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt)):
+            return TerminationCode.INTERRUPTED
+        if isinstance(error, BaselineNotFailing):
+            return TerminationCode.BASELINE_NOT_FAILING
+        if isinstance(error, TaskError):
+            return TerminationCode.SETUP_FAILED
+        return TerminationCode.SANDBOX_ERROR
+
+    def conclude(self) -> AttemptRecord:
+        """Decide from the log as it was written, assemble the record, seal both."""
+        facts = fold(read_events(self.log.path))
+        verdict = decide(facts, self.terms)
+        self.log.append(verdict.event())
+        duration = time.monotonic() - self.began
+        ended_at = now_iso()
+        self.log.append(
+            TaskFinished(
+                ended_at=ended_at, passed=verdict.passed, reason=verdict.reason, duration_us=int(duration * US)
+            )
+        )
+        paths = write_evidence(self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline)
+        self.folder.write(TERMS, json.dumps(asdict(self.terms), indent=2, sort_keys=True))
+        return self.run.commit(
+            self.folder, self.log, assemble(self.attempted(ended_at, duration, paths), facts, verdict)
+        )
+
+    def attempted(self, ended_at: str, duration: float, paths: ArtifactPaths) -> Attempted:
+        task, configuration, ground = self.row.task, self.row.configuration, self.ground
+        ids = self.ids or identify(task)
+        model = {name: one.value for name, one in configuration.settings.items()}
+        return Attempted(
+            harness_version=harness_version(),
+            study_id=self.run.study_id,
+            run_id=self.run.run_id,
+            attempt_id=self.folder.attempt_id,
+            supersedes=self.folder.supersedes,
+            task_id=task.id,
+            suite=task.task.suite,
+            contract_id=ids.contract_id,
+            task_digest=ids.task_digest,
+            acceptance_id=ids.acceptance_id,
+            env_digest=ground.prepared.digest if ground else None,
+            config_class=ground.config_class if ground else None,
+            variant=configuration.variant,
+            agent=configuration.agent,
+            repeat=self.row.repeat,
+            seed=self.row.seed,
+            observability=self.agent.observability if self.agent else Observability.PROCESS,
+            model=Model.model_validate(
+                {"name": model["model"], **{key: model[key] for key in ("temperature", "top_p", "max_tokens")}}
+            ),
+            started_at=self.started_at,
+            ended_at=ended_at,
+            duration_sec=duration,
+            agent_sec=self.agent_sec,
+            baseline=baseline_record(self.baseline),
+            limits=LimitsRecord(
+                timeout_sec=self.rules.caps.wall_sec, tool_timeout_sec=self.rules.caps.tool_timeout_sec
+            ),
+            paths=paths,
+        )
+
+
+def run_attempt(
+    row: PlanRow,
+    lab: Lab,
+    run: RunDirectory,
+    *,
+    base_seed: int,
+    supersedes: str | None = None,
+    tell: Callable[[str], None] = lambda _phase: None,
+) -> AttemptRecord:
+    """Make one attempt. It always ends in a record, unless the record itself cannot be written.
+
+    Raises:
+        RecordError: the run directory cannot be written.
+    """
+    folder = run.begin(row.task.id, row.repeat, supersedes=supersedes)
+    attempt = _attempt(row, lab, run, folder, folder.open_log())
+    attempt.base_seed = base_seed
+    attempt.tell = tell
+    try:
+        attempt.carry_out()
+    except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
+        attempt.ended_by(error)
+    return attempt.conclude()
+
+
+def end_abandoned(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, *, base_seed: int) -> AttemptRecord:
+    """Give a record to an attempt whose process died: interrupted, with all the evidence it left."""
+    attempt = _attempt(row, lab, run, folder, folder.reopen_log())
+    attempt.base_seed = base_seed
+    attempt.ended_by(Interrupted("the process that made this attempt died"))
+    return attempt.conclude()
+
+
+def _attempt(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, log: EventLog) -> Attempt:
+    task = row.task
+    rules = rules_for(task.task, max_steps=row.configuration.max_steps)
+    budget = task.task.budget
+    return Attempt(
+        row=row,
+        lab=lab,
+        run=run,
+        folder=folder,
+        log=log,
+        blobs=folder.blobs(),
+        rules=rules,
+        terms=terms_of(
+            task.task,
+            task.checks,
+            caps=Caps(
+                active_sec=rules.caps.wall_sec,
+                tool_calls=rules.caps.budget.tool_calls,
+                tokens=budget.tokens,
+                usd=budget.usd,
+            ),
+        ),
+    )

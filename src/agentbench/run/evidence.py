@@ -1,0 +1,86 @@
+"""The files beside the chain that people open first: logs, tool calls, timings. All are drawn from the events."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentbench.contract.load import LoadedTask
+from agentbench.oracle.validation import BaselineReport
+from agentbench.record.folder import AttemptFolder
+from agentbench.record.schema import ArtifactPaths
+from agentbench.sandbox.protocol import SetupStep
+from agentbench.trace.events import (
+    Excerpt,
+    TestsFinished,
+    TestsStarted,
+    ToolCallFinished,
+    ToolCallStarted,
+    WorkspaceMutated,
+)
+from agentbench.trace.log import read_events
+
+TERMS = "meta/terms.json"
+"""What the verdict was decided on, so that anybody can decide again."""
+
+
+def write_evidence(
+    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
+) -> ArtifactPaths:
+    """Write the layout of an attempt's folder; the paths that its record names."""
+    folder.write("task.yaml", task.text)
+    if steps:
+        folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
+        folder.write("logs/setup_stderr.txt", _setup_log(steps, "stderr"))
+    failing = None
+    if baseline is not None:
+        failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
+        folder.write("logs/failing_stderr.txt", baseline.stderr)
+    passing = _from_events(folder, log)
+    return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
+
+
+def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
+    return b"".join(b"$ %s\n%s\n" % (step.command.encode(), getattr(step, stream)) for step in steps)
+
+
+def _from_events(folder: AttemptFolder, log: Path) -> str | None:
+    """Tool calls, step diffs, acceptance output and timings in one pass over the log."""
+    calls: list[bytes] = []
+    stdout: list[bytes] = []
+    stderr: list[bytes] = []
+    timings: dict[str, int] = {}
+    first = last = 0
+    diffs = 0
+    for event in read_events(log):
+        first, last = first or event.t, event.t
+        match event.payload:
+            case ToolCallStarted() | ToolCallFinished():
+                line = {"seq": event.seq, "type": event.type, **event.payload.model_dump(mode="json")}
+                calls.append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+            case WorkspaceMutated() if event.payload.diff.total_bytes:
+                diffs += 1
+                folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, event.payload.diff))
+            case TestsStarted():
+                stdout.append(b"$ %s\n" % event.payload.command.encode("utf-8", "backslashreplace"))
+            case TestsFinished():
+                stdout.append(_text(folder, event.payload.stdout) + b"\n")
+                stderr.append(_text(folder, event.payload.stderr) + b"\n")
+                timings[event.payload.step] = event.payload.duration_us
+            case _:
+                pass
+    if calls:
+        folder.write("agent/tool_calls.jsonl", b"".join(calls))
+    folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": timings}, indent=2))
+    if not stdout:
+        return None
+    folder.write("logs/passing_stderr.txt", b"".join(stderr))
+    return folder.write("logs/passing_stdout.txt", b"".join(stdout))
+
+
+def _text(folder: AttemptFolder, shown: Excerpt) -> bytes:
+    if shown.blob is not None:
+        return folder.blobs().get(shown.blob)
+    return base64.b64decode(shown.text) if shown.encoding == "base64" else shown.text.encode()

@@ -1,0 +1,207 @@
+"""The lab: what attempts of one process share. Snapshots, prepared environments, sandbox backends, baselines."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentbench.contract.identity import Identities, identify
+from agentbench.contract.load import LoadedTask
+from agentbench.core.canonical import digest
+from agentbench.core.errors import InputError, SandboxUnavailable
+from agentbench.sandbox.protocol import (
+    Backend,
+    LimitReport,
+    Limits,
+    Mount,
+    Phase,
+    Prepared,
+    SandboxSpec,
+    SetupPlan,
+    SetupStep,
+    Strength,
+)
+from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.state import default_state
+from agentbench.workspace.snapshot import Snapshot, Snapshots
+
+LOGGING_SCHEMA = 1
+_STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A task made ready: R, what setup made of it, and the backend that opens sandboxes on it."""
+
+    task: LoadedTask
+    ids: Identities
+    snapshot: Snapshot
+    prepared: Prepared
+    backend: Backend
+    limits: LimitReport
+    config_class: str
+
+    def spec(self, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
+        return sandbox_spec(self.task, phase, mounts=mounts)
+
+
+class Lab:
+    """Shared by worker threads. Each task is made ready once; who comes second waits for the first."""
+
+    def __init__(self, *, sandbox: str = "auto", state: Path | None = None, fresh_setup: bool = False) -> None:
+        self.state = state or default_state()
+        self.cancelled = threading.Event()
+        self._sandbox = sandbox
+        self._fresh = fresh_setup
+        self._lock = threading.Lock()
+        self._backends: dict[str, Backend] = {}
+        self._task_locks: dict[str, threading.Lock] = {}
+        self._grounds: dict[str, Ground] = {}
+        self._snapshots = Snapshots(self.state / "snapshots")
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every sandbox this lab started."""
+        self._open.close()
+
+    def cancel(self) -> None:
+        """Stop everything now: attempts in flight end as interrupted."""
+        self.cancelled.set()
+        self.close()
+
+    def backend(self, task: LoadedTask) -> Backend:
+        """The backend a task needs here.
+
+        Raises:
+            SandboxUnavailable: none fits, with the remedy.
+        """
+        environment = task.task.environment
+        needs_image = bool(environment.docker_image or environment.dockerfile)
+        key = "docker" if self._sandbox == "docker" or (self._sandbox == "auto" and needs_image) else "bwrap"
+        with self._lock:
+            if key not in self._backends:
+                backend = open_backend(self._sandbox, state=self.state, needs_image=needs_image)
+                self._backends[key] = backend
+                self._open.callback(backend.close)
+            return self._backends[key]
+
+    def require(self, task: LoadedTask) -> None:
+        """Refuse what cannot be honoured before anything runs (a policy is never weakened).
+
+        Raises:
+            SandboxUnavailable: no backend, or one that cannot hold a limit the contract requires.
+            InputError: a feature that is not there.
+        """
+        backend = self.backend(task)
+        held = backend.limits()
+        wanted = task.task.policy.require_limits
+        for name in ("cpu", "memory", "pids", "disk"):
+            need, have = getattr(wanted, name), getattr(held, name)
+            if _STRENGTHS.index(have) < _STRENGTHS.index(need):
+                msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} here has it {have}"
+                raise SandboxUnavailable(
+                    msg, remedy="`ab doctor` says what this machine can enforce and how to get more"
+                )
+        if task.task.environment.network_policy == "always":
+            msg = f"task {task.id}: network_policy 'always' needs the recording proxy, which this version does not have"
+            raise InputError(msg, remedy="use network_policy: setup_only or none")
+
+    def ground(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> Ground:
+        """Make a task ready, or find it ready.
+
+        Raises:
+            SourceError, SetupFailed: the task's own trouble.
+            SandboxError, WorkspaceError: ours.
+        """
+        ids = identify(task)
+        with self._lock:
+            lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
+        with lock:
+            if ids.task_digest not in self._grounds:
+                self._grounds[ids.task_digest] = self._prepare(task, ids, on_step)
+            return self._grounds[ids.task_digest]
+
+    def _prepare(self, task: LoadedTask, ids: Identities, on_step: Callable[[SetupStep], None]) -> Ground:
+        backend = self.backend(task)
+        snapshot = self._snapshots.materialise(task)
+        setup = task.task.setup
+        plan = SetupPlan(
+            key=digest({"setup": ids.setup_key, "snapshot": snapshot.digest}),
+            source=snapshot.folder,
+            commands=setup.commands,
+            capture=setup.capture,
+            timeout_sec=setup.timeout_sec,
+            secrets=declared_secrets(task),
+            fresh=self._fresh,
+        )
+        prepared = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
+        limits = backend.limits()
+        return Ground(task, ids, snapshot, prepared, backend, limits, config_class(task, backend.name, limits))
+
+
+def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
+    """The sandbox a contract asks for, in one phase. Network exists in setup alone, and only where the contract says so."""
+    environment = task.task.environment
+    return SandboxSpec(
+        phase=phase,
+        limits=Limits(
+            cpus=environment.cpu_limit,
+            memory_mb=environment.mem_limit_mb,
+            pids=environment.pids_limit,
+            disk_mb=environment.disk_limit_mb,
+        ),
+        workdir=environment.workdir,
+        env=environment.env,
+        network=phase is Phase.SETUP and environment.network_policy != "none",
+        python=environment.python,
+        image=environment.docker_image,
+        mounts=mounts,
+        labels={"task": task.id},
+    )
+
+
+def declared_secrets(task: LoadedTask) -> dict[str, str]:
+    """The host's values of the secrets that a contract names, for setup only.
+
+    Raises:
+        InputError: one is not set.
+    """
+    values = {}
+    for name in task.task.environment.secrets:
+        if name not in os.environ:
+            msg = f"task {task.id} declares the secret {name}, and the environment variable {name} is not set"
+            raise InputError(msg, remedy=f"set it: export {name}=…")
+        values[name] = os.environ[name]
+    return values
+
+
+def config_class(task: LoadedTask, backend: str, limits: LimitReport) -> str:
+    """Runs are comparable only within a class: sandbox constraints, ceilings, how it is logged."""
+    environment = task.task.environment
+    return digest(
+        {
+            "backend": backend,
+            "enforced": {"cpu": limits.cpu, "memory": limits.memory, "pids": limits.pids, "disk": limits.disk},
+            "cpu_limit": environment.cpu_limit,
+            "mem_limit_mb": environment.mem_limit_mb,
+            "pids_limit": environment.pids_limit,
+            "disk_limit_mb": environment.disk_limit_mb,
+            "network": environment.network_policy,
+            "timeout_sec": task.wall_sec,
+            "tool_timeout_sec": environment.tool_timeout_sec,
+            "checks": [{"id": check.id, "timeout_sec": check.timeout_sec} for check in task.checks],
+            "logging_schema": LOGGING_SCHEMA,
+        }
+    )

@@ -1,0 +1,188 @@
+"""The manifest of an attempt, from what the contract says and what was found on the ground."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentbench.contract.schema import Repo
+from agentbench.core.ids import now_iso
+from agentbench.record.manifest import (
+    Entrypoints,
+    ExecutedCommand,
+    Manifest,
+    Observed,
+    Planned,
+    PlannedCheck,
+    ProtocolManifest,
+    RepositoryPlan,
+    SandboxPlan,
+    TaskIds,
+)
+from agentbench.run.config import PROTOCOL_SEED
+from agentbench.run.lab import Ground
+from agentbench.run.plan import PlanRow
+from agentbench.tree.digest import tree_digest
+
+US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which attempt of which run by which harness."""
+
+    harness_version: str
+    study_id: str
+    run_id: str
+    attempt_id: str
+    base_seed: int = PROTOCOL_SEED
+
+
+def manifest_of(row: PlanRow, ground: Ground, names: Names) -> Manifest:
+    """What was planned and what was found, before the agent acts."""
+    deviations = (
+        () if names.base_seed == PROTOCOL_SEED else (f"base seed {names.base_seed} instead of {PROTOCOL_SEED}",)
+    )
+    return Manifest(
+        harness_version=names.harness_version,
+        study_id=names.study_id,
+        run_id=names.run_id,
+        attempt_id=names.attempt_id,
+        written_at=now_iso(),
+        replayable=row.task.task.environment.network_policy != "always",
+        protocol_manifest=ProtocolManifest(
+            planned=_planned(row, ground, names), observed=_observed(row, ground), deviations=deviations
+        ),
+    )
+
+
+def _planned(row: PlanRow, ground: Ground, names: Names) -> Planned:
+    task, loaded = row.task.task, row.task
+    environment, oracle = task.environment, task.oracle
+    return Planned(
+        repository=_repository(row, ground),
+        task=TaskIds(
+            task_id=task.id,
+            suite=task.suite,
+            contract_id=ground.ids.contract_id,
+            task_digest=ground.ids.task_digest,
+            acceptance_id=ground.ids.acceptance_id,
+            locked=loaded.lock is not None,
+        ),
+        acceptance=tuple(
+            PlannedCheck(
+                id=check.id,
+                layer=check.layer,
+                mandatory=check.mandatory,
+                command=check.command or f"probe: {check.candidate}",
+                timeout_sec=check.timeout_sec,
+            )
+            for check in loaded.checks
+        ),
+        entrypoints=Entrypoints(
+            install=task.setup.commands,
+            build=oracle.build,
+            static=() if oracle.static == "none" else oracle.static,
+            acceptance=tuple(check.command or check.candidate or "" for check in loaded.checks),
+        ),
+        sandbox=SandboxPlan(
+            backend=ground.backend.name,
+            image=environment.docker_image,
+            workdir=environment.workdir,
+            python=environment.python,
+            network=environment.network_policy,
+            limits={
+                "cpu": environment.cpu_limit,
+                "memory_mb": environment.mem_limit_mb,
+                "pids": environment.pids_limit,
+                "disk_mb": environment.disk_limit_mb,
+            },
+        ),
+        environment=environment.env,
+        secrets=environment.secrets,
+        variant=row.configuration.variant,
+        agent=row.configuration.agent,
+        configuration={name: dict(value) for name, value in row.configuration.described().items()},
+        limits={
+            "wall_sec": {"value": loaded.wall.value, "origin": loaded.wall.origin},
+            "tool_calls": {"value": loaded.tool_calls.value, "origin": loaded.tool_calls.origin},
+            "tool_timeout_sec": {"value": environment.tool_timeout_sec, "origin": "environment.tool_timeout_sec"},
+        },
+        config_class=ground.config_class,
+        base_seed=names.base_seed,
+        seed=row.seed,
+    )
+
+
+def _repository(row: PlanRow, ground: Ground) -> RepositoryPlan:
+    repo, lock = row.task.task.repo, row.task.lock
+    if not isinstance(repo, Repo):
+        return RepositoryPlan(kind="none")
+    if repo.url is not None:
+        # The contract may pin an abbreviation or a tag; what it resolved to is the lock's or the snapshot's to say.
+        return RepositoryPlan(
+            kind="git",
+            url=repo.url,
+            commit=(lock.source.commit if lock else None) or ground.snapshot.source.get("commit"),
+            submodules=dict(lock.source.submodules) if lock else {},
+        )
+    if repo.archive is not None:
+        return RepositoryPlan(kind="archive", archive=repo.archive, sha256=repo.sha256)
+    return RepositoryPlan(kind="path")
+
+
+def _observed(row: PlanRow, ground: Ground) -> Observed:
+    prepared = ground.prepared
+    details = prepared.details
+    return Observed(
+        snapshot=ground.snapshot.digest,
+        source=dict(ground.snapshot.source),
+        base_tree=tree_digest(prepared.base_tree.entries()),
+        env_digest=prepared.digest,
+        backend=prepared.backend,
+        image_digest=details.get("image_digest"),
+        enforcement={
+            "cpu": ground.limits.cpu,
+            "memory": ground.limits.memory,
+            "pids": ground.limits.pids,
+            "disk": ground.limits.disk,
+        },
+        os=_prefixed(details, "os.") or {"kernel": platform.release()},
+        python=details.get("python"),
+        package_managers=_prefixed(details, "pm.") or {"pip": details.get("pip", "absent")},
+        locale={name: value for name in ("LANG", "LC_ALL", "TZ") if (value := row.task.task.environment.env.get(name))},
+        hardware=_hardware(),
+        registries=tuple(_prefixed(details, "registry.").values()),
+        lockfiles=dict(prepared.lockfiles),
+        environment=dict(row.task.task.environment.env),
+        commands=tuple(
+            ExecutedCommand(
+                phase="capture" if step.capture else "setup",
+                command=step.command,
+                exit_code=step.exit_code,
+                timed_out=step.timed_out,
+                duration_us=int(step.duration_sec * US),
+                cached=prepared.cached,
+            )
+            for step in prepared.steps
+        ),
+        setup_changed=tuple(path.decode("utf-8", "backslashreplace") for path in prepared.setup_changed),
+        seed=row.seed,
+        started_at=now_iso(),
+        notes=ground.limits.notes,
+    )
+
+
+def _prefixed(details: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in details.items() if name.startswith(prefix)}
+
+
+def _hardware() -> dict[str, str]:
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "machine": platform.machine(),
+        "cpus": str(os.cpu_count() or 0),
+        "memory_gib": str(round(pages / 2**30)),
+    }

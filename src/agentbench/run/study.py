@@ -1,0 +1,97 @@
+"""A study: all attempts of a plan, on worker threads, interruptible at any moment and resumable afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from agentbench.core.reasons import Reason
+from agentbench.record.rundir import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.attempt import end_abandoned, run_attempt
+from agentbench.run.lab import Lab
+from agentbench.run.observer import Nobody, Observer
+from agentbench.run.plan import PlanRow
+
+
+@dataclass(slots=True)
+class Study:
+    """The rows to run and where each variant's records go."""
+
+    rows: Sequence[PlanRow]
+    lab: Lab
+    runs: Mapping[str, RunDirectory]
+    base_seed: int
+    workers: int = 1
+    observer: Observer = field(default_factory=Nobody)
+    records: list[AttemptRecord] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def carry_out(self) -> list[AttemptRecord]:
+        """Run every row that has no standing record. Records come back in the order in which attempts ended.
+
+        Raises:
+            KeyboardInterrupt: after every attempt in flight has been recorded as interrupted.
+            RecordError: a run directory cannot be written; nothing more is started.
+        """
+        standing = {key: found for run in self.runs.values() for key, found in _standing(run).items()}
+        pending = [(row, standing.get(row.key)) for row in self.rows if standing.get(row.key) != _DONE]
+        self.observer.planned(len(pending))
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="attempt") as pool:
+            futures = [pool.submit(self._one, row, old) for row, old in pending]
+            try:
+                _wait(futures)
+            except BaseException:
+                # Ctrl-C, or a worker that could not write its record: what is in flight ends now, as interrupted.
+                for future in futures:
+                    future.cancel()
+                self.lab.cancel()
+                raise
+        return self.records
+
+    def end_abandoned(self) -> None:
+        """Give a record to every attempt whose process died (a resumed run has some)."""
+        rows = {row.key: row for row in self.rows}
+        for variant, run in self.runs.items():
+            for folder in run.unfinished():
+                row = rows.get((folder.task_id, variant, folder.repeat))
+                if row is not None:
+                    end_abandoned(row, self.lab, run, folder, base_seed=self.base_seed)
+
+    def _one(self, row: PlanRow, supersedes: str | None) -> None:
+        if self.lab.cancelled.is_set():
+            return
+        self.observer.started(row)
+        record = run_attempt(
+            row,
+            self.lab,
+            self.runs[row.configuration.variant],
+            base_seed=self.base_seed,
+            supersedes=supersedes,
+            tell=lambda phase: self.observer.phase(row, phase),
+        )
+        with self._lock:
+            self.records.append(record)
+        self.observer.finished(row, record)
+
+
+_DONE = "done"
+
+
+def _standing(run: RunDirectory) -> dict[tuple[str, str, int], str]:
+    """What each key has: `_DONE`, or the id of the interrupted attempt that a new one supersedes."""
+    return {
+        record.key: record.attempt_id if record.result.failure_reason is Reason.INTERRUPTED else _DONE
+        for record in run.finals()
+    }
+
+
+def _wait(futures: Sequence[Future[None]]) -> None:
+    """Until all are done or one failed. Short waits, so that a signal is answered at once."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, timeout=0.5, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
