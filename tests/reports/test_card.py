@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from agentbench.cli.show import command
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Gate, Outcome, Reason, TerminationCode
+from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
 from agentbench.grading.headline import headline
 from agentbench.record.schema import CheckRecord, GateRecord
 from tests.reports.runs import HOSTILE, record, run_dir
@@ -79,7 +80,7 @@ def test_an_unknown_task_is_refused_with_the_known_ones(run: Path) -> None:
 
 def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
     check = CheckRecord(
-        id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance="per_test", command=HOSTILE, exit_code=1,
+        id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance=Assurance.PER_TEST, command=HOSTILE, exit_code=1,
         started_at="x", duration_sec=1, ceiling_sec=2, stdout_sha256="", stderr_sha256="", failing_tests=(HOSTILE,) * 30, why=HOSTILE,
     )  # fmt: skip
     gates = {gate: GateRecord(outcome=Outcome.FAIL, passed=False, why=HOSTILE) for gate in Gate}
@@ -114,7 +115,7 @@ def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
     ],
     ids=["tests", "wall cap", "no test ids"],
 )
-def test_the_headline_of_a_record(changes: dict[str, object], expected: str) -> None:
+def test_the_headline_of_a_record(changes: dict[str, Any], expected: str) -> None:
     assert headline(record("t", "fail", **changes)) == expected
 
 

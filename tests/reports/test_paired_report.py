@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -32,7 +33,7 @@ def refusal(*args: str | Path) -> InputError:
     return error
 
 
-def side(folder: Path, outcomes: str, variant: str, **more: object) -> Path:
+def side(folder: Path, outcomes: str, variant: str, **more: Any) -> Path:
     records = [
         record(f"t{n}", "pass" if one == "+" else "fail", variant=variant, **more) for n, one in enumerate(outcomes)
     ]
@@ -85,6 +86,13 @@ def test_json_and_csv_hold_the_same_comparison(swept: tuple[Path, Path]) -> None
     assert found["flips"][0]["task_dirs_a"] == [str(swept[0] / "tasks/t0")]
     rows = list(csv.DictReader(io.StringIO(text_of("--run-a", swept[0], "--run-b", swept[1], "--format", "csv"))))
     assert [float(row["difference"]) for row in rows] == [1, 1, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.req("A-02")
+def test_it_is_said_when_only_one_of_the_two_tests_shows_a_difference(tmp_path: Path) -> None:
+    five = text_of("--run-a", side(tmp_path, "-----", "a"), "--run-b", side(tmp_path, "+++++", "b"))
+    assert five.startswith("# B BETTER")
+    assert "the exact test, which is more careful, does not" in five
 
 
 @pytest.mark.req("A-02")

@@ -98,7 +98,7 @@ def test_graded_scores_are_averaged_over_passing_attempts_only(tmp_path: Path) -
     run = run_dir(tmp_path / "run", [record("a", score=0.5), record("b", score=1.0), record("c", "fail")])
     found = summarise(open_run(run))
     assert (found.mean_score, found.scored) == (0.75, 2)
-    assert "over the 2 attempts that pass all gates" in as_markdown(found)
+    assert "over the 2 attempts that passed all gates" in as_markdown(found)
 
 
 @pytest.mark.req("A-01")

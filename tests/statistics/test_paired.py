@@ -76,7 +76,8 @@ def test_mcnemar_is_symmetric_and_mid_p_is_never_the_larger(a: int, b: int) -> N
 @given(st.lists(st.sampled_from([-1, 0, 1]), max_size=40))
 def test_with_one_attempt_per_task_the_sign_flip_test_is_the_exact_mcnemar_test(signs: list[int]) -> None:
     flipped = sign_flip([Fraction(one) for one in signs])
-    assert flipped == pytest.approx(mcnemar_exact(signs.count(-1), signs.count(1)))
+    assert flipped.exact
+    assert flipped.p_value == pytest.approx(mcnemar_exact(signs.count(-1), signs.count(1)))
 
 
 @pytest.mark.req("A-02")
@@ -87,7 +88,19 @@ def test_the_sign_flip_test_is_what_trying_every_sign_gives(differences: list[Fr
         abs(sum((sign * one for sign, one in zip(signs, differences, strict=True)), Fraction(0))) >= observed
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
-    assert sign_flip(differences) == pytest.approx(sum(tried) / len(tried))
+    assert sign_flip(differences).p_value == pytest.approx(sum(tried) / len(tried))
+
+
+@pytest.mark.req("A-02")
+def test_a_sign_flip_test_too_large_to_count_is_approximated_closely_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = [Fraction((7 * n) % 13 - 5, 12) for n in range(300)]
+    counted = sign_flip(differences)
+    monkeypatch.setattr("agentbench.statistics.paired.MOST_SUMS", 10)
+    approximated = sign_flip(differences)
+    assert (counted.exact, approximated.exact) == (True, False)
+    assert approximated.p_value == pytest.approx(counted.p_value, abs=0.01)
+    wild = [Fraction(n % k, k) for n in range(3000) for k in (7, 8, 9, 10, 11, 13)]
+    assert 0 <= sign_flip(wild).p_value <= 1
 
 
 # --- pairing ------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ Examples:
 
 A and B are run directories, or CSV files with the columns task,method,repeat,outcome and perhaps cost; outcome is
 pass, fail, error, invalid or invalid:CAUSE. The first line is the decision, at 0.05 two-sided: McNemar's mid-p with one
-attempt per task, an exact sign-flip test over per-task means with repeats.
+attempt per task, a sign-flip test over per-task means with repeats.
 """
 
 

@@ -182,7 +182,7 @@ def _totals(summary: Summary) -> list[str]:
     lines = []
     if summary.mean_score is not None:
         lines.append(
-            f"Mean graded score {summary.mean_score:.3f} over the {summary.scored} attempts that pass all gates."
+            f"Mean graded score {summary.mean_score:.3f} over the {plural(summary.scored, 'attempt')} that passed all gates."
         )
     tokens = sum(one.usage.prompt_tokens + one.usage.completion_tokens for one in finals)
     lines.append(

@@ -1,7 +1,7 @@
 """Two methods on the same tasks.
 
 With one attempt per task and side: the 2x2 table, McNemar's test exact and mid-p, Newcombe's interval. With repeats the task
-stays the unit: per-task means, an exact sign-flip test over tasks (which is McNemar's exact test when there is one attempt per
+stays the unit: per-task means, a sign-flip test over tasks (which is McNemar's exact test when there is one attempt per
 task) and a t interval. McNemar on repeated attempts would count one task several times, so it is not computed.
 """
 
@@ -11,11 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 from agentbench.statistics.intervals import CONFIDENCE, Interval, mean_interval, newcombe_paired
 from agentbench.statistics.trials import Rate, Trial
 
 ALPHA = 0.05
+MOST_SUMS = 10_000_000
+"""Work above which the sign-flip test is approximated: about a second of counting."""
 SMALLEST_SWEEP = 5
 """Discordant tasks below which not even a clean sweep reaches 0.05 under mid-p."""
 
@@ -127,6 +130,7 @@ def compare(pairing: Pairing, rate: Rate, confidence: float = CONFIDENCE) -> Com
         return None
     differences = [one.difference for one in pairs]
     table = contingency(pairs) if pairing.single else None
+    flipped = None if table else sign_flip(differences)
     interval = (
         newcombe_paired(table.both, table.only_a, table.only_b, table.neither, confidence)
         if table
@@ -142,8 +146,8 @@ def compare(pairing: Pairing, rate: Rate, confidence: float = CONFIDENCE) -> Com
         contingency=table,
         mcnemar_exact=mcnemar_exact(table.only_a, table.only_b) if table else None,
         mcnemar_mid_p=mcnemar_mid_p(table.only_a, table.only_b) if table else None,
-        sign_flip=None if table else sign_flip(differences),
-        notes=tuple(_notes(pairing, table, interval)),
+        sign_flip=flipped.p_value if flipped else None,
+        notes=tuple(_notes(pairing, table, interval, flipped)),
     )
 
 
@@ -176,15 +180,25 @@ def mcnemar_mid_p(only_a: int, only_b: int) -> float:
     return float(Fraction(2 * beyond, 2**total) + Fraction(mirrored * math.comb(total, few), 2 ** (total + 1)))
 
 
-def sign_flip(differences: Sequence[Fraction]) -> float:
-    """Two-sided exact randomisation test: how often random signs make the sum at least as extreme as it is.
+@dataclass(frozen=True, slots=True)
+class SignFlip:
+    p_value: float
+    exact: bool
+    """False: too many different sums to count; the normal approximation, which is good exactly then."""
 
-    Under the null hypothesis each task's difference is as likely as its negative. The distribution of the sum is computed
-    exactly, by adding one task after the other to the counts of every reachable sum.
+
+def sign_flip(differences: Sequence[Fraction]) -> SignFlip:
+    """Two-sided randomisation test: how often random signs make the sum at least as extreme as it is.
+
+    Under the null hypothesis each task's difference is as likely as its negative. The distribution of the sum is counted
+    exactly, by adding one task after the other to the ways in which every sum can be reached.
     """
     scale = math.lcm(*(one.denominator for one in differences)) if differences else 1
     steps = [abs(int(one * scale)) for one in differences if one]
     observed = abs(int(sum(differences, Fraction(0)) * scale))
+    if len(steps) * sum(steps) > MOST_SUMS:
+        spread = math.sqrt(math.fsum(float(step) ** 2 for step in steps))
+        return SignFlip(2 * (1 - NormalDist().cdf(observed / spread)), exact=False)
     counts: Mapping[int, int] = {0: 1}
     for step in steps:
         after: dict[int, int] = {}
@@ -193,7 +207,7 @@ def sign_flip(differences: Sequence[Fraction]) -> float:
             after[reached - step] = after.get(reached - step, 0) + ways
         counts = after
     extreme = sum(ways for reached, ways in counts.items() if abs(reached) >= observed)
-    return float(Fraction(extreme, 2 ** len(steps)))
+    return SignFlip(float(Fraction(extreme, 2 ** len(steps))), exact=True)
 
 
 def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:
@@ -206,14 +220,22 @@ def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:
     return {task: tuple(values) for task, values in tasks.items()}
 
 
-def _notes(pairing: Pairing, table: Contingency | None, interval: Interval | None) -> list[str]:
+def _notes(
+    pairing: Pairing, table: Contingency | None, interval: Interval | None, flipped: SignFlip | None
+) -> list[str]:
     notes = []
     if table is None:
         notes.append("McNemar's test is for one attempt per task; with repeats, per-task means are compared instead")
+    if flipped and not flipped.exact:
+        notes.append(
+            "the sign-flip test is a normal approximation: the numbers of attempts differ too much to count it out"
+        )
     if pairing.unequal:
         notes.append(f"the sides have different numbers of counted attempts at {len(pairing.unequal)} tasks")
     if interval is None:
         notes.append("no interval: the tasks show no spread to measure it by")
+    if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
+        notes.append(f"mid-p shows a difference at {ALPHA}; the exact test, which is more careful, does not")
     differing = table.discordant if table else sum(bool(one.difference) for one in pairing.pairs)
     if differing < SMALLEST_SWEEP:
         notes.append(
