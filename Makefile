@@ -28,7 +28,8 @@ check:
 
 bench:
 	@scripts/bootstrap --sandbox
-	@for script in bench/*.py; do echo "== $$script"; $(PYTHON_BIN)/python "$$script" $(ARGS) || exit $$?; echo; done
+	@for name in $(filter-out conditions,$(basename $(notdir $(wildcard bench/*.py)))); do \
+	  echo "== bench/$$name.py"; $(PYTHON_BIN)/python -m "bench.$$name" $(ARGS) || exit $$?; echo; done
 
 conformance:
 	@scripts/bootstrap --try-sandbox
