@@ -13,6 +13,7 @@ from agentbench.core.reasons import Outcome
 from agentbench.grading.facts import Usage, fold
 from agentbench.grading.score import decomposed_score, graded_score
 from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric, terms_of
+from agentbench.trace import events
 from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallFinished, ToolCallStarted
 from tests.grading.logs import (
     UNIT,
@@ -187,6 +188,25 @@ def test_efficiency_is_what_is_left_of_the_tightest_cap() -> None:
     assert decided.components.efficiency == pytest.approx(0.6)
     assert decided.usage == Usage(300, 100, 0, 1, 1_000_000, 1_000_000, 1, 2_000_000, 0, 1_200_000)
     assert verdict(payloads, replace(UNIT, caps=Caps(tool_calls=0))).components.efficiency == 0.0
+
+
+@pytest.mark.req("L-05")
+def test_test_cycles_are_the_agents_own() -> None:
+    def cycle(step: str) -> Payload:
+        return events.TestsFinished(
+            step=step,
+            outcome=Outcome.FAIL,
+            exit_code=1,
+            timed_out=False,
+            duration_us=1,
+            stdout=Excerpt(),
+            stderr=Excerpt(),
+            why="",
+        )
+
+    baseline, agents, oracles = cycle("baseline"), cycle("agent"), cycle("unit")
+    payloads = [opened(), bound(), baseline, briefed(), agents, agents, ended(), extracted(), oracles, checked()]
+    assert fold(log(*payloads)).usage.test_cycles == 2
 
 
 @pytest.mark.req("G-04", "C-06")

@@ -118,7 +118,9 @@ def test_a_risky_operation_is_tagged_with_the_form_it_was_asked_in(shape: str) -
     [
         ("dependency.unknown_package", "dependency_hallucination"),
         ("dependency.undeclared", "policy.dependency"),
+        ("new_dependency", "policy.dependency"),
         ("scope.protected", "policy.scope"),
+        ("outside_editable", "policy.scope"),
         ("secret.key", "policy.secret"),
         ("runner.internals", "integrity.violation"),
     ],
@@ -126,6 +128,13 @@ def test_a_risky_operation_is_tagged_with_the_form_it_was_asked_in(shape: str) -
 def test_rules_map_to_their_tag(rule: str, expected: str) -> None:
     tag = only(verdict(graded(checked(), found(rule=rule, path="a.py"))), expected)
     assert tag.attributes["path"] == "a.py"
+
+
+@pytest.mark.req("G-06", "M-02")
+@pytest.mark.parametrize("pattern", ["curl *", "dependency.unknown *", "scope.x"])
+def test_a_denied_command_is_a_risky_operation_whatever_the_contract_calls_it(pattern: str) -> None:
+    tag = only(verdict(graded(checked(), alerted(rule=pattern, monitor="deny_commands"))), "safety.os_risky_operation")
+    assert tag.attributes["rule"] == pattern
 
 
 @pytest.mark.req("G-06")

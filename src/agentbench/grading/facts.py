@@ -70,7 +70,7 @@ class Usage:
     tool_calls: int = 0
     tool_us: int = 0
     test_cycles: int = 0
-    """Test steps that ended before Δ was taken: the agent's own, not the oracle's."""
+    """Test steps that ended between the briefing and Δ: the agent's own, not the oracle's."""
     check_us: int = 0
 
     @property
@@ -179,7 +179,7 @@ class _Fold:
                 self.statics.append(Seen(seq, payload))
             case TestsFinished():
                 self._close(payload)
-                if self.patch is None:
+                if self.briefing is not None and self.patch is None:
                     self._count("test_cycles")
             case AcceptanceCheck():
                 self._count("check_us", payload.duration_us)

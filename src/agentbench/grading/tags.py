@@ -118,9 +118,10 @@ def _rules(facts: Facts) -> Iterator[Tag]:
     groups: dict[tuple[str, str, str], list[Seen[MonitorAlert] | Seen[IntegrityFinding]]] = {}
     for one in (*violations(facts), *penalties(facts)):
         shape: str = one.payload.format if isinstance(one.payload, MonitorAlert) else ""
-        groups.setdefault((one.payload.type, one.payload.rule, shape), []).append(one)
-    for (event_type, rule, shape), events in groups.items():
-        kind = kind_of_rule(rule, event_type)
+        source = one.payload.monitor if isinstance(one.payload, MonitorAlert) else one.payload.type
+        groups.setdefault((source, one.payload.rule, shape), []).append(one)
+    for (_, rule, shape), events in groups.items():
+        kind = kind_of_rule(events[0].payload)
         severities = [one.payload.severity for one in events]
         worst = max(severities, key=("penalty", "gate", "terminate").index)
         attributes = {"rule": rule, "severity": worst, "format": shape}

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from agentbench.core.reasons import Gate
+from agentbench.trace.events import IntegrityFinding, MonitorAlert
 
 ANY_EVENT = "*"
 
@@ -25,6 +26,8 @@ class TagKind:
     attributes: tuple[str, ...]
     rules: tuple[str, ...]
     """Prefixes of the rules (of alerts and findings) that map to this tag."""
+    monitors: tuple[str, ...]
+    """Monitors all of whose alerts map to this tag, whatever rule of the contract they name."""
     description: str
 
 
@@ -45,13 +48,19 @@ def _kind(line: str) -> TagKind:
         minimum=data["minimum"],
         attributes=tuple(data.get("attributes", ())),
         rules=tuple(data.get("rules", ())),
+        monitors=tuple(data.get("monitors", ())),
         description=data["description"],
     )
 
 
-def kind_of_rule(rule: str, event_type: str) -> TagKind:
-    """The tag a broken rule becomes: the first kind one of whose prefixes fits, else the general one of that event."""
-    for kind in taxonomy().values():
-        if event_type in kind.evidence and any(rule.startswith(prefix) for prefix in kind.rules):
+def kind_of_rule(broken: MonitorAlert | IntegrityFinding) -> TagKind:
+    """The tag a broken rule becomes: by its monitor, else by the first prefix that fits its rule, else the general one."""
+    kinds = taxonomy()
+    if isinstance(broken, MonitorAlert):
+        for kind in kinds.values():
+            if broken.monitor in kind.monitors:
+                return kind
+    for kind in kinds.values():
+        if broken.type in kind.evidence and broken.rule.startswith(kind.rules):
             return kind
-    return taxonomy()["policy.violation" if event_type == "monitor_alert" else "integrity.violation"]
+    return kinds["policy.violation" if isinstance(broken, MonitorAlert) else "integrity.violation"]
