@@ -35,8 +35,8 @@ LISTED = 20
 MAX_BEFORE = 2 * 1024 * 1024
 
 
-def grade(patch: bytes, bench: GradingBench) -> Acceptance:
-    """Grade one patch.
+def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None) -> Acceptance:
+    """Grade one patch. `problem`: why Δ could not be taken as a patch at all; then nothing is run.
 
     Our own trouble and the task's become `error` on the steps and checks they concern; what the patch brings about
     becomes `fail`.
@@ -46,6 +46,8 @@ def grade(patch: bytes, bench: GradingBench) -> Acceptance:
         HarnessError: untouched R itself could not be read.
     """
     base = base_entries(bench)
+    if problem is not None:
+        return _not_applied(bench, patch, base, StepResult("apply", Outcome.FAIL, problem))
     try:
         patches = parse(patch)
         planned = plan(patches, bench.prepared.base_tree)

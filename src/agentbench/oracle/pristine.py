@@ -119,7 +119,8 @@ def _trouble(run: PytestRun, check: Check) -> str:
         return f"the Python of `{check.command}` cannot be started (exit {completed.exit_code}): {_tail(completed.stderr.kept)}"
     if completed.timed_out:
         return f"collecting the tests of R took longer than {check.timeout_sec} s"
-    if not run.whole or not told.rootdir or not canaries_held(told, run.canaries):
+    # A conftest that cannot be imported may be what the task is about: what pins the runner is known before it.
+    if not run.whole or not told.rootdir or not (told.conftest or canaries_held(told, run.canaries)):
         said = told.trouble or _tail(completed.stderr.kept) or _tail(completed.stdout.kept)
         return f"pytest cannot run `{check.command}` on R (exit {completed.exit_code}): {said}"
     return ""

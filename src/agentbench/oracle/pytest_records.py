@@ -66,6 +66,8 @@ class Transcript:
     changed: list[str] = field(default_factory=list)
     trouble: str = ""
     """What pytest or the session died of, if it did."""
+    conftest: bool = False
+    """A conftest could not be imported, so nothing was run."""
     status: int | None = None
     """Exit status that pytest would have had without canaries."""
     ended: bool = False
@@ -134,8 +136,9 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
         case ["changed", list(names)] if _strings(names):
             transcript.changed += names
-        case ["crash" | "internal", str(why)]:
+        case ["crash" | "internal" | "conftest", str(why)]:
             transcript.trouble = transcript.trouble or why
+            transcript.conftest |= record[0] == "conftest"
         case ["finish", int(_), int(own)]:
             transcript.status = own
         case ["end", _]:

@@ -137,8 +137,8 @@ class Recorder:
         self.undo: list[Callable[[], None]] = []
         """Pins that hold while pytest starts and must not be seen by the code under test."""
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_load_initial_conftests(self, early_config: pytest.Config, args: list[str]) -> None:
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config, args: list[str]) -> Generator[None, Any, None]:
         for undo in self.undo:
             undo()
         if early_config.pluginmanager.hasplugin("xdist"):
@@ -148,10 +148,11 @@ class Recorder:
         for plugin, distribution in early_config.pluginmanager.list_plugin_distinfo():
             name = early_config.pluginmanager.get_name(plugin)
             self._send("plugin", name, getattr(distribution, "project_name", ""))
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        cut = config.getoption("confcutdir")
-        self._send("config", str(config.rootpath), str(config.inipath or ""), str(cut or config.rootpath))
+        cut = early_config.known_args_namespace.confcutdir or early_config.rootpath
+        self._send("config", str(early_config.rootpath), str(early_config.inipath or ""), str(cut))
+        outcome = yield
+        if outcome.excinfo is not None:
+            self._send("conftest", str(outcome.excinfo[1])[:TEXT])
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
