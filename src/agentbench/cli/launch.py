@@ -104,15 +104,15 @@ def launch(tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) ->
     variants = _variants(asked)
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
     _refuse_unknown(plan)
-    return _begin(make_plan(plan, repeats=asked.repeats, seed=asked.seed), asked, quiet=quiet)
+    return begin(make_plan(plan, repeats=asked.repeats, seed=asked.seed), asked, quiet=quiet)
 
 
 def grade_rows(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done:
     """Grade patches made elsewhere; they are attempts whose agent worked somewhere else."""
-    return _begin(rows, asked, quiet=quiet)
+    return begin(rows, asked, quiet=quiet)
 
 
-def _begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool) -> Done:
+def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool) -> Done:
     """Refuse what cannot be honoured, make a run directory per variant, carry the rows out."""
     tasks = list({row.task.id: row.task for row in rows}.values())
     names = list(dict.fromkeys(row.configuration.variant for row in rows))

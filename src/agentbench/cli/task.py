@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import fresh_option, json_option, sandbox_option
 
 if TYPE_CHECKING:
     from agentbench.contract.load import LoadedTask
@@ -23,6 +23,10 @@ NEW_EPILOG = """\b
 Examples:
   ab task new tasks/mine/example
   ab task new tasks/mine/fix-parser --url https://example.org/repo.git --commit 0123abcd…
+"""
+LOCK_EPILOG = """\b
+Example:
+  ab task lock tasks/mine/fix-parser
 """
 STATS_EPILOG = """\b
 Example:
@@ -200,10 +204,10 @@ def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
 
     folder = loaded.repo_folder
     if folder is None and fetch and loaded.task.repo != "none":
-        from agentbench.sandbox.registry import state_root
+        from agentbench.sandbox.state import default_state
         from agentbench.workspace.snapshot import Snapshots
 
-        folder = Snapshots(state_root() / "snapshots").materialise(loaded).folder
+        folder = Snapshots(default_state() / "snapshots").materialise(loaded).folder
     return {
         "task_id": loaded.task.id,
         "suite": loaded.task.suite,
@@ -232,3 +236,38 @@ def _strata_counts(tasks: list[LoadedTask]) -> dict[str, dict[str, int]]:
         for name, value in loaded.task.strata.model_dump(mode="json").items():
             counts.setdefault(name, Counter())[value or "(not given)"] += 1
     return {name: dict(sorted(counter.items())) for name, counter in counts.items()}
+
+
+# --- lock --------------------------------------------------------------------------------------------------------
+
+
+@command.command("lock", epilog=LOCK_EPILOG)
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
+@sandbox_option
+@fresh_option
+@json_option
+def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: bool) -> None:
+    """Resolve what a task leaves open and write task.lock.json beside it.
+
+    Runs setup and the checks on untouched R: the commit, the environment, the test ids that become required and the
+    files that become protected are then fixed, with the suite's scorers as they are now.
+    """
+    import json
+
+    from agentbench.contract.load import load_task
+    from agentbench.contract.lock import write_lock
+    from agentbench.run.lab import Lab
+    from agentbench.run.validation import lock_task
+
+    tasks = [load_task(one, use_lock=False) for path in paths for one in _task_paths(path)]
+    rows: list[dict[str, Json]] = []
+    with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
+        for task in tasks:
+            made = lock_task(task, lab)
+            path = write_lock(task.folder, made)
+            ids = sum(len(one.fail_to_pass) + len(one.pass_to_pass) for one in made.checks.values())
+            rows.append({"task_id": task.id, "lock": str(path), "contract_id": made.ids.contract_id, "test_ids": ids})
+            if not as_json:
+                click.echo(f"{task.id}: {path} ({ids} test ids, {len(made.protected or ())} protected files)")
+    if as_json:
+        click.echo(json.dumps({"tasks": rows}, indent=2))

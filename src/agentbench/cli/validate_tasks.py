@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -47,7 +48,7 @@ def command(
         found = validate_suite(tasks, lab, repeats=repeats, workers=workers, tell=tell)
     invalid = [one for one in found if not one.valid]
     if as_json:
-        click.echo(json.dumps({"tasks": [one.as_json() for one in found]}))
+        click.echo(json.dumps({"tasks": [asdict(one) for one in found]}))
     else:
         click.echo(f"{len(found) - len(invalid)} of {len(found)} tasks are valid")
         for one in found:

@@ -8,10 +8,9 @@ the type of the error, and the verdict is decided from the log alone.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from agentbench.agents.base import Agent, AgentSetup, conduct
 from agentbench.agents.briefing import write_briefing
@@ -20,21 +19,21 @@ from agentbench.agents.registry import make_agent
 from agentbench.contract.identity import Identities, identify
 from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, TaskError
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Observability, Outcome, TerminationCode
 from agentbench.grading.decide import decide
 from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
-from agentbench.oracle.validation import BaselineReport, baseline
+from agentbench.oracle.validation import Baseline, baseline
 from agentbench.record.folder import FINAL_PATCH, AttemptFolder
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
 from agentbench.run.assemble import Attempted, assemble
 from agentbench.run.config import PROTOCOL_SEED
-from agentbench.run.evidence import TERMS, write_evidence
-from agentbench.run.lab import Ground, Lab
-from agentbench.run.manifesting import Names, manifest_of
+from agentbench.run.evidence import write_evidence
+from agentbench.run.lab import Ground, Lab, config_class
+from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, note_step, rationale, resource_sample
 from agentbench.run.plan import PlanRow
 from agentbench.run.version import harness_version
@@ -77,8 +76,10 @@ class Attempt:
     tell: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
     ids: Identities | None = None
+    place: Place | None = None
     ground: Ground | None = None
-    baseline: BaselineReport | None = None
+    baseline: tuple[Baseline, bool] | None = None
+    """What untouched R does, and whether that was known already."""
     setup_steps: list[SetupStep] = field(default_factory=list)
     started_at: str = field(default_factory=now_iso)
     began: float = field(default_factory=time.monotonic)
@@ -97,6 +98,10 @@ class Attempt:
     def open(self) -> None:
         task = self.row.task
         self.ids = identify(task)
+        backend = self.lab.backend(task)
+        config = config_class(task, backend.name, backend.limits())
+        self.place = Place(self.ids, backend.name, config)
+        self.folder.write_manifest(manifest_of(self.row, self.names(), self.place))
         self.log.append(
             AttemptOpened(
                 attempt_id=self.folder.attempt_id,
@@ -106,7 +111,7 @@ class Attempt:
                 contract_id=self.ids.contract_id,
                 task_digest=self.ids.task_digest,
                 harness_version=harness_version(),
-                config_class="",
+                config_class=config,
                 nonce=new_ulid(),
                 supersedes=self.folder.supersedes,
             )
@@ -149,13 +154,10 @@ class Attempt:
             self.setup_steps += ground.prepared.steps
             for index, step in enumerate(ground.prepared.steps):
                 note_step(self.log, self.blobs, index, step, cached=True)
+        assert self.place is not None  # noqa: S101 - open() made it
         self.tell("baseline")
         self.baseline = baseline(self.bench(ground))
-        manifest = manifest_of(
-            self.row,
-            ground,
-            Names(harness_version(), self.run.study_id, self.run.run_id, self.folder.attempt_id, self.base_seed),
-        )
+        manifest = manifest_of(self.row, self.names(), self.place, ground)
         sha256 = self.folder.write_manifest(manifest)
         observed = manifest.protocol_manifest.observed
         self.log.append(
@@ -169,13 +171,18 @@ class Attempt:
                 manifest_sha256=sha256,
             )
         )
-        if not self.baseline.failed_as_expected:
-            raise BaselineNotFailing(self.baseline.why)
+        self.require_failing(self.baseline[0])
         problems = manifest.problems()
         if problems:
             raise HarnessError(f"the manifest does not hold: {'; '.join(problems)}")
         self.log.sync()
         return ground
+
+    def require_failing(self, found: Baseline) -> None:
+        if found.outcome is Outcome.PASS:
+            raise BaselineNotFailing(f"the task is already solved: {found.why}")
+        if found.outcome is Outcome.ERROR:
+            raise TaskError(f"the baseline cannot be decided: {found.why}")
 
     def work(self, ground: Ground) -> bytes:
         """The agent at work, then Δ: taken when everything the agent started is dead."""
@@ -243,9 +250,19 @@ class Attempt:
             prepared=ground.prepared,
             loaded=self.row.task,
             contract_id=ground.ids.contract_id,
-            cache=self.lab.state / "oracle",
+            cache=self.lab.oracle_cache,
             log=self.log,
             blobs=self.blobs,
+        )
+
+    def names(self) -> Names:
+        return Names(
+            harness_version(),
+            self.run.study_id,
+            self.run.run_id,
+            self.folder.attempt_id,
+            self.base_seed,
+            self.terms,
         )
 
     def setup_step(self, step: SetupStep) -> None:
@@ -284,8 +301,9 @@ class Attempt:
                 ended_at=ended_at, passed=verdict.passed, reason=verdict.reason, duration_us=int(duration * US)
             )
         )
-        paths = write_evidence(self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline)
-        self.folder.write(TERMS, json.dumps(asdict(self.terms), indent=2, sort_keys=True))
+        paths = write_evidence(
+            self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline and self.baseline[0]
+        )
         return self.run.commit(
             self.folder, self.log, assemble(self.attempted(ended_at, duration, paths), facts, verdict)
         )
@@ -306,7 +324,7 @@ class Attempt:
             task_digest=ids.task_digest,
             acceptance_id=ids.acceptance_id,
             env_digest=ground.prepared.digest if ground else None,
-            config_class=ground.config_class if ground else None,
+            config_class=self.place.config_class if self.place else None,
             variant=configuration.variant,
             agent=configuration.agent,
             repeat=self.row.repeat,

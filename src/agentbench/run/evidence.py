@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
-from agentbench.oracle.validation import BaselineReport
+from agentbench.oracle.validation import Baseline
 from agentbench.record.folder import AttemptFolder
 from agentbench.record.schema import ArtifactPaths
 from agentbench.sandbox.protocol import SetupStep
@@ -22,12 +22,9 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import read_events
 
-TERMS = "meta/terms.json"
-"""What the verdict was decided on, so that anybody can decide again."""
-
 
 def write_evidence(
-    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
+    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: Baseline | None
 ) -> ArtifactPaths:
     """Write the layout of an attempt's folder; the paths that its record names."""
     folder.write("task.yaml", task.text)

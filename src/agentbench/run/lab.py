@@ -45,7 +45,6 @@ class Ground:
     prepared: Prepared
     backend: Backend
     limits: LimitReport
-    config_class: str
 
     def spec(self, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
         return sandbox_spec(self.task, phase, mounts=mounts)
@@ -65,6 +64,11 @@ class Lab:
         self._grounds: dict[str, Ground] = {}
         self._snapshots = Snapshots(self.state / "snapshots")
         self._open = ExitStack()
+
+    @property
+    def oracle_cache(self) -> Path:
+        """Where grading keeps what it found out about untouched R."""
+        return self.state / "oracle"
 
     def __enter__(self) -> Self:
         return self
@@ -147,8 +151,7 @@ class Lab:
             fresh=self._fresh,
         )
         prepared = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
-        limits = backend.limits()
-        return Ground(task, ids, snapshot, prepared, backend, limits, config_class(task, backend.name, limits))
+        return Ground(task, ids, snapshot, prepared, backend, backend.limits())
 
 
 def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:

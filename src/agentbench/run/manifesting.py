@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agentbench.contract.identity import Identities
+from agentbench.contract.lock import LockedSource
 from agentbench.contract.schema import Repo
 from agentbench.core.ids import now_iso
+from agentbench.grading.terms import Terms
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
@@ -21,27 +25,39 @@ from agentbench.record.manifest import (
     SandboxPlan,
     TaskIds,
 )
+from agentbench.record.recompute import grading_plan
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.lab import Ground
 from agentbench.run.plan import PlanRow
 from agentbench.tree.digest import tree_digest
 
 US = 1_000_000
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which attempt of which run by which harness."""
+    """Which attempt of which run by which harness, and how it will be judged."""
 
     harness_version: str
     study_id: str
     run_id: str
     attempt_id: str
-    base_seed: int = PROTOCOL_SEED
+    base_seed: int
+    terms: Terms
 
 
-def manifest_of(row: PlanRow, ground: Ground, names: Names) -> Manifest:
-    """What was planned and what was found, before the agent acts."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an attempt is to run, known before anything of it does."""
+
+    ids: Identities
+    backend: str
+    config_class: str
+
+
+def manifest_of(row: PlanRow, names: Names, place: Place, ground: Ground | None = None) -> Manifest:
+    """What was planned, and what was found once the ground stands."""
     deviations = (
         () if names.base_seed == PROTOCOL_SEED else (f"base seed {names.base_seed} instead of {PROTOCOL_SEED}",)
     )
@@ -53,22 +69,24 @@ def manifest_of(row: PlanRow, ground: Ground, names: Names) -> Manifest:
         written_at=now_iso(),
         replayable=row.task.task.environment.network_policy != "always",
         protocol_manifest=ProtocolManifest(
-            planned=_planned(row, ground, names), observed=_observed(row, ground), deviations=deviations
+            planned=_planned(row, place, names),
+            observed=None if ground is None else _observed(row, ground),
+            deviations=deviations,
         ),
     )
 
 
-def _planned(row: PlanRow, ground: Ground, names: Names) -> Planned:
+def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
     task, loaded = row.task.task, row.task
     environment, oracle = task.environment, task.oracle
     return Planned(
-        repository=_repository(row, ground),
+        repository=_repository(row),
         task=TaskIds(
             task_id=task.id,
             suite=task.suite,
-            contract_id=ground.ids.contract_id,
-            task_digest=ground.ids.task_digest,
-            acceptance_id=ground.ids.acceptance_id,
+            contract_id=place.ids.contract_id,
+            task_digest=place.ids.task_digest,
+            acceptance_id=place.ids.acceptance_id,
             locked=loaded.lock is not None,
         ),
         acceptance=tuple(
@@ -88,7 +106,7 @@ def _planned(row: PlanRow, ground: Ground, names: Names) -> Planned:
             acceptance=tuple(check.command or check.candidate or "" for check in loaded.checks),
         ),
         sandbox=SandboxPlan(
-            backend=ground.backend.name,
+            backend=place.backend,
             image=environment.docker_image,
             workdir=environment.workdir,
             python=environment.python,
@@ -110,27 +128,31 @@ def _planned(row: PlanRow, ground: Ground, names: Names) -> Planned:
             "tool_calls": {"value": loaded.tool_calls.value, "origin": loaded.tool_calls.origin},
             "tool_timeout_sec": {"value": environment.tool_timeout_sec, "origin": "environment.tool_timeout_sec"},
         },
-        config_class=ground.config_class,
+        config_class=place.config_class,
+        grading=grading_plan(names.terms),
         base_seed=names.base_seed,
         seed=row.seed,
     )
 
 
-def _repository(row: PlanRow, ground: Ground) -> RepositoryPlan:
+def _repository(row: PlanRow) -> RepositoryPlan:
     repo, lock = row.task.task.repo, row.task.lock
     if not isinstance(repo, Repo):
         return RepositoryPlan(kind="none")
+    locked = lock.source if lock else LockedSource()
     if repo.url is not None:
-        # The contract may pin an abbreviation or a tag; what it resolved to is the lock's or the snapshot's to say.
+        # An abbreviation or a tag pins nothing by itself: then the lock says what it stood for.
+        whole = repo.commit if repo.commit and _COMMIT.fullmatch(repo.commit) else None
         return RepositoryPlan(
             kind="git",
             url=repo.url,
-            commit=(lock.source.commit if lock else None) or ground.snapshot.source.get("commit"),
-            submodules=dict(lock.source.submodules) if lock else {},
+            commit=whole or locked.commit,
+            submodules=dict(locked.submodules),
+            content=locked.digest,
         )
     if repo.archive is not None:
-        return RepositoryPlan(kind="archive", archive=repo.archive, sha256=repo.sha256)
-    return RepositoryPlan(kind="path")
+        return RepositoryPlan(kind="archive", archive=repo.archive, sha256=repo.sha256, content=locked.digest)
+    return RepositoryPlan(kind="path", content=locked.digest)
 
 
 def _observed(row: PlanRow, ground: Ground) -> Observed:

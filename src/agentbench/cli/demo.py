@@ -1,0 +1,141 @@
+"""`ab demo`: the main job end to end, on bundled tasks, without a key or a daemon."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench.cli.options import FOLDER, sandbox_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentbench.contract.load import LoadedTask
+    from agentbench.record.schema import AttemptRecord
+    from agentbench.run.config import Configuration
+    from agentbench.run.lab import Lab
+
+EPILOG = """\b
+Example:
+  ab demo --workers 2
+"""
+
+METHODS = ("noop", "partial", "reference", "cheater")
+
+
+@click.command(epilog=EPILOG)
+@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True, help="Attempts at the same time.")
+@sandbox_option
+@click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept.")
+def command(*, workers: int, sandbox: str, out: Path) -> None:
+    """Validate five tasks, run four agents on them (one cheats), grade in fresh sandboxes, compare, verify."""
+    from agentbench.cli.launch import Asked, begin
+    from agentbench.contract.suite import load_suite
+    from agentbench.run.config import CliChoices
+    from agentbench.run.lab import Lab
+    from agentbench.run.plan import make_plan
+
+    tasks = load_suite("demo", Path("tasks")).tasks
+    with Lab(sandbox=sandbox) as lab:
+        _title("1. Are the tasks fit to judge anybody? Baselines must fail, references must pass, nothing may flake.")
+        if not _validate(tasks, lab, workers):
+            sys.exit(1)
+    _title(f"2. Four agents on five tasks, each attempt in a sandbox without network: {', '.join(METHODS)}.")
+    asked = Asked("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
+    rows = make_plan([(task, _methods(task)) for task in tasks])
+    done = begin(rows, asked)
+    if done.exit_code:
+        sys.exit(done.exit_code)
+    _title("3. The verdicts, each taken in a fresh sandbox that the agent never touched.")
+    _matrix(tasks, done.records)
+    _title("4. What the cheater tried, and what caught it.")
+    _caught([record for record in done.records if record.variant == "cheater"])
+    runs = {Path(path).name.split("__")[2]: path for path in done.runs}
+    _title("5. Is `partial` worse than `reference`? Paired, on the same tasks.")
+    _compare(runs["partial"], runs["reference"])
+    _title("6. Every chain, digest and verdict computed again from the run directories.")
+    ok = _verify(done.runs)
+    cheated = any(record.result.passed for record in done.records if record.variant == "cheater")
+    click.echo(f"\nLook at one: ab show {runs['cheater']} --task toy-median")
+    sys.exit(1 if cheated or not ok else 0)
+
+
+def _title(text: str) -> None:
+    click.echo(f"\n{text}")
+    sys.stdout.flush()
+
+
+def _methods(task: LoadedTask) -> list[Configuration]:
+    """The four agents of the demonstration, as somebody would configure them."""
+    from dataclasses import replace
+    from importlib.resources import files
+
+    from agentbench.run.config import CliChoices, resolve
+
+    agents = Path(str(files("agentbench") / "demo" / "agents"))
+    choices = {
+        "noop": CliChoices(agent="noop"),
+        "partial": CliChoices(agent="scripted", script=agents / "partial"),
+        "reference": CliChoices(agent="reference"),
+        "cheater": CliChoices(
+            agent="command", agent_command='sh "$AB_AGENT_FILES/cheat.sh"', agent_files=agents / "cheater"
+        ),
+    }
+    return [replace(resolve(task, None, choices[name]), variant=name) for name in METHODS]
+
+
+def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
+    from agentbench.core.text import printable
+    from agentbench.run.validation import validate_suite
+
+    found = validate_suite(tasks, lab, repeats=2, workers=workers, tell=lambda line: click.echo(f"  {line}", err=True))
+    for one in found:
+        state = "valid    " if one.valid else "NOT VALID"
+        click.echo(printable(f"  {state} {one.task_id}: {one.why}"))
+    return all(one.valid for one in found)
+
+
+def _matrix(tasks: Sequence[LoadedTask], records: Sequence[AttemptRecord]) -> None:
+    verdicts = {(record.task_id, record.variant): _short(record) for record in records}
+    width = max(len(task.id) for task in tasks)
+    click.echo(f"  {'':{width}}  " + "  ".join(f"{name:17}" for name in METHODS))
+    for task in tasks:
+        cells = "  ".join(f"{verdicts.get((task.id, name), '-'):17}" for name in METHODS)
+        click.echo(f"  {task.id:{width}}  {cells}".rstrip())
+
+
+def _short(record: AttemptRecord) -> str:
+    if record.result.passed:
+        return "PASS"
+    return str(record.result.failure_reason)
+
+
+def _caught(records: Sequence[AttemptRecord]) -> None:
+    from agentbench.core.text import printable
+    from agentbench.grading.headline import headline
+
+    for record in records:
+        click.echo(printable(f"  {record.task_id}: {headline(record)}"))
+
+
+def _compare(a: Path, b: Path) -> None:
+    from agentbench.reports.paired import as_markdown, compare_sides
+    from agentbench.reports.sources import open_sides
+
+    click.echo(as_markdown(compare_sides(*open_sides(str(a), str(b)))))
+
+
+def _verify(runs: Sequence[Path]) -> bool:
+    from agentbench.cli.verify import headline
+    from agentbench.record.audit import verify_run
+    from agentbench.record.recompute import recompute
+
+    ok = True
+    for path in runs:
+        report = verify_run(path, recompute=recompute)
+        ok &= report.ok
+        click.echo(f"  {headline(report)}  {path}")
+    return ok

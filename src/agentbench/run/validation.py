@@ -1,0 +1,80 @@
+"""Validation of a suite: every task's oracle held to its own baseline and reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from agentbench.contract.load import LoadedTask
+from agentbench.contract.lock import Lock, LockedImage, LockedSource
+from agentbench.contract.locking import Resolved, lockfiles, make_lock
+from agentbench.core.errors import TaskError
+from agentbench.oracle.bench import GradingBench
+from agentbench.oracle.collect import collect
+from agentbench.oracle.validation import TaskValidation, validate
+from agentbench.run.lab import Ground, Lab
+from agentbench.sandbox.protocol import Phase
+
+
+def validation_bench(ground: Ground, lab: Lab) -> GradingBench:
+    """A bench outside of any attempt."""
+    return GradingBench(
+        backend=ground.backend,
+        spec=ground.spec(Phase.ORACLE),
+        prepared=ground.prepared,
+        loaded=ground.task,
+        contract_id=ground.ids.contract_id,
+        cache=lab.oracle_cache,
+    )
+
+
+def validate_suite(
+    tasks: Sequence[LoadedTask], lab: Lab, *, repeats: int, workers: int, tell: Callable[[str], None]
+) -> list[TaskValidation]:
+    """Validate every task. A task's own trouble makes it not valid; ours is raised.
+
+    Raises:
+        SandboxError: ours.
+    """
+
+    def one(task: LoadedTask) -> TaskValidation:
+        lab.require(task)
+        tell(f"{task.id}: setup")
+        try:
+            ground = lab.ground(task)
+        except TaskError as error:
+            return TaskValidation(task.id, False, "error", "none", (), f"setup: {error.message}")
+        tell(f"{task.id}: baseline and reference, {repeats} times each")
+        return validate(validation_bench(ground, lab), repeats=repeats)
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="validate") as pool:
+        return list(pool.map(one, tasks))
+
+
+def lock_task(task: LoadedTask, lab: Lab) -> Lock:
+    """Resolve what a task leaves open: commit, environment, test ids. `task` is loaded without its old lock.
+
+    Raises:
+        TaskError: the task's own trouble.
+        SandboxError: ours.
+    """
+    lab.require(task)
+    ground = lab.ground(task)
+    found = collect(validation_bench(ground, lab))
+    source = ground.snapshot.source
+    modules = {
+        name.removeprefix("submodule."): value for name, value in source.items() if name.startswith("submodule.")
+    }
+    digest = ground.prepared.details.get("image_digest")
+    image = task.task.environment.docker_image
+    return make_lock(
+        task,
+        Resolved(
+            source=LockedSource(commit=source.get("commit"), submodules=modules, digest=ground.snapshot.digest),
+            image=LockedImage(reference=image, digest=digest) if image and digest else None,
+            checks=found.checks,
+            protected=found.protected,
+            lockfiles=lockfiles(ground.snapshot.folder),
+            env_digest=ground.prepared.digest,
+        ),
+    )
