@@ -158,6 +158,18 @@ class FolderTree:
             raise too_large(f"a file of more than {max_bytes} bytes: {path!r}")
         return content
 
+    def open(self, path: bytes) -> int:
+        """A descriptor for reading a regular file; the caller closes it.
+
+        Raises:
+            OSError: there is none at this path.
+        """
+        fd = open_beneath(self._dirfd, path, FILE)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "is not a regular file", path)
+        return fd
+
     def _parent(self, path: bytes) -> tuple[int, bytes]:
         """Descriptor of the folder that holds `path`, and its name there. The caller closes it unless it is the root."""
         parts = split(path)

@@ -26,7 +26,7 @@ def path_problem(path: bytes) -> str | None:
         (b".." in parts, "the path has a '..' part"),
         (b"" in parts or b"." in parts, "the path has an empty or '.' part"),
         (len(path) > _PATH_MAX or max(map(len, parts)) > _NAME_MAX, "the path is too long to exist"),
-        (_touches_git(path), "the path is inside a '.git'"),
+        (inside_git(path), "the path is inside a '.git'"),
     )
 
 
@@ -44,7 +44,7 @@ def target_problem(path: bytes, target: bytes) -> str | None:
         (target.startswith(b"/"), "its target is absolute"),
         (b".." in parts[ups:], "its target has '..' after a name"),
         (ups > path.count(b"/"), "its target is outside the workspace"),
-        (_touches_git(target), "its target is inside a '.git'"),
+        (inside_git(target), "its target is inside a '.git'"),
     )
 
 
@@ -52,8 +52,8 @@ def _first(*problems: tuple[bool, str]) -> str | None:
     return next((why for wrong, why in problems if wrong), None)
 
 
-def _touches_git(path: bytes) -> bool:
-    """True if a part is `.git`, in any spelling that some file system takes for it."""
+def inside_git(path: bytes) -> bool:
+    """True if a part of the path is `.git`, in any spelling that some file system takes for it."""
     if b"git" not in path.lower() and path.isascii():
         return False
     return any(_is_git(part) for part in path.replace(b"\\", b"/").split(b"/"))

@@ -1,0 +1,158 @@
+"""The cache folder: locks between processes, scratch space that is swept, and entries that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentbench.core.errors import WorkspaceError
+
+_LOCK_WAIT_SEC = 3600.0
+_POLL_SEC = 0.02
+
+
+@contextlib.contextmanager
+def ours(what: str) -> Iterator[None]:
+    """Trouble with our own files is our error, whatever the operating system calls it.
+
+    Raises:
+        WorkspaceError: instead of OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = ""
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            remedy = "free disk space (`ab cache prune`) or choose another cache folder"
+        elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+            remedy = "choose a cache folder that can be written"
+        raise WorkspaceError(
+            f"{what}: {error.strerror or error} ({error.filename or 'cache'})", remedy=remedy
+        ) from error
+
+
+class Store:
+    """A cache folder. Everything in it can be read by other users: sandboxes run under a user of their own."""
+
+    def __init__(self, root: Path) -> None:
+        """
+        Raises:
+            WorkspaceError: the folder cannot be made.
+        """
+        self.root = root
+        self._swept = False
+        with ours("the cache cannot be used"):
+            for folder in (root, self.folder("locks"), self.folder("scratch")):
+                make_folder(folder)
+
+    def folder(self, *parts: str) -> Path:
+        return self.root.joinpath(*parts)
+
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold a lock against threads and processes. It ends with its holder, however that ends.
+
+        Raises:
+            WorkspaceError: it could not be had in an hour.
+        """
+        with ours("the cache cannot be locked"):
+            fd = os.open(self.folder("locks", name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            deadline = time.monotonic() + _LOCK_WAIT_SEC
+            while not _try_lock(fd):
+                if time.monotonic() > deadline:
+                    raise WorkspaceError(f"the cache is locked by another process for too long: {name}")
+                time.sleep(_POLL_SEC)
+            yield
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty folder that is gone afterwards; after a kill, the next process that wants one removes it."""
+        with ours("the cache cannot be written"):
+            self._sweep()
+            folder = self.folder("scratch", f"{os.getpid()}-{os.urandom(8).hex()}")
+            folder.mkdir(mode=0o755)
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _try_lock(fd)
+            yield folder
+        finally:
+            os.close(fd)
+            remove(folder)
+
+    def _sweep(self) -> None:
+        """Remove what dead processes left: a folder whose lock nobody holds."""
+        if self._swept:
+            return
+        self._swept = True
+        for left in self.folder("scratch").iterdir():
+            try:
+                fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                # Young ones may belong to a process that has made but not yet locked its folder.
+                if time.time() - os.fstat(fd).st_mtime > 60 and _try_lock(fd):
+                    remove(left)
+            finally:
+                os.close(fd)
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def make_folder(path: Path) -> None:
+    """A folder that everybody can enter, whatever the umask."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o755)
+
+
+def publish(made: Path, target: Path) -> None:
+    """Move a finished folder to where others look for it. What is there already stays."""
+    make_folder(target.parent)
+    try:
+        made.rename(target)
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+
+
+def remove(path: Path) -> None:
+    """Remove a tree of ours, also where its folders may not be written."""
+
+    def allow(function: object, name: str, _info: object) -> None:
+        with contextlib.suppress(OSError):
+            parent = Path(name).parent
+            parent.chmod(stat.S_IRWXU)
+            if not Path(name).is_symlink():
+                Path(name).chmod(stat.S_IRWXU)
+            if callable(function):
+                function(name)
+
+    shutil.rmtree(path, onerror=allow)
+
+
+def open_up(folder: Path) -> None:
+    """Make a tree of ours readable by everybody; only the owner's executable bit means anything."""
+    for parent, _, files in os.walk(os.fsencode(folder), followlinks=False):
+        os.chmod(parent, 0o755)  # noqa: S103 - sandboxes read it under another user
+        for name in files:
+            path = os.path.join(parent, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode):
+                os.chmod(path, 0o755 if mode & stat.S_IXUSR else 0o644)
