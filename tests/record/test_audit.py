@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentbench.core.canonical import canonical
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Outcome, TerminationCode
+from agentbench.record.audit import RunReport, verify_run
+from agentbench.record.recompute import recompute
+from agentbench.trace.log import EventLog
+from tests.record.samples import Story, attempt, new_run, whole_run
+from tests.trace.test_verify import rewritten
+
+pytestmark = pytest.mark.req("E-12")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return whole_run(tmp_path)
+
+
+def audit(path: Path) -> RunReport:
+    return verify_run(path, recompute=recompute)
+
+
+def first(path: Path) -> tuple[str, str]:
+    report = audit(path)
+    assert not report.ok
+    assert report.decision in {"altered", "incomplete"}
+    return report.problems[0].kind, report.problems[0].place
+
+
+def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+
+
+def test_an_honest_run_is_verified(run: Path) -> None:
+    report = audit(run)
+    assert report.ok, report.problems
+    assert (report.decision, report.attempts, report.recomputed) == ("verified", 3, 3)
+    assert report.notes == ()
+    assert report.head.startswith("sha256:")
+
+
+def test_reports_and_copies_beside_the_evidence_do_not_matter(run: Path) -> None:
+    (run / "report_summary.md").write_text("# Summary\n")
+    (run / "tasks/toy/repo/src").mkdir(parents=True)
+    (run / "tasks/toy/repo/src/core.py").write_text("x = 1\n")
+    assert audit(run).ok
+
+
+@given(data=st.data())
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_single_byte_of_any_evidence_can_change_unseen(small: Path, data: st.DataObject) -> None:
+    files = sorted(path for path in small.rglob("*") if path.is_file())
+    path = data.draw(st.sampled_from(files))
+    whole = path.read_bytes()
+    place = data.draw(st.integers(0, len(whole) - 1))
+    byte = data.draw(st.sampled_from([whole[place] ^ 1, whole[place] ^ 0x20, 0x0A, 0x20, 0x30, 0x31, 0xFF]))
+    mutated = whole[:place] + bytes([byte]) + whole[place + 1 :]
+    try:
+        path.write_bytes(mutated)
+        assert verify_run(small).ok == (mutated == whole), (path, place)
+    finally:
+        path.write_bytes(whole)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = new_run(tmp_path_factory.mktemp("small"))
+    attempt(run, "toy", story=Story(output="x" * 4200))
+    run.close()
+    assert verify_run(run.path).ok
+    return run.path
+
+
+@pytest.mark.parametrize(
+    "name,change,kind,place",
+    [
+        ("attempts.jsonl", lambda ls: ls[1:], "removed", "attempts.jsonl"),
+        ("attempts.jsonl", lambda ls: ls[:-1], "removed", "attempts.jsonl"),
+        ("attempts.jsonl", lambda ls: [ls[0], ls[2], ls[1]], "reordered", "attempts.jsonl:2"),
+        ("attempts.jsonl", lambda ls: [*ls, ls[2]], "appended", "attempts.jsonl:4"),
+        ("attempts.jsonl", lambda ls: [*ls[:2], ls[2][:-1]], "truncated", "attempts.jsonl:3"),
+        ("attempts.jsonl", lambda ls: [*ls[:2], ls[2][:200]], "truncated", "attempts.jsonl:3"),
+        ("attempts.jsonl", lambda _: [], "removed", "attempts.jsonl"),
+        (
+            "attempts.jsonl",
+            lambda ls: [*ls[:2], ls[2].replace(b'"passed":false', b'"passed":true ')],
+            "changed",
+            "attempts.jsonl:3",
+        ),
+        (
+            "attempts.jsonl",
+            lambda ls: [*ls[:2], ls[2].replace(b'"duration_sec":1.5', b'"duration_sec":9.5')],
+            "changed",
+            "attempts.jsonl:3",
+        ),
+        (
+            "attempts.jsonl",
+            lambda ls: [ls[0].replace(b'"final":false', b'"final":true'), *ls[1:]],
+            "changed",
+            "attempts.jsonl:1",
+        ),
+        (
+            "attempts.jsonl",
+            lambda ls: [ls[0], ls[1].replace(b'"final":true', b'"final":false'), ls[2]],
+            "changed",
+            "attempts.jsonl:2",
+        ),
+        ("events.jsonl", lambda ls: ls[:-1], "unclosed", "events.jsonl:8"),
+        ("events.jsonl", lambda ls: [*ls[:3], *ls[4:]], "removed", "events.jsonl:4"),
+        ("events.jsonl", lambda ls: [*ls[:3], ls[4], ls[3], *ls[5:]], "reordered", "events.jsonl:4"),
+        ("events.jsonl", lambda ls: [*ls, b"x"], "appended", "events.jsonl:9"),
+        ("run.json", lambda ls: [ls[0], *ls[2:]], "changed", "run.json"),
+        ("tasks/toy/events.jsonl", lambda ls: ls[:-1], "truncated", "tasks/toy/events.jsonl:14"),
+        ("tasks/toy/events.jsonl", lambda ls: [*ls[:4], *ls[5:]], "removed", "tasks/toy/events.jsonl:5"),
+        ("tasks/toy/events.jsonl", lambda ls: [*ls, ls[-1]], "appended", "tasks/toy/events.jsonl:15"),
+        ("tasks/other/manifest.json", lambda ls: ls[:-1], "changed", "tasks/other/manifest.json"),
+        ("tasks/other/diffs/final.patch", lambda ls: [*ls, b"+c\n"], "changed", "tasks/other/diffs/final.patch"),
+        ("tasks/other/task.yaml", lambda ls: [*ls, b"x: 1\n"], "changed", "tasks/other/task.yaml"),
+        ("tasks/other/meta/files.json", lambda ls: [*ls, b"\n"], "changed", "tasks/other/meta/files.json"),
+    ],
+)
+def test_the_first_thing_that_was_done_is_named(
+    run: Path, name: str, change: Callable[[list[bytes]], list[bytes]], kind: str, place: str
+) -> None:
+    edit(run / name, change)
+    assert first(run) == (kind, place)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "attempts.jsonl",
+        "events.jsonl",
+        "tasks/toy",
+        "tasks/toy/events.jsonl",
+        "tasks/toy/manifest.json",
+        "tasks/toy/task.yaml",
+        "tasks/toy/diffs/final.patch",
+        "tasks/toy/meta/files.json",
+        "tasks/toy/meta/record.json",
+        "tasks/toy@r1a2/logs/setup_stdout.txt",
+    ],
+)
+def test_what_was_removed_is_named(run: Path, name: str) -> None:
+    target = run / name
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+    assert first(run) == ("removed", name)
+
+
+def test_a_removed_blob_is_named(run: Path) -> None:
+    (blob,) = (run / "tasks/toy/blobs").iterdir()
+    blob.unlink()
+    assert first(run) == ("removed", f"tasks/toy/blobs/{blob.name}")
+
+
+def test_a_blob_put_in_the_place_of_another_is_named(run: Path) -> None:
+    (blob,) = (run / "tasks/toy/blobs").iterdir()
+    blob.write_bytes(b"nothing to see\n")
+    assert first(run) == ("changed", f"tasks/toy/blobs/{blob.name}")
+
+
+@pytest.mark.parametrize("name", ["tasks/toy/logs/more.txt", "tasks/toy/blobs/" + "0" * 64, "tasks/evil/events.jsonl"])
+def test_what_was_added_is_named(run: Path, name: str) -> None:
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    (run / name).write_bytes(b"")
+    assert first(run) == ("appended", "tasks/evil" if "evil" in name else name)
+
+
+def test_a_link_in_the_place_of_a_file_or_folder_is_not_followed(run: Path, tmp_path: Path) -> None:
+    shutil.move(run / "tasks/toy", tmp_path / "elsewhere")
+    (run / "tasks/toy").symlink_to(tmp_path / "elsewhere")
+    assert first(run) == ("changed", "tasks/toy")
+    (run / "tasks/toy").unlink()
+    shutil.move(tmp_path / "elsewhere", run / "tasks/toy")
+    assert audit(run).ok
+    patch = run / "tasks/toy/diffs/final.patch"
+    shutil.move(patch, tmp_path / "patch")
+    patch.symlink_to(tmp_path / "patch")
+    assert not audit(run).ok
+
+
+def test_an_attempts_chain_written_anew_does_not_fit_the_seal_of_the_run(run: Path) -> None:
+    path = run / "tasks/other/events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+
+    def better(_number: int, event: dict[str, object]) -> None:
+        payload = event["payload"]
+        assert isinstance(payload, dict)
+        if event["type"] == "acceptance_check":
+            payload.update(outcome="pass", why="", exit_code=0)
+
+    closing = json.loads(lines[-1])["payload"]
+    path.write_bytes(b"".join(rewritten(lines[:-1], better)))
+    log, _ = EventLog.reopen(path)
+    log.close(closing["record_sha256"])
+    assert first(run) == ("changed", "tasks/other/events.jsonl")
+    assert "rewritten" in audit(run).problems[0].message
+
+
+def test_evidence_of_one_attempt_cannot_stand_in_for_another(run: Path) -> None:
+    shutil.rmtree(run / "tasks/other")
+    shutil.copytree(run / "tasks/toy@r1a2", run / "tasks/other")
+    assert first(run) == ("changed", "tasks/other/events.jsonl")
+
+
+def test_who_can_rewrite_everything_is_found_out_by_the_noted_head(tmp_path: Path) -> None:
+    honest, forged = whole_run(tmp_path / "a"), whole_run(tmp_path / "b")
+    noted = verify_run(honest).head
+    assert verify_run(honest, expect_head=noted.removeprefix("sha256:")).ok
+    assert verify_run(forged).ok
+    report = verify_run(forged, expect_head=noted)
+    assert report.decision == "altered"
+
+
+@pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("x")])
+def test_what_is_no_run_directory_is_bad_input(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "x")
+    with pytest.raises(InputError):
+        verify_run(tmp_path / "x")
+
+
+# --- completeness and consistency ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("E-08")
+def test_a_scored_run_without_its_acceptance_event_is_a_problem(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    honest = Story(skip=frozenset({"acceptance_check", "gates_decided"}))
+    attempt(run, "honest", story=honest)
+    lie = Story(
+        skip=honest.skip,
+        lies={"run_status": "success", "invalid_cause": None, "result": {"passed": True, "failure_reason": None}},
+    )
+    attempt(run, "liar", story=lie)
+    run.close()
+    report = audit(run.path)
+    assert all(problem.place.startswith("tasks/liar") for problem in report.problems)
+    assert any("no acceptance event for mandatory check unit" in problem.message for problem in report.problems)
+
+
+@pytest.mark.req("R-02")
+def test_a_scored_run_without_bound_identity_is_a_problem(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    story = Story(skip=frozenset({"identity_bound"}), lies={"run_status": "failure", "invalid_cause": None})
+    attempt(run, "toy", story=story)
+    run.close()
+    assert any("identity_bound" in problem.message for problem in audit(run.path).problems)
+
+
+@pytest.mark.parametrize(
+    "lies,what",
+    [
+        ({"run_status": "success"}, "run_status"),
+        ({"result": {"passed": True, "failure_reason": None}}, "passed"),
+        ({"result": {"passed": False, "failure_reason": "TIMEOUT"}}, "reason"),
+        ({"attribution": "harness"}, "attribution"),
+        ({"run_badge": "splendid"}, "run_badge"),
+        ({"progress": {"f2p_passed": 9, "f2p_total": 9}}, "progress.f2p_passed"),
+        ({"components": {"correctness": 1.0}}, "components.correctness"),
+        ({"tags": ()}, "tags"),
+        ({"score": 0.5}, "score"),
+        ({"checks": ()}, None),
+    ],
+)
+def test_a_record_that_does_not_follow_from_its_events_is_found_out(
+    tmp_path: Path, lies: dict[str, object], what: str | None
+) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy", story=Story(outcome=Outcome.FAIL, lies=lies))
+    run.close()
+    report = audit(run.path)
+    if what is None:
+        assert report.ok
+    else:
+        assert any(what in problem.message for problem in report.problems), report.problems
+
+
+def test_a_decision_event_that_does_not_follow_from_the_events_before_it_is_found_out(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    story = Story(outcome=Outcome.FAIL, skip=frozenset({"gates_decided"}))
+    attempt(run, "toy", story=story)
+    run.close()
+    assert any("gates_decided" in problem.message for problem in audit(run.path).problems)
+
+
+@pytest.mark.req("E-05")
+def test_a_change_without_a_mutation_event_is_noted(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy", story=Story(skip=frozenset({"workspace_mutated", "patch_applied"})))
+    run.close()
+    assert any("no mutation event covers src/core.py" in note for note in verify_run(run.path).notes)
+
+
+def test_an_attempt_that_began_and_has_no_record_is_a_problem_of_a_closed_run(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.begin("toy", 1)
+    assert verify_run(run.path).decision == "incomplete"
+    run.close()
+    report = verify_run(run.path)
+    assert report.decision == "altered"
+    assert (report.problems[0].kind, report.problems[0].place) == ("missing", "tasks/toy")
+
+
+@pytest.mark.req("R-13")
+def test_an_interrupted_attempt_with_its_record_is_sound_evidence(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy", story=Story(ending=TerminationCode.INTERRUPTED))
+    run.close("interrupted")
+    report = audit(run.path)
+    assert report.ok, report.problems
+    (record,) = run.records()
+    assert record.result.failure_reason == "INTERRUPTED"
+
+
+def test_canonical_lines_are_what_the_files_hold(run: Path) -> None:
+    for name in ("attempts.jsonl", "events.jsonl", "tasks/toy/events.jsonl"):
+        for line in (run / name).read_bytes().splitlines():
+            assert canonical(json.loads(line)) == line

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
+from agentbench.record.folder import AttemptFolder
+from agentbench.record.manifest import Manifest, PlannedCheck
+from agentbench.record.recompute import grading_plan, terms_from
+from tests.record.samples import manifest
+
+numbers = st.floats(0, 1e6)
+terms = st.builds(
+    Terms,
+    checks=st.lists(st.builds(CheckTerm, id=st.text(min_size=1), mandatory=st.booleans()), max_size=3).map(tuple),
+    build=st.booleans(),
+    statics=st.integers(0, 3),
+    lambda_=numbers,
+    envelope_files=st.integers(1, 50),
+    envelope_lines=st.integers(1, 5000),
+    caps=st.builds(
+        Caps,
+        active_sec=st.none() | numbers,
+        tool_calls=st.none() | st.integers(0, 500),
+        tokens=st.none() | st.integers(0, 10**7),
+        usd=st.none() | numbers,
+    ),
+    rubric=st.sampled_from([Weights(minimal=0.4, trace=0.2, maintainability=0.4), Weights(1, 0, 0)]).map(
+        lambda weights: type(published_rubric())(
+            **{
+                **{name: getattr(published_rubric(), name) for name in published_rubric().__dataclass_fields__},
+                "weights": weights,
+            }
+        )
+    ),
+)
+
+
+@pytest.mark.req("E-12")
+@given(terms)
+def test_the_terms_of_a_verdict_are_all_in_the_manifest(wanted: Terms) -> None:
+    folder = AttemptFolder(run=None, task_dir="tasks/toy", attempt_id="1", task_id="toy", repeat=1, attempt=1)  # type: ignore[arg-type]
+    whole = manifest(folder)
+    planned = whole.protocol_manifest.planned.model_copy(
+        update={
+            "grading": grading_plan(wanted),
+            "acceptance": tuple(
+                PlannedCheck(id=one.id, layer=one.layer, mandatory=one.mandatory, command="x", timeout_sec=1)
+                for one in wanted.checks
+            ),
+            "entrypoints": whole.protocol_manifest.planned.entrypoints.model_copy(
+                update={"build": "make" if wanted.build else "none", "static": ("lint",) * wanted.statics}
+            ),
+        }
+    )
+    written = whole.model_copy(
+        update={"protocol_manifest": whole.protocol_manifest.model_copy(update={"planned": planned})}
+    )
+    read = Manifest.model_validate_json(written.model_dump_json())
+    assert terms_from(read.protocol_manifest.planned) == wanted

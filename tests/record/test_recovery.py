@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.errors import RecordError
+from agentbench.core.reasons import TerminationCode
+from agentbench.record import durable, rundir
+from agentbench.record.audit import verify_run
+from agentbench.record.folder import AttemptFolder
+from agentbench.record.recompute import recompute
+from agentbench.record.rundir import RunDirectory
+from agentbench.trace.events import Termination
+from agentbench.trace.log import EventLog
+from tests.record.samples import Story, attempt, finish, new_run, tell
+
+pytestmark = pytest.mark.req("R-13")
+
+
+class Crash(BaseException):
+    """As if the process had died here."""
+
+
+def crash(*_args: object, **_more: object) -> None:
+    raise Crash
+
+
+STEPS = [
+    (rundir, "write_atomic"),
+    (AttemptFolder, "seal_files"),
+    (EventLog, "close"),
+    (rundir, "append_line"),
+    (RunDirectory, "_seal"),
+]
+
+
+@pytest.mark.parametrize("owner,name", STEPS, ids=[name for _, name in STEPS])
+def test_a_crash_between_any_two_steps_neither_loses_nor_repeats_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "before")
+    folder = run.begin("toy", 1)
+    log = folder.open_log()
+    tell(folder, log, Story(), run.run_id)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, crash)
+        with pytest.raises(Crash):
+            finish(run, folder, log)
+    log.release()
+    run.release()
+
+    again = RunDirectory.open(run.path, writable=True)
+    ended = name in {"append_line", "_seal"}
+    assert [folder.task_id for folder in again.unfinished()] == ([] if ended else ["toy"])
+    for folder in again.unfinished():
+        finish(again, folder, folder.reopen_log())
+    again.close()
+    assert [record.task_id for record in again.records()] == ["before", "toy"]
+    report = verify_run(run.path, recompute=recompute)
+    assert report.ok, report.problems
+    assert report.recomputed == 2
+
+
+def test_a_crash_while_superseding_leaves_exactly_one_final_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    first = attempt(run, "toy")
+    real = durable.write_atomic
+
+    def only_records(path: Path, data: bytes) -> None:
+        if path.name == "attempts.jsonl":
+            raise Crash
+        real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rundir, "write_atomic", only_records)
+        with pytest.raises(Crash):
+            attempt(run, "toy", supersedes=first.attempt_id)
+    assert [record.final for record in run.records()] == [True]
+    run.release()
+    again = RunDirectory.open(run.path, writable=True)
+    assert [record.final for record in again.records()] == [False, True]
+    again.close()
+    assert verify_run(run.path).ok
+
+
+def test_a_killed_process_leaves_an_attempt_that_can_be_ended_and_superseded(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from tests.record.samples import *\n"
+        "run = new_run(Path(sys.argv[1]))\n"
+        "attempt(run, 'done')\n"
+        "folder = run.begin('toy', 1)\n"
+        "log = folder.open_log()\n"
+        "tell(folder, log, Story(skip=frozenset({'termination', 'acceptance_check'})), run.run_id)\n"
+        'os.write(log._fd, b\'{"actor":"agent","ha\')\n'
+        "print(run.path, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    path = Path(done.stdout.strip())
+
+    report = verify_run(path)
+    assert (report.ok, report.decision) == (False, "incomplete")
+    assert any("tasks/toy" in note and "bytes of an unfinished line" in note for note in report.notes)
+
+    run = RunDirectory.open(path, writable=True, harness_version="0.1.0")
+    (folder,) = run.unfinished()
+    assert (folder.task_id, folder.repeat, folder.attempt) == ("toy", 1, 1)
+    log = folder.reopen_log()
+    log.append(Termination(code=TerminationCode.INTERRUPTED, category=None, rationale="killed", evidence=[]))
+    dead = finish(run, folder, log)
+    assert (folder.path / "meta/torn_line.bin").read_bytes() == b'{"actor":"agent","ha'
+    attempt(run, "toy", supersedes=dead.attempt_id)
+    run.close()
+    report = verify_run(path, recompute=recompute)
+    assert report.ok, report.problems
+    assert [(record.task_id, record.final) for record in run.records()] == [
+        ("done", True),
+        ("toy", False),
+        ("toy", True),
+    ]
+
+
+def test_an_attempt_that_died_before_its_folder_was_made_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(AttemptFolder, "make", crash)
+        with pytest.raises(Crash):
+            run.begin("toy", 1)
+    run.release()
+    again = RunDirectory.open(run.path, writable=True)
+    (folder,) = again.unfinished()
+    log = folder.reopen_log()
+    tell(folder, log, Story(), again.run_id)
+    finish(again, folder, log)
+    again.close()
+    assert verify_run(run.path).ok
+
+
+def test_a_torn_line_of_records_is_dropped_and_written_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy")
+    run.release()
+    records = run.path / "attempts.jsonl"
+    whole = records.read_bytes()
+    seals = (run.path / "events.jsonl").read_bytes().splitlines(keepends=True)
+    records.write_bytes(whole[: len(whole) // 2])
+    (run.path / "events.jsonl").write_bytes(b"".join(seals[:-1]))
+    assert list(RunDirectory.open(run.path).records()) == []
+    again = RunDirectory.open(run.path, writable=True)
+    assert records.read_bytes() == whole
+    again.close()
+    assert verify_run(run.path).ok
+
+
+def test_a_run_can_be_resumed_after_it_was_closed(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy")
+    run.close("interrupted")
+    again = RunDirectory.open(run.path, writable=True)
+    attempt(again, "other")
+    assert not verify_run(run.path).ok
+    again.close()
+    report = verify_run(run.path)
+    assert report.ok, report.problems
+    assert report.attempts == 2
+
+
+def test_a_chain_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run, "toy")
+    run.release()
+    path = run.path / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], *lines[2:]]))
+    with pytest.raises(RecordError, match="broken"):
+        RunDirectory.open(run.path, writable=True)
+
+
+def test_a_record_that_is_not_the_one_the_chain_was_closed_over_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(rundir, "append_line", crash)
+        with pytest.raises(Crash):
+            attempt(run, "toy")
+    run.release()
+    record = run.path / "tasks/toy/meta/record.json"
+    record.write_bytes(record.read_bytes().replace(b'"passed":true', b'"passed":false'))
+    with pytest.raises(RecordError, match="not the record"):
+        RunDirectory.open(run.path, writable=True)

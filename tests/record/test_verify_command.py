@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.verify import command
+from agentbench.core.errors import InputError
+from tests.record.samples import new_run, whole_run
+
+pytestmark = pytest.mark.req("E-12")
+
+
+def test_the_first_line_is_the_decision(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    done = CliRunner().invoke(command, [str(run)])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "VERIFIED 3 attempts, 50 events, 3 verdicts computed again"
+    (run / "tasks/other/diffs/final.patch").write_bytes(b"")
+    done = CliRunner().invoke(command, [str(run)])
+    assert done.exit_code == 1
+    assert done.output.startswith("ALTERED changed: tasks/other/diffs/final.patch: ")
+
+
+def test_a_run_that_was_never_closed_is_incomplete(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, [str(new_run(tmp_path).path)])
+    assert done.exit_code == 1
+    assert done.output.startswith("INCOMPLETE unclosed: events.jsonl:2: ")
+
+
+def test_json_is_one_document(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    done = CliRunner().invoke(command, [str(run), "--json"])
+    value = json.loads(done.output)
+    assert (value["ok"], value["decision"], value["problems"], value["recomputed"]) == (True, "verified", [], 3)
+    done = CliRunner().invoke(command, [str(run), "--json", "--expect-head", "sha256:" + "0" * 64])
+    assert done.exit_code == 1
+    assert json.loads(done.output)["first_problem"].startswith("changed: events.jsonl: ")
+
+
+def test_hostile_names_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    (run / "tasks/toy/logs/\x1b[2Jx").write_text("")
+    done = CliRunner().invoke(command, [str(run)])
+    assert done.exit_code == 1
+    assert "\x1b" not in done.output
+
+
+def test_what_is_no_run_is_bad_input(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, [str(tmp_path / "nothing")])
+    assert isinstance(done.exception, InputError)
