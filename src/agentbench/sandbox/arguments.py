@@ -1,0 +1,124 @@
+"""The command line of bubblewrap."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.core.errors import SandboxUnavailable
+from agentbench.sandbox.etc import HOME, INNER_ID, SERVER_DIR
+from agentbench.sandbox.spawn.birth import DISK, MERGED, SOURCES
+
+ENV_DIR = "/opt/env"
+DOWNLOADS = "/var/cache/pip"
+FOLDERS = {"workspace": "", "home": HOME, "env": ENV_DIR}
+"""Top folders of the writable layer -> where they are seen; the workspace's place is the spec's."""
+_TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_MASKED = (
+    *("keys", "key-users", "kallsyms", "modules", "cmdline", "config.gz", "sched_debug", "latency_stats"),
+    *("timer_list", "interrupts", "kcore"),
+)
+_MASKED_FOLDERS = ("acpi", "asound", "scsi")
+_RESERVED = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var")
+_NOT_EXACTLY = ("/", "/tmp", "/opt", "/home", "/root", HOME, ENV_DIR)
+
+
+@dataclass(slots=True)
+class Layout:
+    """What differs between sandboxes."""
+
+    bwrap: str
+    workdir: str
+    python: str
+    env: Mapping[str, str]
+    network: bool = False
+    folders: tuple[str, ...] = ("workspace", "home", "env")
+    etc: Path = Path("/etc")
+    binds: list[tuple[Path, str]] = field(default_factory=list)
+    """(host path, place inside), read-only."""
+    server_options: Mapping[str, str] = field(default_factory=dict)
+    seccomp: bool = True
+
+    def sources(self) -> list[str]:
+        return [str(self.etc), *(str(source) for source, _ in self.binds)]
+
+
+def check_workdir(workdir: str) -> None:
+    """
+    Raises:
+        SandboxUnavailable: the workspace cannot be seen at that path in this backend.
+    """
+    clean = os.path.normpath(workdir)
+    under = next((top for top in _RESERVED if clean == top or clean.startswith(f"{top}/")), None)
+    if under is not None or clean in _NOT_EXACTLY or clean.startswith(f"{ENV_DIR}/"):
+        msg = f"the bubblewrap sandbox cannot place the workspace at {workdir}: {under or clean} belongs to the system"
+        raise SandboxUnavailable(msg, remedy="use environment.workdir: /workspace (or any other path of its own)")
+
+
+def bwrap_argv(layout: Layout) -> list[str]:
+    argv = [layout.bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if not layout.network:
+        argv.append("--unshare-net")
+    argv += ["--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox", "--disable-userns"]
+    argv += ["--new-session", "--die-with-parent", "--clearenv", "--cap-drop", "ALL", "--info-fd", "{info}"]
+    if layout.seccomp:
+        argv += ["--seccomp", "{seccomp}"]
+    argv += _system()
+    argv += ["--ro-bind", f"{SOURCES}/0", "/etc"]
+    argv += ["--bind", f"{DISK}/shm", "/dev/shm", "--bind", f"{DISK}/tmp", "/tmp"]
+    argv += ["--symlink", "/tmp", "/var/tmp", "--dir", "/run"]
+    for name in layout.folders:
+        place = {"workspace": layout.workdir, "downloads": DOWNLOADS}.get(name) or FOLDERS[name]
+        argv += ["--bind", f"{MERGED}/{name}", place]
+    for index, (_, place) in enumerate(layout.binds, start=1):
+        argv += ["--ro-bind", f"{SOURCES}/{index}", place]
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+    for key, value in environment(layout).items():
+        argv += ["--setenv", key, value]
+    options = {"workdir": layout.workdir, "here": SERVER_DIR, **layout.server_options}
+    server = [f"{key}={value}" for key, value in options.items()]
+    return [*argv, "--as-pid-1", "--", layout.python, "-I", "-S", f"{SERVER_DIR}/server.pyc", *server]
+
+
+def environment(layout: Layout) -> dict[str, str]:
+    return {
+        "PATH": f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        "HOME": HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": "/bin/sh",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "TMPDIR": "/tmp",
+        "VIRTUAL_ENV": ENV_DIR,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        **layout.env,
+    }
+
+
+def _system() -> list[str]:
+    argv = ["--ro-bind", "/usr", "/usr"]
+    for name in _TOP_LINKS:
+        path = f"/{name}"
+        if os.path.islink(path):
+            argv += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            argv += ["--ro-bind", path, path]
+    argv += ["--proc", "/proc", "--dev", "/dev"]
+    for name in _MASKED:
+        # Only what an unprivileged user could read at all: each mask costs a mount.
+        if _mode(f"/proc/{name}") & 0o004:
+            argv += ["--ro-bind", "/dev/null", f"/proc/{name}"]
+    for name in _MASKED_FOLDERS:
+        if os.path.isdir(f"/proc/{name}"):
+            argv += ["--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
+    return argv
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0

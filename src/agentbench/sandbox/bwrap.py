@@ -1,0 +1,185 @@
+"""The embedded backend: bubblewrap, no daemon, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from agentbench.core.command import MIB
+from agentbench.core.errors import SandboxError, SandboxUnavailable
+from agentbench.core.ids import new_ulid
+from agentbench.sandbox import interpreter as interpreters
+from agentbench.sandbox import seccomp
+from agentbench.sandbox.account import in_initial_namespace, sandbox_uid
+from agentbench.sandbox.arguments import Layout, bwrap_argv, check_workdir
+from agentbench.sandbox.birth import Birth
+from agentbench.sandbox.box import Box
+from agentbench.sandbox.cgroups import Cgroups, discover
+from agentbench.sandbox.etc import etc_folder
+from agentbench.sandbox.interpreter import Interpreter
+from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.prepare import Preparer
+from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
+from agentbench.sandbox.spawn.birth import Request
+from agentbench.sandbox.spawner import Spawner
+from agentbench.sandbox.state import Owner, remove_leftovers
+
+NAME = "bwrap"
+_OPEN_FILES = 16384
+
+
+class BwrapBackend:
+    """Implements `protocol.Backend`. One per process is enough; safe to use from several threads."""
+
+    name = NAME
+
+    def __init__(self, state: Path) -> None:
+        """
+        Raises:
+            SandboxUnavailable: bubblewrap is not installed.
+            SandboxError: the state folder or the spawner cannot be had.
+        """
+        program = shutil.which("bwrap")
+        if program is None:
+            msg = "bubblewrap (bwrap) is not installed"
+            raise SandboxUnavailable(msg, remedy="apt-get install bubblewrap")
+        self.state = state
+        self.uid = sandbox_uid()
+        self._program = program
+        self._lock = threading.Lock()
+        self._interpreters: dict[str | None, Interpreter] = {}
+        self._etc: dict[str, Path] = {}
+        remove_leftovers(state)
+        self._owner = Owner(state)
+        self.cgroups: Cgroups = discover(self._owner.name)
+        self._owner.declare(self.cgroups.owner_dirs())
+        try:
+            self.cgroups.create_owner_dirs()
+        except OSError:
+            self.cgroups = Cgroups((), self._owner.name)
+        self._spawner = Spawner(self._owner)
+        self._filter = seccomp.assemble()
+        self.layers = LayerStore(state / "layers" / f"u{os.geteuid() if self.uid is None else self.uid}")
+        self._preparer = Preparer(self)
+
+    # --- the protocol -------------------------------------------------------------------------------------------
+
+    def limits(self) -> LimitReport:
+        has = self.cgroups.controllers
+        notes = []
+        if "memory" in has:
+            notes.append("memory: the writable layer lives in memory, so the kernel's ceiling is memory + disk limit")
+        else:
+            notes.append("memory: no cgroup for us here; the command server looks every 0.1 s and kills the largest")
+        if "pids" not in has:
+            notes.append("pids: held by RLIMIT_NPROC inside the sandbox's user namespace")
+        if "cpu" not in has:
+            notes.append("cpu: no cgroup for us here")
+        if not self._filter:
+            notes.append("no system call filter for this architecture")
+        return LimitReport(
+            cpu="hard" if "cpu" in has else "absent",
+            memory="hard" if "memory" in has else "monitored",
+            pids="hard",
+            disk="hard",
+            notes=tuple(notes),
+        )
+
+    def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
+        check_workdir(spec.workdir)
+        return self._preparer.prepare(plan, spec, on_step)
+
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
+        check_workdir(spec.workdir)
+        return self._opened(spec, self._preparer.birth(spec, prepared))
+
+    def close(self) -> None:
+        self._spawner.close()
+        self.layers.close()
+        self._owner.release()
+
+    # --- for the preparer ---------------------------------------------------------------------------------------
+
+    def interpreter(self, wanted: str | None) -> Interpreter:
+        """
+        Raises:
+            SandboxUnavailable: none fits.
+        """
+        with self._lock:
+            if wanted not in self._interpreters:
+                self._interpreters[wanted] = interpreters.find(wanted)
+            return self._interpreters[wanted]
+
+    def private_folder(self) -> Path:
+        """A folder that goes with this backend."""
+        return self._owner.folder
+
+    @contextlib.contextmanager
+    def _opened(self, spec: SandboxSpec, birth: Birth) -> Iterator[Sandbox]:
+        box = self.start(spec, birth)
+        try:
+            yield box
+        finally:
+            box.close()
+
+    def start(self, spec: SandboxSpec, birth: Birth) -> Box:
+        """
+        Raises:
+            SandboxError: it did not come up.
+        """
+        name = new_ulid().lower()
+        python = birth.python or self.interpreter(spec.python)
+        layout = Layout(
+            bwrap=self._program,
+            workdir=spec.workdir,
+            python=python.executable,
+            env={**birth.env, **spec.env},
+            network=spec.network,
+            folders=birth.folders,
+            etc=self._etc_for(python),
+            binds=[*((Path(root), root) for root in python.roots), *birth.binds]
+            + [(mount.source.absolute(), mount.target) for mount in spec.mounts],
+            server_options=self._server_options(spec.limits),
+            seccomp=bool(self._filter),
+        )
+        plan = self.cgroups.plan(name, spec.limits, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
+        request = Request(
+            id=name,
+            cgroups=[{"dir": folder, "settings": list(items)} for folder, items in plan.settings.items()],
+            evidence=list(plan.files.values()),
+            uid=self.uid,
+            userxattr=self.uid is None or not in_initial_namespace(),
+            sources=layout.sources(),
+            layers=[str(path) for path in birth.layers],
+            folders=list(birth.folders),
+            size=spec.limits.disk_mb * MIB,
+            inodes=spec.limits.inodes,
+            upper="",
+            limits=[(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)],
+            argv=bwrap_argv(layout),
+            seccomp=self._filter,
+        )
+        missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
+        if missing:
+            raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
+        return Box(name, self._spawner.spawn(request), plan.files, birth.known)
+
+    def _etc_for(self, python: Interpreter) -> Path:
+        with self._lock:
+            if python.identity not in self._etc:
+                self._etc[python.identity] = etc_folder(self.state, python)
+            return self._etc[python.identity]
+
+    def _server_options(self, limits: Limits) -> dict[str, str]:
+        options = {}
+        if "pids" not in self.cgroups.controllers:
+            options["nproc"] = str(limits.pids)
+        if "memory" not in self.cgroups.controllers:
+            options["memory"] = str(limits.memory_mb * MIB)
+        return options

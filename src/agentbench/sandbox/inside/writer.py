@@ -1,0 +1,225 @@
+"""Writes files into the workspace, all or nothing, for the command server.
+
+Nothing is followed: every part of a path is opened below the one before it without following symlinks. New contents are
+first written beside the tree (where a full disk shows before anything has changed), then moved into place with a list of
+what undoes each step. Every failure here can be brought about by the owner of the workspace, so it is an answer to the
+host, never a crash.
+"""
+
+from __future__ import annotations
+
+import posix
+
+FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
+S_IFMT, S_IFDIR, S_IFLNK = 0o170000, 0o040000, 0o120000
+EACCES, ENOENT, ENOTDIR, ELOOP, EEXIST, ENOTEMPTY = 13, 2, 20, 40, 17, 39
+
+
+class Refused(Exception):
+    """What the caller asked for cannot be; the message says why."""
+
+
+def write(workdir: bytes, files: list[list[bytes]]) -> list[bytes]:
+    """`files`: [path, b"file" | b"link" | b"gone", b"1" when executable, content]. [b"ok"], or [b"refused", why]."""
+    try:
+        for item in files:
+            check(item[0])
+        writer = Writer(workdir)
+    except Refused as refused:
+        return [b"refused", str(refused).encode("utf-8", "surrogateescape")]
+    except OSError as error:
+        return [b"refused", b"the workspace cannot be written: " + str(error.strerror).encode()]
+    why = b""
+    try:
+        writer.apply(files)
+    except Refused as refused:
+        why = str(refused).encode("utf-8", "surrogateescape")
+    except OSError as error:
+        why = b"the files cannot be written: " + str(error.strerror).encode()
+    if why:
+        writer.roll_back()
+    try:  # noqa: SIM105 - contextlib would have to be loaded in every sandbox that writes
+        writer.close()
+    except OSError:
+        pass  # somebody inside works in our folder at the same moment: it stays, and shows in the tree
+    return [b"refused", why] if why else [b"ok"]
+
+
+def check(path: bytes) -> None:
+    parts = path.split(b"/")
+    if b"\0" in path or any(part in (b"", b".", b"..") for part in parts):
+        raise Refused("not a plain relative path: " + show(path))
+    if any(part.lower() == b".git" for part in parts):
+        raise Refused("a path inside .git: " + show(path))
+
+
+def show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")
+
+
+class Writer:
+    def __init__(self, workdir: bytes) -> None:
+        self.root = posix.open(workdir, FOLDER)
+        self.make_usable(self.root)
+        self.name = b".ab-" + posix.urandom(8).hex().encode()
+        posix.mkdir(self.name, 0o700, dir_fd=self.root)
+        self.stage = posix.open(self.name, FOLDER, dir_fd=self.root)
+        self.count = 0
+        self.undo: list[tuple[str, bytes, bytes]] = []
+
+    def apply(self, files: list[list[bytes]]) -> None:
+        staged = [(item[0], self.put(item[1], item[2], item[3])) for item in files if item[1] != b"gone"]
+        for item in files:
+            if item[1] == b"gone":
+                self.remove(item[0])
+        for path, name in staged:
+            self.place(path, name)
+
+    def fresh(self) -> bytes:
+        self.count += 1
+        return b"%d" % self.count
+
+    def put(self, kind: bytes, executable: bytes, content: bytes) -> bytes:
+        name = self.fresh()
+        if kind == b"link":
+            posix.symlink(content, name, dir_fd=self.stage)
+            return name
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        fd = posix.open(name, flags, 0o600, dir_fd=self.stage)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[posix.write(fd, view) :]
+            posix.fchmod(fd, 0o755 if executable == b"1" else 0o644)
+        finally:
+            posix.close(fd)
+        return name
+
+    def remove(self, path: bytes) -> None:
+        try:
+            parent = self.folder(path, make=False)
+        except FileNotFoundError:
+            return
+        name = path.rpartition(b"/")[2]
+        try:
+            kind = self.kind(name, parent)
+            if kind == S_IFDIR:
+                raise Refused("a folder where a file was to be removed: " + show(path))
+            if kind:
+                self.set_aside(path, name, parent)
+        finally:
+            posix.close(parent)
+        self.prune(path)
+
+    def prune(self, path: bytes) -> None:
+        """Folders that became empty go, as they do in git."""
+        while b"/" in path:
+            path = path.rpartition(b"/")[0]
+            parent = self.folder(path, make=False)
+            try:
+                posix.rmdir(path.rpartition(b"/")[2], dir_fd=parent)
+            except OSError:
+                return
+            finally:
+                posix.close(parent)
+            self.undo.append(("mkdir", path, b""))
+
+    def place(self, path: bytes, staged: bytes) -> None:
+        parent = self.folder(path, make=True)
+        name = path.rpartition(b"/")[2]
+        try:
+            kind = self.kind(name, parent)
+            if kind == S_IFDIR:
+                try:
+                    posix.rmdir(name, dir_fd=parent)
+                except OSError as error:
+                    raise Refused("a folder that is not empty where a file was to be: " + show(path)) from error
+                self.undo.append(("mkdir", path, b""))
+            elif kind:
+                self.set_aside(path, name, parent)
+            posix.rename(staged, name, src_dir_fd=self.stage, dst_dir_fd=parent)
+            self.undo.append(("unlink", path, b""))
+        finally:
+            posix.close(parent)
+
+    def set_aside(self, path: bytes, name: bytes, parent: int) -> None:
+        backup = self.fresh()
+        posix.rename(name, backup, src_dir_fd=parent, dst_dir_fd=self.stage)
+        self.undo.append(("restore", path, backup))
+
+    def folder(self, path: bytes, *, make: bool) -> int:
+        """The folder that holds `path`, opened part by part; the caller closes it."""
+        current = posix.dup(self.root)
+        done: list[bytes] = []
+        try:
+            for part in path.split(b"/")[:-1]:
+                done.append(part)
+                below = self.enter(part, current, b"/".join(done), make=make)
+                posix.close(current)
+                current = below
+        except BaseException:
+            posix.close(current)
+            raise
+        return current
+
+    def enter(self, part: bytes, parent: int, path: bytes, *, make: bool) -> int:
+        try:
+            below = posix.open(part, FOLDER, dir_fd=parent)
+        except OSError as error:
+            if error.errno in (ENOTDIR, ELOOP):
+                raise Refused("goes through a symlink or a file: " + show(path)) from error
+            if error.errno == EACCES and self.kind(part, parent) == S_IFDIR:
+                posix.chmod(part, 0o700, dir_fd=parent)
+                below = posix.open(part, FOLDER, dir_fd=parent)
+            elif error.errno == ENOENT and make:
+                posix.mkdir(part, 0o755, dir_fd=parent)
+                self.undo.append(("rmdir", path, b""))
+                below = posix.open(part, FOLDER, dir_fd=parent)
+            else:
+                raise
+        self.make_usable(below)
+        return below
+
+    @staticmethod
+    def make_usable(folder: int) -> None:
+        """A folder its owner made unwritable is still the owner's, and the server runs as the owner."""
+        mode = posix.fstat(folder).st_mode & 0o7777
+        if mode & 0o700 != 0o700:
+            posix.fchmod(folder, mode | 0o700)
+
+    @staticmethod
+    def kind(name: bytes, parent: int) -> int:
+        try:
+            return posix.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & S_IFMT
+        except OSError as error:
+            if error.errno == ENOENT:
+                return 0
+            raise
+
+    def roll_back(self) -> None:
+        for what, path, backup in reversed(self.undo):
+            name = path.rpartition(b"/")[2]
+            try:
+                parent = self.folder(path, make=False)
+            except (OSError, Refused):
+                continue
+            try:
+                if what == "mkdir":
+                    posix.mkdir(name, 0o755, dir_fd=parent)
+                elif what == "rmdir":
+                    posix.rmdir(name, dir_fd=parent)
+                elif what == "unlink":
+                    posix.unlink(name, dir_fd=parent)
+                else:
+                    posix.rename(backup, name, src_dir_fd=self.stage, dst_dir_fd=parent)
+            except OSError:
+                pass
+            finally:
+                posix.close(parent)
+
+    def close(self) -> None:
+        for name in posix.listdir(self.stage):
+            posix.unlink(name, dir_fd=self.stage)
+        posix.close(self.stage)
+        posix.rmdir(self.name, dir_fd=self.root)
+        posix.close(self.root)
