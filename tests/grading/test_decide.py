@@ -86,7 +86,7 @@ def test_a_mandatory_decision_the_contract_does_not_know_makes_the_run_invalid()
     assert verdict(graded(checked(), checked(PASS, "other"))).run_status is RunStatus.INVALID
 
 
-@pytest.mark.req("G-02", "C-03")
+@pytest.mark.req("G-02")
 @pytest.mark.parametrize(
     "opening",
     [[bound()], [opened()], [opened(), bound("sha256:one"), bound("sha256:two")], []],
@@ -145,7 +145,7 @@ def test_each_gate_says_why() -> None:
     assert decided.gates[Gate.G4].why == "runner.internals: touches the runner"
 
 
-@pytest.mark.req("G-03", "C-07")
+@pytest.mark.req("G-03")
 def test_gate_two_without_build_and_static_is_a_declared_no_op() -> None:
     gate = verdict(graded(checked())).gates[Gate.G2]
     assert gate.passed
@@ -225,7 +225,7 @@ def test_a_resource_breaker_that_ends_a_run_breaks_no_rule() -> None:
 # --- endings ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("G-16", "R-10")
+@pytest.mark.req("G-16")
 def test_a_safety_stop_is_invalid_by_the_agents_own_act() -> None:
     stop = ended(TerminationCode.SAFETY, "wrote to /etc", TerminationCategory.BOUNDARY_VIOLATION)
     decided = verdict([opened(), bound(), briefed(), alerted("terminate"), stop])
@@ -376,7 +376,7 @@ def _expected(
     return next(reason for reason, holds in rows if holds)
 
 
-@pytest.mark.req("G-07", "E-13")
+@pytest.mark.req("G-07")
 def test_deciding_a_finished_log_again_gives_the_same_verdict() -> None:
     before = graded(checked(FAIL), found("penalty"))
     first = verdict(before)

@@ -130,7 +130,7 @@ def test_rules_map_to_their_tag(rule: str, expected: str) -> None:
     assert tag.attributes["path"] == "a.py"
 
 
-@pytest.mark.req("G-06", "M-02")
+@pytest.mark.req("G-06")
 @pytest.mark.parametrize("pattern", ["curl *", "dependency.unknown *", "scope.x"])
 def test_a_denied_command_is_a_risky_operation_whatever_the_contract_calls_it(pattern: str) -> None:
     tag = only(verdict(graded(checked(), alerted(rule=pattern, monitor="deny_commands"))), "safety.os_risky_operation")
@@ -151,7 +151,7 @@ def test_lost_tests_are_an_invariant_violation_and_time_is_a_timeout() -> None:
     assert "acceptance.timeout" in ids(verdict(graded(checked(FAIL, timed_out=True))))
 
 
-@pytest.mark.req("M-07", "M-12")
+@pytest.mark.req("G-06", "M-12")
 def test_a_cap_is_tagged_as_resource_termination_with_its_category() -> None:
     stop = ended(TerminationCode.WALL_CAP, category=TerminationCategory.NON_TERMINATION)
     assert {"resource_termination", "termination.non_termination"} <= ids(verdict(graded(checked(FAIL), ending=stop)))

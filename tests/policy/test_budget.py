@@ -47,7 +47,6 @@ def spent(*payloads: Payload) -> Spent:
     return reduce(Spent.after, payloads, Spent())
 
 
-@pytest.mark.req("M-07", "T-08")
 @pytest.mark.parametrize(
     "payloads,budget,code",
     [
@@ -70,7 +69,6 @@ def test_the_first_cap_with_nothing_left_ends_the_run(
     assert stop is None or stop.rationale
 
 
-@pytest.mark.req("M-07")
 @given(st.lists(st.sampled_from([call(), answer(10, 5), cycle(Outcome.FAIL)])), st.integers(0, 20))
 def test_a_cap_once_reached_stays_reached(payloads: list[Payload], cap: int) -> None:
     budget = Budget(tool_calls=cap, tokens=cap * 10, failed_cycles=cap)

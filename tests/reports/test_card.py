@@ -30,7 +30,6 @@ def run(tmp_path: Path) -> Path:
     return run_dir(tmp_path / "run", [record("good"), record("bad", "fail"), record("bad", "fail", 2)])
 
 
-@pytest.mark.req("U-01")
 def test_a_runs_card_begins_with_its_rate_and_lists_every_attempt(run: Path) -> None:
     lines = card(run).splitlines()
     assert lines[0].startswith("1 of 3 passed: contract rate 33.3%")
@@ -38,7 +37,7 @@ def test_a_runs_card_begins_with_its_rate_and_lists_every_attempt(run: Path) -> 
     assert sum("FAIL TESTS_FAILED: 2 of 14 required tests" in line for line in lines) == 2
 
 
-@pytest.mark.req("U-01", "G-03")
+@pytest.mark.req("G-03")
 def test_an_attempts_card_begins_with_the_verdict_and_holds_its_evidence(run: Path) -> None:
     text = card(run, "--task", "bad", "--repeat", "1")
     assert text.startswith("FAIL TESTS_FAILED: 2 of 14 required tests\n")
@@ -63,7 +62,6 @@ def test_a_run_of_one_attempt_shows_that_attempt(tmp_path: Path) -> None:
     assert card(run_dir(tmp_path / "empty", [])).startswith("EMPTY")
 
 
-@pytest.mark.req("U-01")
 def test_json_is_one_document_with_summary_and_records(run: Path) -> None:
     found = json.loads(card(run, "--task", "good", "--json"))
     assert found["summary"]["rates"]["contract"]["count"] == 1
@@ -71,7 +69,6 @@ def test_json_is_one_document_with_summary_and_records(run: Path) -> None:
     assert len(json.loads(card(run, "--json"))["attempts"]) == 3
 
 
-@pytest.mark.req("U-01")
 def test_an_unknown_task_is_refused_with_the_known_ones(run: Path) -> None:
     error = show(run, "--task", "ugly").exception
     assert isinstance(error, InputError)
