@@ -152,6 +152,17 @@ def test_with_repeats_per_task_means_are_compared_and_mcnemar_is_not_given() -> 
 
 
 @pytest.mark.req("A-02")
+@pytest.mark.parametrize("tasks,better", [(5, None), (6, "B")])
+def test_with_repeats_a_clean_sweep_needs_six_tasks(tasks: int, better: str | None) -> None:
+    a = [trial(f"t{n}", "fail", repeat) for n in range(tasks) for repeat in (1, 2)]
+    b = [trial(f"t{n}", "pass", repeat) for n in range(tasks) for repeat in (1, 2)]
+    result = compare(pair(a, b, Rate.CONTRACT), Rate.CONTRACT)
+    assert result is not None
+    assert result.better == better
+    assert any("clean sweep" in note for note in result.notes) == (better is None)
+
+
+@pytest.mark.req("A-02")
 def test_unequal_repeats_are_said() -> None:
     result = compare(
         pair([trial("t", "pass"), trial("t", "pass", 2)], [trial("t", "fail")], Rate.CONTRACT), Rate.CONTRACT

@@ -21,6 +21,8 @@ MOST_SUMS = 10_000_000
 """Work above which the sign-flip test is approximated: about a second of counting."""
 SMALLEST_SWEEP = 5
 """Discordant tasks below which not even a clean sweep reaches 0.05 under mid-p."""
+SMALLEST_EXACT_SWEEP = 6
+"""The same under the exact and the sign-flip test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +239,7 @@ def _notes(
     if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
         notes.append(f"mid-p shows a difference at {ALPHA}; the exact test, which is more careful, does not")
     differing = table.discordant if table else sum(bool(one.difference) for one in pairing.pairs)
-    if differing < SMALLEST_SWEEP:
-        notes.append(
-            f"{differing} tasks differ; below {SMALLEST_SWEEP} not even a clean sweep reaches {ALPHA} (mid-p; 6 for the exact test)"
-        )
+    least = SMALLEST_SWEEP if table else SMALLEST_EXACT_SWEEP
+    if differing < least:
+        notes.append(f"{differing} tasks differ; with fewer than {least} not even a clean sweep reaches {ALPHA}")
     return notes
