@@ -112,7 +112,7 @@ def grade_rows(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) ->
     return begin(rows, asked, quiet=quiet)
 
 
-def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool) -> Done:
+def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done:
     """Refuse what cannot be honoured, make a run directory per variant, carry the rows out."""
     tasks = list({row.task.id: row.task for row in rows}.values())
     names = list(dict.fromkeys(row.configuration.variant for row in rows))

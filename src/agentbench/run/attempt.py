@@ -19,13 +19,13 @@ from agentbench.agents.registry import make_agent
 from agentbench.contract.identity import Identities, identify
 from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, TaskError
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.core.reasons import Observability, Outcome, TerminationCode
+from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.grading.decide import decide
 from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
-from agentbench.oracle.validation import Baseline, baseline
+from agentbench.oracle.validation import BaselineReport, baseline
 from agentbench.record.folder import FINAL_PATCH, AttemptFolder
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
@@ -78,8 +78,7 @@ class Attempt:
     ids: Identities | None = None
     place: Place | None = None
     ground: Ground | None = None
-    baseline: tuple[Baseline, bool] | None = None
-    """What untouched R does, and whether that was known already."""
+    baseline: BaselineReport | None = None
     setup_steps: list[SetupStep] = field(default_factory=list)
     started_at: str = field(default_factory=now_iso)
     began: float = field(default_factory=time.monotonic)
@@ -171,18 +170,16 @@ class Attempt:
                 manifest_sha256=sha256,
             )
         )
-        self.require_failing(self.baseline[0])
+        self.require_failing(self.baseline)
         problems = manifest.problems()
         if problems:
             raise HarnessError(f"the manifest does not hold: {'; '.join(problems)}")
         self.log.sync()
         return ground
 
-    def require_failing(self, found: Baseline) -> None:
-        if found.outcome is Outcome.PASS:
-            raise BaselineNotFailing(f"the task is already solved: {found.why}")
-        if found.outcome is Outcome.ERROR:
-            raise TaskError(f"the baseline cannot be decided: {found.why}")
+    def require_failing(self, found: BaselineReport) -> None:
+        if not found.failed_as_expected:
+            raise BaselineNotFailing(f"the task is solved before anybody works on it: {found.why}")
 
     def work(self, ground: Ground) -> bytes:
         """The agent at work, then Δ: taken when everything the agent started is dead."""
@@ -301,9 +298,7 @@ class Attempt:
                 ended_at=ended_at, passed=verdict.passed, reason=verdict.reason, duration_us=int(duration * US)
             )
         )
-        paths = write_evidence(
-            self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline and self.baseline[0]
-        )
+        paths = write_evidence(self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline)
         return self.run.commit(
             self.folder, self.log, assemble(self.attempted(ended_at, duration, paths), facts, verdict)
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
-from agentbench.oracle.validation import Baseline
+from agentbench.oracle.validation import BaselineReport
 from agentbench.record.folder import AttemptFolder
 from agentbench.record.schema import ArtifactPaths
 from agentbench.sandbox.protocol import SetupStep
@@ -24,7 +24,7 @@ from agentbench.trace.log import read_events
 
 
 def write_evidence(
-    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: Baseline | None
+    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
 ) -> ArtifactPaths:
     """Write the layout of an attempt's folder; the paths that its record names."""
     folder.write("task.yaml", task.text)

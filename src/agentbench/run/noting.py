@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentbench.core.errors import AgentFault, HarnessError, Interrupted, TaskError
 from agentbench.core.text import printable
-from agentbench.oracle.validation import Baseline
+from agentbench.oracle.validation import BaselineReport
 from agentbench.record.schema import BaselineValidation
 from agentbench.sandbox.protocol import SetupStep, Usage
 from agentbench.trace.blobs import BlobStore, excerpt
@@ -40,12 +40,11 @@ def rationale(error: BaseException) -> str:
     return printable(text[:2000], keep="\n") or type(error).__name__
 
 
-def baseline_record(known: tuple[Baseline, bool] | None) -> BaselineValidation:
-    if known is None:
+def baseline_record(found: BaselineReport | None) -> BaselineValidation:
+    if found is None:
         return BaselineValidation()
-    found, cached = known
     return BaselineValidation(
-        attempted=True, failed_as_expected=found.failed_as_expected, exit_code=found.exit_code, cached=cached
+        attempted=True, failed_as_expected=found.failed_as_expected, exit_code=found.exit_code, cached=found.cached
     )
 
 
