@@ -313,6 +313,22 @@ def test_an_attempt_that_began_and_has_no_record_is_a_problem_of_a_closed_run(tm
 
 
 @pytest.mark.req("R-13")
+def test_an_attempt_that_failed_before_it_was_opened_is_noted_and_can_never_have_been_scored(tmp_path: Path) -> None:
+    early = frozenset({"attempt_opened", "identity_bound", "acceptance_check", "patch_extracted"})
+    run = new_run(tmp_path)
+    attempt(run, "early", story=Story(skip=early, ending=TerminationCode.SANDBOX_ERROR, lies={"patch": None}))
+    run.close()
+    report = audit(run.path)
+    assert report.ok, report.problems
+    assert any("ended before it was opened" in note for note in report.notes)
+
+    run = new_run(tmp_path)
+    attempt(run, "scored", story=Story(skip=frozenset({"attempt_opened"}), lies={"run_status": "success"}))
+    run.close()
+    assert first(run.path) == ("missing", "tasks/scored/events.jsonl:1")
+
+
+@pytest.mark.req("R-13")
 def test_an_interrupted_attempt_with_its_record_is_sound_evidence(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy", story=Story(ending=TerminationCode.INTERRUPTED))

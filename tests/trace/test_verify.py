@@ -163,14 +163,13 @@ def test_a_payload_that_readers_could_read_differently_is_refused_although_its_h
     assert problem.kind == "changed"
 
 
-def test_a_log_that_does_not_begin_with_its_binding_record_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "e.jsonl"
-    log = EventLog.create(path)
+def test_whether_a_log_begins_with_its_binding_record_is_told(tmp_path: Path) -> None:
+    small_log(tmp_path / "whole.jsonl")
+    assert verify_log(tmp_path / "whole.jsonl").opened
+    log = EventLog.create(tmp_path / "e.jsonl")
     log.append(AgentTurnStarted(turn=1))
     log.close(SHA)
-    problem = verify_log(path).problem
-    assert problem
-    assert problem.place == "e.jsonl:1"
+    assert not verify_log(tmp_path / "e.jsonl").opened
 
 
 def test_the_torn_line_of_a_dead_writer_is_counted(tmp_path: Path) -> None:

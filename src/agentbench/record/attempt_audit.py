@@ -124,6 +124,8 @@ class _Work:
         manifest = self._manifest(self.record)
         self._acceptance(self.record, manifest)
         self._decision(self.record)
+        if recompute and manifest is None and not self.audit.problems:
+            self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
         if recompute and manifest and not self.audit.problems:
             self.audit.recomputed = 1
             for difference in recompute(read_events(self.folder / EVENTS), manifest, self.record):
@@ -146,7 +148,16 @@ class _Work:
             return False
         if report.closing.record_sha256 != self.sealed.record_sha256:
             self.found("inconsistent", EVENTS, "closed over another record than the run sealed")
+        if not report.opened:
+            self._unopened()
         return True
+
+    def _unopened(self) -> None:
+        """An attempt that failed before it could say what it is about has no opening record; it cannot be scored."""
+        if self.record is not None and not _scorable(self.record):
+            self.audit.notes.append(f"{self.sealed.task_dir}: the attempt ended before it was opened")
+        else:
+            self.found("missing", f"{EVENTS}:1", "an attempt's log begins with attempt_opened")
 
     def _files(self) -> None:
         """Every evidence file against the sealed list."""
@@ -179,7 +190,7 @@ class _Work:
 
     def _identity(self, record: AttemptRecord) -> None:
         for name in ("attempt_id", "run_id", "task_id", "contract_id", "task_digest", "supersedes"):
-            if self.trace.opened.get(name) != getattr(record, name):
+            if self.trace.opened and self.trace.opened.get(name) != getattr(record, name):
                 self.found("inconsistent", f"{EVENTS}:1", f"{name} is not the record's")
         if record.artifact_paths.task_dir != self.sealed.task_dir:
             self.found("inconsistent", "", f"the record names {record.artifact_paths.task_dir} as its folder")

@@ -50,6 +50,8 @@ class LogReport:
     """An attempt's log: its chain, and how it opens and closes."""
 
     chain: ChainReport
+    opened: bool
+    """Whether it begins with the record that binds what the attempt is about."""
     closing: AttemptClosed | None
     problem: Problem | None
 
@@ -134,7 +136,9 @@ class _Walk:
 
 
 def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> LogReport:
-    """Verify the log of an attempt that has ended: chain, first record, closing record, nothing after it.
+    """Verify the log of an attempt that has ended: chain, closing record, nothing after it.
+
+    Whether a log may lack its opening record depends on how far the attempt came; `opened` says whether this one has it.
 
     Raises:
         RecordError: the file cannot be read.
@@ -155,9 +159,7 @@ def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> Log
     closing, problem = None, chain.problem
     if problem is None:
         closing, problem = _closing(chain, closings, name)
-    if problem is None and first != [AttemptOpened.type]:
-        problem = Problem("inconsistent", f"{name}:1", f"an attempt's log begins with {AttemptOpened.type}")
-    return LogReport(chain, closing, problem)
+    return LogReport(chain, first == [AttemptOpened.type], closing, problem)
 
 
 def _stands_later(path: Path, seq: int) -> bool:
