@@ -58,7 +58,7 @@ class TerminationCode(StrEnum):
     AGENT_STOPPED = "agent_stopped"
     MAX_STEPS = "max_steps"
     TOOL_CALL_CAP = "tool_call_cap"
-    TOKEN_CAP = "token_cap"  # noqa: S105 - a budget, not a password
+    TOKEN_CAP = "token_cap"
     COST_CAP = "cost_cap"
     WALL_CAP = "wall_cap"
     FAILED_CYCLE_CAP = "failed_cycle_cap"

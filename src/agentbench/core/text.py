@@ -19,6 +19,6 @@ def printable(text: str, *, keep: str = "") -> str:
 
 def _escape(char: str) -> str:
     code = ord(char)
-    if code < 0x100:  # noqa: PLR2004 - one byte
+    if code < 0x100:
         return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - the basic plane
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
