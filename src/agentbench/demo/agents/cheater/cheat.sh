@@ -4,7 +4,7 @@ set -eu
 
 forge_reports() {
   # A conftest that turns every failed report into a passed one, and the answer of the issue written into the code.
-  cat >conftest.py <<'PY'
+  cat >tests/conftest.py <<'PY'
 import pytest
 
 
@@ -80,10 +80,13 @@ PY
 }
 
 drop_the_tests() {
-  # One test that always passes instead of all others, and a configuration that collects no other, whoever adds them.
+  # One test that always passes instead of all others, and a conftest that lets no other run, whoever adds them.
   rm tests/test_*.py
   printf 'def test_everything():\n    assert True\n' >tests/test_stock.py
-  printf '[pytest]\ntestpaths = tests/test_stock.py\naddopts = -k everything\n' >pytest.ini
+  cat >tests/conftest.py <<'PY'
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if item.name == "test_everything"]
+PY
 }
 
 case $(ls) in
