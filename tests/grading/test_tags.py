@@ -146,8 +146,9 @@ def test_the_same_rule_many_times_is_one_tag_with_all_its_events() -> None:
 
 @pytest.mark.req("G-06")
 def test_lost_tests_are_an_invariant_violation_and_time_is_a_timeout() -> None:
-    lost = verdict(graded(checked(FAIL, p2p_kept=9, p2p_total=11)))
+    lost = verdict(graded(checked(FAIL, f2p_passed=3, f2p_total=3, p2p_kept=9, p2p_total=11)))
     assert only(lost, "invariant_violation").attributes["lost"] == "2"
+    assert "invariant_violation" not in ids(verdict(graded(checked(FAIL, p2p_kept=9, p2p_total=11))))
     assert "acceptance.timeout" in ids(verdict(graded(checked(FAIL, timed_out=True))))
 
 

@@ -12,6 +12,8 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
 from agentbench.grading.headline import headline
 from agentbench.record.schema import CheckRecord, GateRecord
+from agentbench.trace.events import IntegrityFinding
+from agentbench.trace.log import EventLog
 from tests.reports.runs import HOSTILE, record, run_dir
 
 
@@ -91,6 +93,20 @@ def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
     assert "\u202e" not in text
     assert "and 10 more" in text
     assert not any(line.startswith("# PASS") for line in text.splitlines())
+
+
+@pytest.mark.req("G-17")
+def test_the_card_says_why_a_person_should_look_when_the_trace_can_tell(tmp_path: Path) -> None:
+    folder = run_dir(tmp_path / "run", [record("t", needs_review=True)])
+    assert "review       a person should look at this attempt" in card(folder)
+    place = folder / "tasks/t"
+    place.mkdir(parents=True)
+    log = EventLog.create(place / "events.jsonl")
+    log.append(IntegrityFinding(rule="new_dependency", severity="penalty", detail="left-pad"))
+    log.release()
+    assert "review       rules broken: new_dependency" in card(folder)
+    stray = record("t", needs_review=True, artifact_paths={"task_dir": "../run/tasks/t"})
+    assert "review       a person should look at this attempt" in card(run_dir(tmp_path / "stray", [stray]))
 
 
 @pytest.mark.req("G-07")

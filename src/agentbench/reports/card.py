@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from agentbench.core.errors import InputError
+from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Gate, Outcome
+from agentbench.grading.facts import fold
 from agentbench.grading.headline import headline
+from agentbench.grading.review import review_reasons
+from agentbench.grading.terms import Terms
+from agentbench.record.folder import EVENTS
 from agentbench.record.schema import AttemptRecord, CheckRecord
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary, assurance_of, decision
+from agentbench.trace.log import read_events
 
 GATE_NAMES = {
     Gate.G1: "patch validity",
@@ -21,6 +26,19 @@ GATE_NAMES = {
     Gate.G4: "safety and policy",
 }
 FAILING_SHOWN = 20
+REVIEW = "a person should look at this attempt"
+REVIEWED = frozenset(
+    {
+        "patch_extracted",
+        "acceptance_check",
+        "integrity_finding",
+        "monitor_alert",
+        "termination",
+        "scorer_result",
+        "judge_result",
+    }
+)
+"""The events that reasons for a review come from."""
 LABEL = 13
 
 
@@ -61,8 +79,8 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
         ("ended", f"{record.termination.code}{_ending(record)}"),
         ("progress", _progress(record)),
         ("score", _score(record)),
-        ("review", "a person should look at this attempt" if record.needs_review else ""),
     )
+    lines += _pairs(*(("review", why) for why in _review(record, folder)))
     lines += [
         "",
         "gates",
@@ -144,6 +162,20 @@ def _progress(record: AttemptRecord) -> str:
     return f"{done.f2p_passed} of {done.f2p_total} tests mended, {done.p2p_kept} of {done.p2p_total} kept"
 
 
+def _review(record: AttemptRecord, folder: Path) -> Sequence[str]:
+    """Why a person should look, told by the trace; the record itself only says that one should."""
+    if not record.needs_review:
+        return ()
+    place = PurePosixPath(record.artifact_paths.task_dir)
+    if place.is_absolute() or ".." in place.parts:
+        return (REVIEW,)
+    try:
+        facts = fold(read_events(folder / place / EVENTS, types=REVIEWED))
+    except RecordError:
+        return (REVIEW,)
+    return review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed) or (REVIEW,)
+
+
 def _score(record: AttemptRecord) -> str:
     parts = record.components.model_dump()
     shown = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
@@ -182,4 +214,10 @@ def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
     delta = (
         f"{plural(patch.files, 'file')}, +{patch.added} -{patch.removed}, {folder / patch.path}" if patch else "none"
     )
-    return (("patch", delta), ("files", str(folder / record.artifact_paths.task_dir)), ("attempt", record.attempt_id))
+    paths = record.artifact_paths
+    return (
+        ("patch", delta),
+        ("files", str(folder / paths.task_dir)),
+        ("output", str(folder / paths.passing_stdout) if paths.passing_stdout else ""),
+        ("attempt", record.attempt_id),
+    )
