@@ -170,10 +170,10 @@ def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> O
     ):
         subject.build(sandbox)
         run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
-    usual = set(found.changed)
-    if set(run.transcript.changed) - usual:
-        # Tests of R may change the runner when they are run, not only when they are collected.
-        usual.update(pristine(bench, check, invocation)[0].changed)
+    usual = set(found.usual)
+    if set(run.transcript.unusual()) - usual:
+        # Tests of R may do the same when they are run, not only when they are collected.
+        usual.update(pristine(bench, check, invocation)[0].usual)
     return decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
 
 

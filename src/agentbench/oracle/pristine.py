@@ -45,7 +45,13 @@ class Survey(BaseModel):
     uncollected: dict[str, str]
     passing_canary: bool
     """Whether the canary that must pass does: fixtures of the project may get in its way."""
-    changed: tuple[str, ...]
+    usual: tuple[str, ...]
+    """What the watch over the runner reports of R itself."""
+
+    @property
+    def test_files(self) -> frozenset[str]:
+        """As the ids name them: relative to the root folder of pytest."""
+        return frozenset({item.split("::")[0] for item in self.items} | set(self.uncollected))
 
 
 class Pristine(BaseModel):
@@ -58,7 +64,7 @@ class Pristine(BaseModel):
     outcomes: dict[str, str]
     uncollected: dict[str, str] = Field(default_factory=dict)
     whys: dict[str, str] = Field(default_factory=dict)
-    changed: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
     trouble: str = ""
 
 
@@ -106,7 +112,7 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         items=tuple(told.items),
         uncollected=told.uncollected,
         passing_canary=passing_canary_passed(told, run.canaries),
-        changed=tuple(told.changed),
+        usual=told.unusual(),
     )
 
 
@@ -132,7 +138,10 @@ def _tail(data: bytes) -> str:
 
 def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> Pins:
     """What a run of a patch is held to: names that R itself provides are R's to provide."""
-    own = top_level_names({*base, *bench.loaded.hidden_files()})
+    hidden = bench.loaded.hidden_files()
+    own = top_level_names({*base, *hidden})
+    guarded = {posixpath.join(found.rootdir, file) for file in found.test_files}
+    guarded |= {posixpath.join(bench.spec.workdir, path.decode("utf-8", "surrogateescape")) for path in hidden}
     names = frozenset(found.names)
     return Pins(
         plugins=found.plugins,
@@ -143,6 +152,7 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
             confcutdir=found.confcutdir,
             inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
         ),
+        guarded=tuple(sorted(path for path in guarded if path.isascii() or path.isprintable())),
     )
 
 
@@ -184,6 +194,6 @@ def run_pristine(bench: GradingBench, check: Check, invocation: Invocation) -> P
         outcomes=told.outcomes(),
         uncollected=told.uncollected,
         whys={test: record.why for test, record in told.tests.items() if record.why and test not in told.canaries},
-        changed=tuple(told.changed),
+        usual=told.unusual(),
         trouble="" if run.whole else told.trouble or f"pytest ended with {run.completed.exit_code} before its end",
     )

@@ -47,6 +47,20 @@ class TestRecord:
         return "passed" if said == ["passed"] * len(PHASES) else "broken"
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Something that code of the workspace did and the interpreter reported. `file` is relative to the workspace."""
+
+    what: str
+    file: str
+    line: int
+
+    @property
+    def key(self) -> str:
+        """Without the line, which moves with every edit."""
+        return f"{self.what} {self.file}"
+
+
 @dataclass(slots=True)
 class Transcript:
     """One run of the pinned runner, as far as it told."""
@@ -64,6 +78,7 @@ class Transcript:
     canaries: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TestRecord] = field(default_factory=dict)
     changed: list[str] = field(default_factory=list)
+    seen: list[Sight] = field(default_factory=list)
     trouble: str = ""
     """What pytest or the session died of, if it did."""
     conftest: bool = False
@@ -73,6 +88,10 @@ class Transcript:
     ended: bool = False
     foreign: list[str] = field(default_factory=list)
     """Beginnings of lines that the runner did not write."""
+
+    def unusual(self) -> tuple[str, ...]:
+        """Everything that the watch over the runner reported, in a form that can be compared between runs."""
+        return (*self.changed, *(sight.key for sight in self.seen))
 
     def outcomes(self) -> dict[str, str]:
         """Outcome by test id, canaries apart."""
@@ -136,6 +155,8 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
         case ["changed", list(names)] if _strings(names):
             transcript.changed += names
+        case ["seen", str(what), str(file), int(line)]:
+            transcript.seen.append(Sight(what, file, line))
         case ["crash" | "internal" | "conftest", str(why)]:
             transcript.trouble = transcript.trouble or why
             transcript.conftest |= record[0] == "conftest"

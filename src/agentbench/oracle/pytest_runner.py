@@ -44,6 +44,8 @@ class Pins:
     names: tuple[str, ...]
     absent: tuple[str, ...]
     configuration: Configuration
+    guarded: tuple[str, ...] = ()
+    """Files of the tests that count, as seen inside: code under test has no business in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def run_pytest(
         "pinned": [] if pins is None else list(pins.names),
         "absent": [] if pins is None else list(pins.absent),
         "configuration": None if pins is None else _configuration(pins.configuration, kit),
+        "guarded": [] if pins is None else list(pins.guarded),
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": kit.canary_file,
     }

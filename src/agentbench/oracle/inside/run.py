@@ -130,7 +130,7 @@ def main() -> int:
         channel.send("no_pytest", str(error)[:500])
         return int(job["exit"])
     os.chdir(job["cwd"])
-    session, sentinel = load("session"), load("sentinel")
+    session, sentinel, witness = load("session"), load("sentinel"), load("witness")
     if job["mode"] == "survey":
         channel.send("names", importable(frozen))
         channel.send("plugins", session.installed_plugins(frozen))
@@ -138,6 +138,8 @@ def main() -> int:
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     become_main(pytest)
+    kit = os.path.dirname(os.path.abspath(__file__))
+    sys.addaudithook(witness.Witness(channel.send, job["workspace"], job["guarded"], kit))
     status = session.run(job, channel.send, frozen, sentinel.Sentinel(job["workspace"]))
     channel.send("end", status)
     for stream in (sys.stdout, sys.stderr):

@@ -1,0 +1,98 @@
+"""Listens to what the interpreter itself reports about code of the workspace that reaches for the verdict.
+
+Audit events are raised by the interpreter whatever name a function is called by, so that words put together at run time
+show as well. Reported with the file and line of the code that did it: opening a file of the required tests or of the
+runner, looking around in /proc, asking for callers' frames, searching the interpreter's memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+FRAMES = frozenset({"sys._getframe", "sys._current_frames"})
+MEMORY = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents"})
+OPENING = frozenset({"open", "os.listdir", "os.scandir"})
+LIMIT = 100
+
+
+class Witness:
+    """An audit hook. Cheap for what it does not look at, silent after `LIMIT` reports."""
+
+    def __init__(self, send: Callable[..., None], workspace: str, guarded: list[str], kit: str) -> None:
+        self._send = send
+        self._workspace = workspace.rstrip("/") + "/"
+        self._library = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
+        self._guarded = frozenset(guarded)
+        self._names = frozenset(os.path.basename(path) for path in guarded)  # noqa: PTH119
+        self._kit = kit.rstrip("/") + "/"
+        self._seen: set[tuple[str, str, int]] = set()
+        self._busy = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in OPENING:
+            what = self._opened(arguments[0] if arguments else None)
+        elif event in FRAMES or event in MEMORY:
+            what = event
+        else:
+            return
+        if what and not self._busy and len(self._seen) < LIMIT:
+            self._busy = True
+            try:
+                self._report(what, sys._getframe(1))  # noqa: SLF001
+            finally:
+                self._busy = False
+
+    def _opened(self, path: object) -> str:
+        """What kind of file this is, if it is one that matters."""
+        if not isinstance(path, (str, bytes)):
+            return ""
+        text = os.fsdecode(path)
+        if text.startswith("/proc/"):
+            return "open /proc"
+        if text.startswith(self._kit):
+            return "open runner"
+        if text.rpartition("/")[2] in self._names and os.path.abspath(text) in self._guarded:  # noqa: PTH100
+            return "open test"
+        return ""
+
+    def _report(self, what: str, frame: FrameType | None) -> None:
+        frame, helped = self._doer(frame, direct=what in FRAMES)
+        if frame is None:
+            return
+        file = frame.f_code.co_filename
+        if not file.startswith(self._workspace) or self._is_test(file):
+            return
+        place = (what + (" for a source line" if helped else ""), file[len(self._workspace) :], frame.f_lineno)
+        if place not in self._seen:
+            self._seen.add(place)
+            self._send("seen", *place)
+
+    def _doer(self, frame: FrameType | None, *, direct: bool) -> tuple[FrameType | None, bool]:
+        """The first frame that is not the standard library at work for somebody; whether it only wanted source lines.
+
+        Asking for frames counts only when done directly or through `inspect`: logging does it all the time.
+        """
+        helped = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith("<") and not self._is_library(file):
+                return frame, helped
+            helped |= file.endswith("/linecache.py")
+            if direct and not file.startswith("<") and not file.endswith("/inspect.py"):
+                return None, helped
+            frame = frame.f_back
+        return None, helped
+
+    def _is_library(self, file: str) -> bool:
+        """Of the standard library, not of what is installed beside it."""
+        return file.startswith(self._library) and "/site-packages/" not in file and "/dist-packages/" not in file
+
+    @staticmethod
+    def _is_test(file: str) -> bool:
+        parts = file.split("/")
+        name = parts[-1]
+        return "tests" in parts or "test" in parts or name.startswith("test_") or name == "conftest.py"
