@@ -13,8 +13,6 @@ from agentbench.sandbox.spawn.birth import DISK, MERGED, SOURCES
 
 ENV_DIR = "/opt/env"
 DOWNLOADS = "/var/cache/pip"
-FOLDERS = {"workspace": "", "home": HOME, "env": ENV_DIR}
-"""Top folders of the writable layer -> where they are seen; the workspace's place is the spec's."""
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _MASKED = (
     *("keys", "key-users", "kallsyms", "modules", "cmdline", "config.gz", "sched_debug", "latency_stats"),
@@ -69,9 +67,9 @@ def bwrap_argv(layout: Layout) -> list[str]:
     argv += ["--ro-bind", f"{SOURCES}/0", "/etc"]
     argv += ["--bind", f"{DISK}/shm", "/dev/shm", "--bind", f"{DISK}/tmp", "/tmp"]
     argv += ["--symlink", "/tmp", "/var/tmp", "--dir", "/run"]
-    for name in layout.folders:
-        place = {"workspace": layout.workdir, "downloads": DOWNLOADS}.get(name) or FOLDERS[name]
-        argv += ["--bind", f"{MERGED}/{name}", place]
+    places = {"workspace": layout.workdir, "home": HOME, "env": ENV_DIR, "downloads": DOWNLOADS}
+    for name in sorted(layout.folders, key=lambda folder: places[folder].count("/")):  # outer before inner
+        argv += ["--bind", f"{MERGED}/{name}", places[name]]
     for index, (_, place) in enumerate(layout.binds, start=1):
         argv += ["--ro-bind", f"{SOURCES}/{index}", place]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]

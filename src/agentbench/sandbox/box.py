@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agentbench.core.canonical import sha256_hex
@@ -19,6 +19,7 @@ from agentbench.tree.folder import FolderTree
 
 _READY_SEC = 60.0
 _SIGKILL = 9
+_WRITE_BYTES = 256 * 1024
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -83,16 +84,8 @@ class Box:
             return self._after_death(str(error))
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
-        items = []
-        for file in files:
-            kind, content = b"gone", b""
-            if file.content is not None:
-                kind, content = b"file", file.content
-            elif file.symlink is not None:
-                kind, content = b"link", file.symlink
-            items.append(pack([file.path, kind, b"1" if file.executable else b"0", content]))
         try:
-            answer = self._channel.ask(b"write", [pack(items)], timeout_sec=300)
+            answer = self._channel.ask_in_parts(b"write", _write_requests(files), timeout_sec=300)
         except ChannelClosed as error:
             # Their doing or ours: raises when it is ours.
             why = self._after_death(str(error)).stderr.kept.decode("utf-8", "replace").strip()
@@ -184,6 +177,32 @@ class Box:
             return Completed(128 + _SIGKILL, _stream(b""), _stream(said), 0.0, signal=_SIGKILL, oom=True)
         words = self._spawned.last_words()
         raise SandboxError(f"sandbox {self._name} ended unexpectedly ({ending.status}): {words or why}")
+
+
+def _write_requests(files: Sequence[FileWrite]) -> Iterator[list[bytes]]:
+    """Requests of bounded size: a large file goes in several pieces, small ones go together."""
+    batch: list[bytes] = []
+    size = 0
+    for file in files:
+        for piece in _pieces(file):
+            batch.append(pack(piece))
+            size += len(batch[-1])
+            if size > _WRITE_BYTES:
+                yield [pack(batch), b"more"]
+                batch, size = [], 0
+    yield [pack(batch), b"last"]
+
+
+def _pieces(file: FileWrite) -> Iterator[list[bytes]]:
+    executable = b"1" if file.executable else b"0"
+    if file.symlink is not None:
+        yield [file.path, b"link", executable, file.symlink]
+    elif file.content is None:
+        yield [file.path, b"gone", executable, b""]
+    else:
+        yield [file.path, b"file", executable, file.content[:_WRITE_BYTES]]
+        for start in range(_WRITE_BYTES, len(file.content), _WRITE_BYTES):
+            yield [file.path, b"more", executable, file.content[start : start + _WRITE_BYTES]]
 
 
 def _stream(data: bytes) -> Stream:

@@ -21,7 +21,7 @@ _FUTURE = "from __future__ import annotations\n"
 _COMPILE = (
     "import sys, py_compile\n"
     "for i in range(1, len(sys.argv), 2):\n"
-    "    py_compile.compile(sys.argv[i], sys.argv[i + 1], doraise=True, optimize=2, "
+    "    py_compile.compile(sys.argv[i], sys.argv[i + 1], 'agentbench', doraise=True, optimize=2, "
     "invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n"
 )
 

@@ -12,7 +12,7 @@ import itertools
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agentbench.core.command import MIB, Command, Completed, Stream
 from agentbench.core.errors import SandboxError
@@ -187,10 +187,19 @@ class Channel:
         Raises:
             ChannelClosed: there is no answer.
         """
+        return self.ask_in_parts(what, [fields], timeout_sec=timeout_sec)
+
+    def ask_in_parts(self, what: bytes, parts: Iterable[Sequence[bytes]], *, timeout_sec: float) -> list[bytes]:
+        """A question too large for one frame, and its one answer.
+
+        Raises:
+            ChannelClosed: there is no answer.
+        """
         name = b"%d" % next(self._names)
         call = _Call()
         self._expect(name, call, MIB)
-        self.send([what, name, *fields])
+        for fields in parts:
+            self.send([what, name, *fields])
         if not call.done.wait(timeout_sec):
             msg = "the command server did not answer"
             raise ChannelClosed(msg)

@@ -44,6 +44,8 @@ SIGCHLD = 17
 if False:  # for type checkers: importing it would cost every sandbox's start
     from collections.abc import Callable
 
+    from agentbench.sandbox.inside.writer import Batch
+
     Handler = Callable[[int], None]
 SIGINT = 2
 
@@ -64,6 +66,7 @@ class Server:
         self.outbox_size = 0
         self.jobs: dict[bytes, Job] = {}
         self.paused: set[int] = set()
+        self.batches: dict[bytes, Batch] = {}
         self.memory = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
         self.here = options["here"]
@@ -280,7 +283,7 @@ class Server:
             end_everything(self.jobs)
             self.send([b"count", name, number(alive)])
         elif what == b"write":
-            self.send([b"wrote", name, *self.write_files(rest[0])])
+            self.write_files(name, rest)
         elif what == b"stat":
             self.send([b"usage", name, *usage()])
         elif name in self.jobs:
@@ -300,13 +303,20 @@ class Server:
             job.stdin_open = False
             self.pump_stdin(job)
 
-    def write_files(self, files: bytes) -> list[bytes]:
-        # Loaded when first needed, from beside this file: many sandboxes never write.
-        if self.here not in sys.path:
-            sys.path.insert(0, self.here)
-        import writer  # type: ignore[import-not-found]  # noqa: PLC0415
+    def write_files(self, name: bytes, request: list[bytes]) -> None:
+        """Files come in several requests, so that their size is never ours; the last one makes them appear."""
+        if name not in self.batches:
+            # Loaded when first needed, from beside this file: many sandboxes never write.
+            if self.here not in sys.path:
+                sys.path.insert(0, self.here)
+            import writer  # type: ignore[import-not-found]  # noqa: PLC0415
 
-        return writer.write(self.workdir, [unpack(item) for item in unpack(files)])  # type: ignore[no-any-return]
+            self.batches[name] = writer.Batch(self.workdir)
+        batch = self.batches[name]
+        batch.add([unpack(item) for item in unpack(request[0])])
+        if request[1] == b"last":
+            del self.batches[name]
+            self.send([b"wrote", name, *batch.finish()])
 
 
 def usage() -> list[bytes]:

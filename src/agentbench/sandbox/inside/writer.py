@@ -19,30 +19,46 @@ class Refused(Exception):
     """What the caller asked for cannot be; the message says why."""
 
 
-def write(workdir: bytes, files: list[list[bytes]]) -> list[bytes]:
-    """`files`: [path, b"file" | b"link" | b"gone", b"1" when executable, content]. [b"ok"], or [b"refused", why]."""
-    try:
-        for item in files:
-            check(item[0])
-        writer = Writer(workdir)
-    except Refused as refused:
-        return [b"refused", str(refused).encode("utf-8", "surrogateescape")]
-    except OSError as error:
-        return [b"refused", b"the workspace cannot be written: " + str(error.strerror).encode()]
-    why = b""
-    try:
-        writer.apply(files)
-    except Refused as refused:
-        why = str(refused).encode("utf-8", "surrogateescape")
-    except OSError as error:
-        why = b"the files cannot be written: " + str(error.strerror).encode()
-    if why:
-        writer.roll_back()
-    try:  # noqa: SIM105 - contextlib would have to be loaded in every sandbox that writes
-        writer.close()
-    except OSError:
-        pass  # somebody inside works in our folder at the same moment: it stays, and shows in the tree
-    return [b"refused", why] if why else [b"ok"]
+class Batch:
+    """Files that appear together. [b"ok"], or [b"refused", why] and nothing has changed."""
+
+    def __init__(self, workdir: bytes) -> None:
+        self.workdir = workdir
+        self.writer: Writer | None = None
+        self.why = ""
+
+    def add(self, items: list[list[bytes]]) -> None:
+        """Items: [path, b"file" | b"more" | b"link" | b"gone", b"1" when executable, content]; `more` continues a file."""
+        if self.why:
+            return
+        try:
+            for path, _, _, _ in items:
+                check(path)
+            if self.writer is None:
+                self.writer = Writer(self.workdir)
+            for path, kind, executable, content in items:
+                self.writer.stage(path, kind, executable, content)
+        except Refused as refused:
+            self.why = str(refused)
+        except OSError as error:
+            self.why = "the files cannot be written: " + (error.strerror or str(error))
+
+    def finish(self) -> list[bytes]:
+        if self.writer is not None:
+            try:
+                if not self.why:
+                    self.writer.apply()
+            except Refused as refused:
+                self.why = str(refused)
+            except OSError as error:
+                self.why = "the files cannot be written: " + (error.strerror or str(error))
+            if self.why:
+                self.writer.roll_back()
+            try:  # noqa: SIM105 - contextlib would have to be loaded in every sandbox that writes
+                self.writer.close()
+            except OSError:
+                pass  # somebody inside works in our folder at the same moment: it stays, and shows in the tree
+        return [b"refused", self.why.encode("utf-8", "surrogateescape")] if self.why else [b"ok"]
 
 
 def check(path: bytes) -> None:
@@ -57,22 +73,36 @@ def show(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
+def fill(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[posix.write(fd, view) :]
+
+
 class Writer:
     def __init__(self, workdir: bytes) -> None:
         self.root = posix.open(workdir, FOLDER)
         self.make_usable(self.root)
         self.name = b".ab-" + posix.urandom(8).hex().encode()
         posix.mkdir(self.name, 0o700, dir_fd=self.root)
-        self.stage = posix.open(self.name, FOLDER, dir_fd=self.root)
+        self.stage_fd = posix.open(self.name, FOLDER, dir_fd=self.root)
         self.count = 0
+        self.staged: list[tuple[bytes, bytes]] = []
+        self.gone: list[bytes] = []
         self.undo: list[tuple[str, bytes, bytes]] = []
 
-    def apply(self, files: list[list[bytes]]) -> None:
-        staged = [(item[0], self.put(item[1], item[2], item[3])) for item in files if item[1] != b"gone"]
-        for item in files:
-            if item[1] == b"gone":
-                self.remove(item[0])
-        for path, name in staged:
+    def stage(self, path: bytes, kind: bytes, executable: bytes, content: bytes) -> None:
+        if kind == b"gone":
+            self.gone.append(path)
+        elif kind == b"more":
+            self.append(self.staged[-1][1], content)
+        else:
+            self.staged.append((path, self.put(kind, executable, content)))
+
+    def apply(self) -> None:
+        for path in self.gone:
+            self.remove(path)
+        for path, name in self.staged:
             self.place(path, name)
 
     def fresh(self) -> bytes:
@@ -82,18 +112,25 @@ class Writer:
     def put(self, kind: bytes, executable: bytes, content: bytes) -> bytes:
         name = self.fresh()
         if kind == b"link":
-            posix.symlink(content, name, dir_fd=self.stage)
+            posix.symlink(content, name, dir_fd=self.stage_fd)
             return name
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
-        fd = posix.open(name, flags, 0o600, dir_fd=self.stage)
+        fd = posix.open(name, flags, 0o600, dir_fd=self.stage_fd)
         try:
-            view = memoryview(content)
-            while view:
-                view = view[posix.write(fd, view) :]
             posix.fchmod(fd, 0o755 if executable == b"1" else 0o644)
+            fill(fd, content)
         finally:
             posix.close(fd)
         return name
+
+    def append(self, name: bytes, content: bytes) -> None:
+        fd = posix.open(
+            name, posix.O_WRONLY | posix.O_APPEND | posix.O_NOFOLLOW | posix.O_CLOEXEC, dir_fd=self.stage_fd
+        )
+        try:
+            fill(fd, content)
+        finally:
+            posix.close(fd)
 
     def remove(self, path: bytes) -> None:
         try:
@@ -137,14 +174,14 @@ class Writer:
                 self.undo.append(("mkdir", path, b""))
             elif kind:
                 self.set_aside(path, name, parent)
-            posix.rename(staged, name, src_dir_fd=self.stage, dst_dir_fd=parent)
+            posix.rename(staged, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
             self.undo.append(("unlink", path, b""))
         finally:
             posix.close(parent)
 
     def set_aside(self, path: bytes, name: bytes, parent: int) -> None:
         backup = self.fresh()
-        posix.rename(name, backup, src_dir_fd=parent, dst_dir_fd=self.stage)
+        posix.rename(name, backup, src_dir_fd=parent, dst_dir_fd=self.stage_fd)
         self.undo.append(("restore", path, backup))
 
     def folder(self, path: bytes, *, make: bool) -> int:
@@ -211,15 +248,15 @@ class Writer:
                 elif what == "unlink":
                     posix.unlink(name, dir_fd=parent)
                 else:
-                    posix.rename(backup, name, src_dir_fd=self.stage, dst_dir_fd=parent)
+                    posix.rename(backup, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
             except OSError:
                 pass
             finally:
                 posix.close(parent)
 
     def close(self) -> None:
-        for name in posix.listdir(self.stage):
-            posix.unlink(name, dir_fd=self.stage)
-        posix.close(self.stage)
+        for name in posix.listdir(self.stage_fd):
+            posix.unlink(name, dir_fd=self.stage_fd)
+        posix.close(self.stage_fd)
         posix.rmdir(self.name, dir_fd=self.root)
         posix.close(self.root)

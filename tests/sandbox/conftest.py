@@ -1,0 +1,82 @@
+"""Backends under test, one state folder for the whole session (the interpreter's layer takes seconds to build)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command, Completed
+from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
+from agentbench.sandbox.registry import open_backend
+
+SMALL = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
+SPEC = SandboxSpec(Phase.AGENT, SMALL, env={"DECLARED": "yes"})
+
+Open = Callable[..., Sandbox]
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.getbasetemp()
+    # Under xdist each worker has a folder of its own below the session's.
+    root = base.parent if base.name.startswith("popen-") else base
+    return root / "sandbox-state"
+
+
+@pytest.fixture(scope="session", params=["bwrap"])
+def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    backend = open_backend(request.param, state=state, needs_image=False)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small R with what trees have: folders, a program, a link, a name that is not UTF-8."""
+    folder = tmp_path_factory.mktemp("source")
+    (folder / "src").mkdir()
+    (folder / "src/app.py").write_text("print('app')\n")
+    (folder / "run.sh").write_text("#!/bin/sh\necho ran\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "README").write_text("read me\n")
+    (folder / "link").symlink_to("README")
+    (folder / "keep").mkdir()
+    (folder / "keep/file").write_text("kept\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prepared(backend: Backend, source: Path) -> Prepared:
+    plan = SetupPlan(
+        key="conformance",
+        source=source,
+        commands=(
+            "echo built > artefact; mkdir -p ~/.config && echo setting > ~/.config/tool",
+            "printf '#!/bin/sh\\necho tool\\n' > /opt/env/bin/tool && chmod +x /opt/env/bin/tool",
+        ),
+        capture=("python --version",),
+        timeout_sec=120,
+    )
+    return backend.prepare(plan, replace(SPEC, phase=Phase.SETUP), on_step=lambda _: None)
+
+
+@pytest.fixture
+def box(backend: Backend, prepared: Prepared) -> Iterator[Sandbox]:
+    with backend.open(SPEC, prepared) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sh(box: Sandbox) -> Callable[..., Completed]:
+    """Run one shell line in `box`."""
+
+    def run(line: str, **options: object) -> Completed:
+        return box.run(Command(line=line, **{"timeout_sec": 60.0, **options}))  # type: ignore[arg-type]
+
+    return run
