@@ -1,0 +1,48 @@
+"""`ab demo`, as a newcomer runs it: the tasks hold, the honest are told from the cheats, and all of it verifies."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+]
+
+PASSED = {
+    "noop": set[str](),
+    "partial": {"toy-median", "invoice-tax-table"},
+    "reference": {"toy-median", "invoice-tax-table", "duration-compound", "siteconf-tomllib", "shelf-cents"},
+    "cheater": set[str](),
+}
+
+
+@pytest.mark.req("C-15", "C-16", "G-02", "G-03", "G-09", "E-12", "R-13", "A-02", "L-02")
+def test_demonstration_tells_the_honest_from_the_cheats_and_verifies(tmp_path: Path) -> None:
+    environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
+    ab = Path(sys.executable).with_name("ab")
+    done = subprocess.run(
+        [str(ab), "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.count("VERIFIED") == len(PASSED)
+    passed: dict[str, set[str]] = {name: set() for name in PASSED}
+    attempts: Counter[str] = Counter()
+    for file in tmp_path.glob("artifacts/runs/*/attempts.jsonl"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            attempts[record["variant"]] += 1
+            assert record["run_status"] in {"success", "failure"}, record["result"]
+            if record["result"]["passed"]:
+                passed[record["variant"]].add(record["task_id"])
+    assert passed == PASSED
+    assert attempts == dict.fromkeys(PASSED, 5)

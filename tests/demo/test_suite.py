@@ -1,0 +1,80 @@
+"""The bundled tasks are what they claim to be, as far as that can be seen without running them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pathspec
+import pytest
+
+from agentbench.agents.scripted import load_script
+from agentbench.contract.load import LoadedTask
+from agentbench.contract.suite import load_suite
+from agentbench.tree.folder import FolderTree
+from agentbench.workspace.patch import apply, parse
+
+SUITE = load_suite("demo", Path("nowhere"))
+AGENTS = SUITE.folder / "agents"
+
+each_task = pytest.mark.parametrize("loaded", SUITE.tasks, ids=[loaded.task.id for loaded in SUITE.tasks])
+
+
+def patch_of(loaded: LoadedTask) -> bytes:
+    assert loaded.reference_file is not None
+    return loaded.reference_file.read_bytes()
+
+
+@pytest.mark.req("C-13")
+def test_five_tasks_of_five_kinds() -> None:
+    kinds = [loaded.task.strata.kind for loaded in SUITE.tasks]
+    assert sorted(kinds, key=str) == ["bugfix", "dependency", "feature", "migration", "refactor"]
+
+
+def test_some_tasks_are_judged_out_of_process() -> None:
+    probed = [loaded.task.id for loaded in SUITE.tasks if any(check.kind == "probe" for check in loaded.checks)]
+    assert len(probed) >= 2
+
+
+@each_task
+def test_task_is_complete(loaded: LoadedTask) -> None:
+    task = loaded.task
+    assert task.title
+    assert len(loaded.statement) > 200, "a statement as a real issue would read"
+    assert loaded.hidden_files()
+    assert (loaded.folder / "notes.md").exists()
+    assert task.environment.python is None, "it must work with any supported interpreter"
+    assert all("==" in command for command in task.setup.commands if "install" in command), "versions are pinned"
+    unit = next(check for check in loaded.checks if check.parser == "pytest")
+    assert unit.fail_to_pass
+    assert unit.pass_to_pass
+    assert not set(unit.fail_to_pass) & set(unit.pass_to_pass)
+
+
+@each_task
+@pytest.mark.req("C-10")
+def test_what_is_hidden_is_not_in_the_repository(loaded: LoadedTask) -> None:
+    with FolderTree.at(loaded.folder / "repo") as repository:
+        visible = {entry.path for entry in repository.entries()}
+    assert not visible & set(loaded.hidden_files())
+    assert not any(b"reference" in path or b"hidden" in path for path in visible)
+    assert all(path.startswith(b"tests/") for path in loaded.hidden_files())
+
+
+@each_task
+def test_reference_applies_without_fuzz_and_stays_in_scope(loaded: LoadedTask) -> None:
+    with FolderTree.at(loaded.folder / "repo") as repository:
+        writes = apply(parse(patch_of(loaded)), repository)
+    scope = pathspec.PathSpec.from_lines("gitignore", loaded.editable_globs)
+    for write in writes:
+        assert scope.match_file(write.path.decode()), write.path
+        assert not write.path.startswith(b"tests/"), "a reference needs no change of tests"
+
+
+@each_task
+def test_honest_agent_has_a_script_for_it(loaded: LoadedTask) -> None:
+    assert len(load_script(AGENTS / "partial" / f"{loaded.task.id}.yaml")) >= 5
+
+
+def test_nothing_that_running_leaves_behind_is_bundled() -> None:
+    left = [path for path in SUITE.folder.rglob("*") if path.name in {"__pycache__", ".pytest_cache", ".git"}]
+    assert left == []
