@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 ENV = {
@@ -18,9 +19,12 @@ ENV = {
 }
 
 
-def git(folder: Path, *arguments: str | bytes, stdin: bytes = b"", check: bool = True) -> bytes:
+def git(
+    folder: Path, *arguments: str | bytes, stdin: bytes = b"", check: bool = True, without: Collection[str] = ()
+) -> bytes:
+    env = {name: value for name, value in ENV.items() if name not in without}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, input=stdin, capture_output=True, env=ENV, check=False, timeout=60
+        ["git", *arguments], cwd=folder, input=stdin, capture_output=True, env=env, check=False, timeout=60
     )
     if check and done.returncode != 0:
         raise AssertionError((arguments, done.stderr))

@@ -14,7 +14,10 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.folder import FolderTree, TreeTooLarge, tree_digest
+from agentbench.workspace.archivesource import ArchiveSource
+from agentbench.workspace.gitsource import GitSource
 from agentbench.workspace.hostgit import HostGit
+from agentbench.workspace.mirror import Mirrors
 from agentbench.workspace.planting import SourceLimits
 from agentbench.workspace.repository import single_commit
 from agentbench.workspace.source import FolderSource, Source, read_entries
@@ -73,8 +76,20 @@ class Snapshots:
 
     def _source(self, repo: Repo, loaded: LoadedTask) -> Source:
         if repo.path is not None:
-            return FolderSource(loaded.folder / repo.path / (repo.subdir or ""), self._limits)
-        raise SourceError(f"{loaded.file}: repo: this kind of source is not supported yet")
+            return FolderSource(loaded.folder / repo.path / (repo.subdir or ""), repo.path, self._limits)
+        if repo.url is not None and repo.commit is not None:
+            locked = loaded.lock.source.commit if loaded.lock is not None else None
+            return GitSource(
+                Mirrors(self._store, self._git),
+                self._store,
+                repo.url,
+                locked or repo.commit,
+                folder=loaded.folder,
+                submodules=repo.submodules,
+            )
+        if repo.archive is not None and repo.sha256 is not None:
+            return ArchiveSource(self._store, repo.archive, repo.sha256, folder=loaded.folder, limits=self._limits)
+        raise SourceError(f"{loaded.file}: repo: expected url and commit, archive and sha256, or path")
 
     def _find_or_make(self, source: Source, subdir: str | None) -> Snapshot:
         name = hashlib.sha256(json.dumps([_FORMAT, source.key(), subdir]).encode()).hexdigest()[:40]

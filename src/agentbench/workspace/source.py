@@ -23,10 +23,6 @@ class Source(Protocol):
         """Identity of the source; the same key gives the same content."""
         ...
 
-    def digest(self) -> str | None:
-        """Digest of the content, where it is known without making it."""
-        ...
-
     def plant(self, folder: Path) -> Mapping[str, str]:
         """Write R into an empty folder; what is to be recorded about it.
 
@@ -40,18 +36,17 @@ class Source(Protocol):
 class FolderSource:
     """A local folder. Any `.git` in it is left out; nothing else is, ignore rules or not."""
 
-    def __init__(self, folder: Path, limits: SourceLimits) -> None:
+    def __init__(self, folder: Path, name: str, limits: SourceLimits) -> None:
+        """`name` is how the task calls the folder."""
         self._folder = folder
+        self._name = name
         self._limits = limits
         self._entries: list[Entry] | None = None
 
     def key(self) -> str:
-        return "folder " + self.digest()
-
-    def digest(self) -> str:
         if self._entries is None:
             self._entries = read_entries(self._folder, self._limits)
-        return tree_digest(self._entries)
+        return f"folder {self._name} {tree_digest(self._entries)}"
 
     def plant(self, folder: Path) -> Mapping[str, str]:
         planter = Planter(folder, self._limits)
@@ -62,7 +57,7 @@ class FolderSource:
                 else:
                     planter.file(entry.path, _chunks(tree, entry.path), executable=entry.executable)
         planter.finish()
-        return {"kind": "folder", "path": str(self._folder)}
+        return {"kind": "folder", "path": self._name}
 
     def _open(self) -> FolderTree:
         return open_folder(self._folder, self._limits)

@@ -1,0 +1,157 @@
+"""R from an archive with a known digest, beside the task or behind a URL."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from agentbench.core.command import MIB
+from agentbench.core.errors import SourceError
+from agentbench.workspace.archive import unpack
+from agentbench.workspace.location import hidden
+from agentbench.workspace.planting import SourceLimits
+from agentbench.workspace.store import Store, make_folder
+
+_CHUNK = 1024 * 1024
+_ANSWER_SEC = 60.0
+_DOWNLOAD_BYTES = 2 * 1024 * MIB
+
+
+class ArchiveSource:
+    """One archive. The digest is its identity: where it came from does not matter."""
+
+    def __init__(self, store: Store, name: str, sha256: str, *, folder: Path, limits: SourceLimits) -> None:
+        """`folder` is what a path is relative to."""
+        self._store = store
+        self._name = name
+        self._sha256 = sha256.removeprefix("sha256:")
+        self._folder = folder
+        self._limits = limits
+
+    def key(self) -> str:
+        return f"archive {self._sha256}"
+
+    def plant(self, folder: Path) -> Mapping[str, str]:
+        with self._file() as archive:
+            unpack(archive, folder, self._limits)
+        return {"kind": "archive", "archive": hidden(self._name), "sha256": self._sha256}
+
+    @contextlib.contextmanager
+    def _file(self) -> Iterator[Path]:
+        """A copy of ours whose digest was taken from the very bytes that are unpacked."""
+        kept = self._store.folder("archives", self._sha256)
+        with self._store.lock(f"archive-{self._sha256[:40]}"):
+            if not kept.is_file() or _digest(kept) != self._sha256:
+                with self._store.scratch() as scratch:
+                    fresh = scratch / "archive"
+                    self._fetch(fresh)
+                    make_folder(kept.parent)
+                    fresh.chmod(0o644)
+                    fresh.replace(kept)
+            yield kept
+
+    def _fetch(self, target: Path) -> None:
+        state = hashlib.sha256()
+        size = 0
+        with _open(self._name, self._folder) as source, target.open("wb") as file:
+            while chunk := _next(source, self._name):
+                size += len(chunk)
+                if size > _DOWNLOAD_BYTES:
+                    raise SourceError(f"the archive {hidden(self._name)} is larger than {_DOWNLOAD_BYTES} bytes")
+                state.update(chunk)
+                file.write(chunk)
+        if state.hexdigest() != self._sha256:
+            raise SourceError(
+                f"the archive {hidden(self._name)} has sha256 {state.hexdigest()}, the task says {self._sha256}",
+                remedy="correct `repo.sha256`, or find the archive that has it",
+            )
+
+
+def _next(source: BinaryIO, name: str) -> bytes:
+    try:
+        return source.read(_CHUNK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _unreachable(name, error) from error
+
+
+def _open(name: str, folder: Path) -> BinaryIO:
+    """
+    Raises:
+        SourceError: the archive cannot be had.
+    """
+    scheme = name.partition(":")[0].lower() if ":" in name else ""
+    return _OPENERS.get(scheme, _open_path)(name, folder)
+
+
+def _open_path(name: str, folder: Path) -> BinaryIO:
+    try:
+        fd = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.fdopen(fd, "rb")
+    except (OSError, ValueError) as error:
+        raise _unreachable(name, error) from error
+    if not os.path.isfile(fd):
+        file.close()
+        raise SourceError(f"the archive {hidden(name)} is not a file")
+    return file
+
+
+def _open_file_url(name: str, folder: Path) -> BinaryIO:
+    parts = urlsplit(name)
+    if parts.netloc not in {"", "localhost"}:
+        raise SourceError(f"the archive {hidden(name)} is on another machine")
+    return _open_path(unquote(parts.path), folder)
+
+
+def _open_web(name: str, _folder: Path) -> BinaryIO:
+    # Only these handlers: a redirect must not lead to a file of this machine.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    try:
+        answer = opener.open(urllib.request.Request(name), timeout=_ANSWER_SEC)  # noqa: S310 - http and https alone
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise _unreachable(name, error) from error
+    if answer is None:
+        raise SourceError(f"the archive {hidden(name)} leads to something that is not http or https")
+    return answer  # type: ignore[no-any-return]  # urllib is untyped here
+
+
+def _open_package(name: str, _folder: Path) -> BinaryIO:
+    raise SourceError(
+        f"{name}: archives of a package index are not supported yet",
+        remedy="give the URL of the source distribution, or put the file beside the task",
+    )
+
+
+_OPENERS: dict[str, Callable[[str, Path], BinaryIO]] = {
+    "http": _open_web,
+    "https": _open_web,
+    "file": _open_file_url,
+    "pypi": _open_package,
+}
+
+
+def _unreachable(name: str, error: Exception) -> SourceError:
+    return SourceError(
+        f"the archive {hidden(name)} cannot be read: {error}", remedy="check `repo.archive` and the network"
+    )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
