@@ -29,6 +29,9 @@ scalars = (
     | st.integers(-SAFE_INTEGER, SAFE_INTEGER)
     | st.sampled_from([SAFE_INTEGER, SAFE_INTEGER + 1, -SAFE_INTEGER, -SAFE_INTEGER - 1])
     | st.floats()
+    | st.floats(-1e17, 1e17)
+    | st.floats(0, 1e-3)
+    | st.sampled_from([0.2, 1.5, 139.2, 1e-4, 9.999e-5, 1e16, 9007199254740993.5, 0.1 + 0.2, 1e-7, 123456789.125])
     | any_text
 )
 values = st.recursive(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -195,6 +196,28 @@ def test_a_full_disk_is_our_error_and_leaves_the_log_as_it_was(tmp_path: Path) -
     log.append(AgentTurnStarted(turn=1))
     log.close(SHA)
     assert verify_log(path).ok
+
+
+def test_an_interrupt_in_the_middle_of_a_write_does_not_break_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "e.jsonl"
+    log = EventLog.create(path)
+    log.append(OPENED)
+    real = os.write
+
+    def interrupted(fd: int, data: bytes) -> int:
+        real(fd, data)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.append(AgentTurnStarted(turn=1))
+    log.append(AgentTurnStarted(turn=2))
+    log.close(SHA)
+    assert verify_log(path).ok
+    assert [event.payload for event in read_events(path)][1] == AgentTurnStarted(turn=2)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

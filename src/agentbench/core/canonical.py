@@ -1,15 +1,16 @@
 """Canonical JSON (RFC 8785) and the digests taken over it.
 
 The reference is the `rfc8785` package. The C encoder of the standard library gives the same bytes whenever a value holds
-no float, no integer beyond 2^53, no key outside the basic plane (UTF-16 order is code point order below it) and only plain
-types; that is nearly every value we write, so it goes the fast way and the rest goes to the reference.
+no float that could be spelled in two ways, no integer beyond 2^53, no key outside the basic plane (UTF-16 order is code
+point order below it) and only plain types; that is nearly every value we write, so it goes the fast way and the rest goes
+to the reference.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
 import rfc8785
@@ -101,23 +102,40 @@ def _is_plain(value: object) -> bool:
         plain = type(value) in _ARRAYS and all(map(_is_plain, value))
     elif isinstance(value, int):
         plain = type(value) is bool or (type(value) is int and -SAFE_INTEGER <= value <= SAFE_INTEGER)
+    elif isinstance(value, float):
+        plain = type(value) is float and _is_short(value)
     else:
         plain = type(value) is str or value is None
     return plain
 
 
 def _is_ordered(value: object) -> bool:
-    """Whether writing a parsed value as it comes gives its canonical bytes: keys in order, no float, no large integer."""
+    """Whether writing a parsed value as it comes gives its canonical bytes: keys in order, plain numbers."""
     if isinstance(value, dict):
         keys = list(value)
         if keys != sorted(keys) or not "".join(keys).isascii():
             return False
-        return all(type(inner) is str or _is_ordered(inner) for inner in value.values())
-    if isinstance(value, list):
-        return all(type(inner) is str or _is_ordered(inner) for inner in value)
-    if isinstance(value, int):
-        return -SAFE_INTEGER <= value <= SAFE_INTEGER
-    return not isinstance(value, float)
+        parts: Iterable[object] = value.values()
+    else:
+        parts = value if isinstance(value, list) else (value,)
+    for part in parts:
+        kind = type(part)
+        if kind is str or kind is bool or part is None:
+            continue
+        if isinstance(part, int):
+            if not -SAFE_INTEGER <= part <= SAFE_INTEGER:
+                return False
+        elif isinstance(part, float):
+            if not _is_short(part):
+                return False
+        elif not _is_ordered(part):
+            return False
+    return True
+
+
+def _is_short(number: float) -> bool:
+    """Whether every writer spells a float alike: not integral, and in the range that nobody writes with an exponent."""
+    return 1e-4 <= abs(number) < 1e16 and not number.is_integer()
 
 
 def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:

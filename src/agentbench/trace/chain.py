@@ -79,7 +79,7 @@ class Line(NamedTuple):
         except CanonicalError as error:
             msg = f"payload is {error}"
             raise BadLine(msg) from None
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             msg = "payload is no object"
             raise BadLine(msg)
         return value
@@ -108,10 +108,7 @@ class Line(NamedTuple):
 
 def link(prev: str, body: bytes) -> str:
     """The hash of an event that follows `prev`."""
-    state = hashlib.sha256(DOMAIN)
-    state.update(bytes.fromhex(prev[7:]))
-    state.update(body)
-    return "sha256:" + state.hexdigest()
+    return "sha256:" + hashlib.sha256(DOMAIN + bytes.fromhex(prev[7:]) + body).hexdigest()
 
 
 def write_line(payload: bytes, *, event_type: str, actor: Actor, seq: int, t: int, prev: str) -> tuple[bytes, str]:

@@ -157,6 +157,10 @@ class EventLog:
     def _write_all(self, line: bytes) -> None:
         done = 0
         try:
+            # An interrupt may fall between a write and the note we keep of it. The event was then never reported as
+            # written, and the next one takes its place.
+            if os.fstat(self._fd).st_size != self._size:
+                os.ftruncate(self._fd, self._size)
             while done < len(line):
                 done += os.write(self._fd, line[done:] if done else line)
         except OSError as error:

@@ -96,43 +96,46 @@ class _Walk:
         self.problem: Problem | None = None
 
     def step(self, raw: bytes) -> None:
-        place = f"{self.name}:{self.count + 1}"
         try:
             line = read_line(raw[:-1])
-            self.problem = self._broken(line, place)
-            if self.problem:
+            if not self._follows(line):
+                self._stop(*self._broken(line))
                 return
             value = line.value()
         except BadLine as error:
-            self.problem = Problem("changed", place, f"event {self.count + 1} is {error}")
+            self._stop("changed", f"event {self.count + 1} is {error}")
             return
         if self.watch:
             self.watch(line, value)
         self.last, self.head = line, line.hash
         self.count, self.size = self.count + 1, self.size + len(raw)
 
-    def _broken(self, line: Line, place: str) -> Problem | None:
+    def _follows(self, line: Line) -> bool:
+        return (
+            line.computed() == line.hash
+            and line.prev == self.head
+            and line.seq == self.count + 1
+            and (self.last is None or line.t > self.last.t)
+        )
+
+    def _broken(self, line: Line) -> tuple[Kind, str]:
         """Why this line does not follow the one before it."""
         number = self.count + 1
         if line.computed() != line.hash:
-            return Problem("changed", place, f"event {line.seq} was changed: its hash does not fit its content")
+            return "changed", f"event {line.seq} was changed: its hash does not fit its content"
         if line.seq > number:
-            return self._gap(line.seq, number, place)
+            if _stands_later(self.path, number):
+                return "reordered", f"event {line.seq} stands before event {number}"
+            which = f"event {number} is" if line.seq == number + 1 else f"events {number} to {line.seq - 1} are"
+            return "removed", f"{which} missing"
         if line.seq < number:
-            return Problem("appended", place, f"event {line.seq} stands here again")
+            return "appended", f"event {line.seq} stands here again"
         if line.prev != self.head:
-            return Problem(
-                "changed", place, f"event {line.seq} does not follow the one before it: the chain was rewritten"
-            )
-        if self.last and line.t <= self.last.t:
-            return Problem("inconsistent", place, f"time does not increase at event {line.seq}")
-        return None
+            return "changed", f"event {line.seq} does not follow the one before it: the chain was rewritten"
+        return "inconsistent", f"time does not increase at event {line.seq}"
 
-    def _gap(self, found: int, number: int, place: str) -> Problem:
-        if _stands_later(self.path, number):
-            return Problem("reordered", place, f"event {found} stands before event {number}")
-        which = f"event {number} is" if found == number + 1 else f"events {number} to {found - 1} are"
-        return Problem("removed", place, f"{which} missing")
+    def _stop(self, kind: Kind, message: str) -> None:
+        self.problem = Problem(kind, f"{self.name}:{self.count + 1}", message)
 
 
 def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> LogReport:

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentbench.trace.log import EventLog
+from agentbench.trace.reference import put_into, render
+from agentbench.trace.registry import EVENT_TYPES
+from tests.trace.samples import EXAMPLES
+
+PAGE = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.req("E-02", "U-03")
+def test_the_event_reference_is_what_the_models_say() -> None:
+    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.reference docs/trace.md"
+
+
+def test_every_event_and_every_member_is_in_the_reference() -> None:
+    text = render()
+    for name, model in EVENT_TYPES.items():
+        assert f"#### `{name}`" in text
+        chapter = text.split(f"#### `{name}`")[1].split("####")[0]
+        assert all(f"| `{member}` |" in chapter for member in model.model_fields), name
+
+
+@pytest.mark.req("E-01")
+def test_the_check_by_hand_that_the_page_gives_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    log = EventLog.create(tmp_path / "events.jsonl")
+    for payload in EXAMPLES:
+        log.append(payload)
+    log.release()
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(code, names)  # noqa: S102
+    head = names["head"]
+    assert isinstance(head, bytes)
+    assert log.head == "sha256:" + head.hex()
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"1 passed"', b'"2 passed"', 1))
+    with pytest.raises(AssertionError):
+        exec(code, {})  # noqa: S102
