@@ -15,8 +15,8 @@ def print_done(done: Done, *, as_json: bool) -> None:
     """One JSON document, or the decision of each attempt below a first line that sums them up."""
     if as_json:
         document = {
-            "run_dir": str(done.runs[0]),
-            "run_dirs": [str(path) for path in done.runs],
+            "run_dir": str(done.runs[0].absolute()),
+            "run_dirs": [str(path.absolute()) for path in done.runs],
             "attempts": [record.model_dump(mode="json") for record in done.records],
         }
         click.echo(json.dumps(document))

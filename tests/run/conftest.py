@@ -1,0 +1,101 @@
+"""The command `ab` as a user runs it, with a state folder that all tests of the session share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AB = (sys.executable, "-m", "agentbench.cli")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Of a run with one attempt."""
+        (record,) = self.json["attempts"]
+        assert isinstance(record, dict)
+        return record
+
+
+@dataclass(frozen=True)
+class Ab:
+    """Runs `ab` in a folder of the test's own."""
+
+    cwd: Path
+    env: Mapping[str, str]
+
+    def __call__(self, *arguments: str | Path, timeout: float = 120, env: Mapping[str, str] | None = None) -> Ran:
+        done = subprocess.run(
+            [*AB, *map(str, arguments)],
+            cwd=self.cwd,
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*AB, *map(str, arguments)],
+            cwd=self.cwd,
+            env=dict(self.env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A test's Ctrl-C goes to this process alone.
+            process_group=0,
+        )
+
+    def run_task(self, task: Path, *arguments: str | Path) -> Ran:
+        return self("run-task", "--task", task, "--json", *arguments)
+
+    def by_command(self, task: Path, line: str, *arguments: str | Path) -> Ran:
+        return self.run_task(task, "--agent", "command", "--agent-command", line, *arguments)
+
+
+@pytest.fixture(scope="session")
+def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all xdist workers: the base environment is built once."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "ab-state"
+
+
+@pytest.fixture
+def ab(tmp_path: Path, shared_state: Path) -> Ab:
+    kept = ("PATH", "HOME", "LANG", "SSL_CERT_FILE", "PIP_FIND_LINKS", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+    env = {name: os.environ[name] for name in kept if name in os.environ}
+    return Ab(tmp_path, {**env, "AB_STATE": str(shared_state)})
+
+
+Interrupt = Callable[["subprocess.Popen[str]", int], tuple[int, str, str]]
+
+
+@pytest.fixture
+def interrupt() -> Interrupt:
+    def send(process: subprocess.Popen[str], number: int = signal.SIGINT) -> tuple[int, str, str]:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    return send

@@ -1,0 +1,273 @@
+"""Bad input and bad luck: a clear message or a record, the right exit code, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.run.conftest import Ab
+from tests.run.tasks import TASK, make_suite, make_task
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    return make_task(tmp_path / "task")
+
+
+# --- before anything runs ---------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_not_there_is_named(ab: Ab) -> None:
+    ran = ab("run-task", "--task", "nowhere", "--agent", "noop")
+    assert ran.code == 2
+    assert "nowhere" in ran.stderr
+
+
+def test_an_unknown_agent_is_refused_before_a_run_directory_exists(ab: Ab, task: Path, tmp_path: Path) -> None:
+    ran = ab("run-task", "--task", task, "--agent", "noob", "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert "did you mean" in ran.stderr
+    assert "noop" in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest(ab: Ab) -> None:
+    ran = ab("rnu")
+    assert ran.code == 2
+    assert "run" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--agent", "command"),
+        ("--agent", "noop", "--agent-command", "true"),
+        ("--agent", "command", "--agent-command", "true", "--agent-files", "nowhere"),
+        ("--agent", "noop", "--workers", "0"),
+        ("--agent", "noop", "--variant", "baseline"),
+    ],
+)
+def test_options_that_do_not_go_together_are_bad_usage(ab: Ab, task: Path, arguments: tuple[str, ...]) -> None:
+    ran = ab("run-task", "--task", task, *arguments)
+    assert ran.code == 2
+    assert ran.stderr.strip()
+
+
+@pytest.mark.req("C-04")
+def test_a_task_with_an_image_needs_docker_and_says_so(ab: Ab, tmp_path: Path) -> None:
+    text = TASK.format(id="answer").replace("{timeout_sec", "{docker_image: no/such:image, timeout_sec")
+    task = make_task(tmp_path / "task", text=text)
+    ran = ab("run-task", "--task", task, "--agent", "noop", env={"DOCKER_HOST": "unix:///nowhere.sock"})
+    assert ran.code == 3
+    assert "--sandbox bwrap" in ran.stderr
+    ignored = ab.run_task(task, "--agent", "reference", "--sandbox", "bwrap")
+    assert ignored.record["result"]["passed"] is True
+
+
+def test_a_machine_without_bubblewrap_is_told_what_to_install(ab: Ab, task: Path) -> None:
+    ran = ab("run-task", "--task", task, "--agent", "noop", env={"PATH": "/nowhere"})
+    assert ran.code == 3
+    assert "bubblewrap" in ran.stderr
+
+
+def test_an_unwritable_output_folder_is_bad_input(ab: Ab, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = ab("run-task", "--task", task, "--agent", "noop", "--out", tmp_path / "file" / "runs")
+    assert ran.code in {2, 3}
+    assert str(tmp_path / "file") in ran.stderr
+
+
+def test_a_limit_that_cannot_be_held_is_refused_and_never_weakened(ab: Ab, tmp_path: Path) -> None:
+    ran = ab(
+        "run-task",
+        "--task",
+        make_task(tmp_path / "t", more="policy: {require_limits: {disk: hard}}"),
+        "--agent",
+        "noop",
+    )
+    assert ran.code == 0
+
+
+def test_network_always_is_refused_while_there_is_no_recording_proxy(ab: Ab, tmp_path: Path) -> None:
+    text = TASK.format(id="answer").replace(
+        "{timeout_sec", "{network_policy: always, network_allow: [x.org], timeout_sec"
+    )
+    ran = ab("run-task", "--task", make_task(tmp_path / "t", text=text), "--agent", "noop")
+    assert ran.code == 2
+    assert "network_policy" in ran.stderr
+
+
+# --- the task's own trouble -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("C-15", "G-07")
+def test_a_baseline_that_passes_makes_the_run_invalid(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("-qx 42", "-qx 41"))
+    record = ab.run_task(task, "--agent", "noop").record
+    assert record["run_status"] == "invalid"
+    assert record["invalid_cause"] == "task"
+    assert record["result"]["failure_reason"] == "BASELINE_NOT_FAILING"
+
+
+@pytest.mark.req("C-05", "G-07", "R-13")
+def test_a_failed_setup_makes_the_run_invalid_with_its_output_kept(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="setup: {commands: ['echo from-setup; exit 7']}")
+    ran = ab.run_task(task, "--agent", "noop")
+    record = ran.record
+    assert ran.code == 0
+    assert (record["run_status"], record["invalid_cause"]) == ("invalid", "task")
+    assert record["result"]["failure_reason"] == "SETUP_FAILED"
+    logs = Path(ran.json["run_dir"]) / record["artifact_paths"]["task_dir"] / "logs"
+    assert "from-setup" in (logs / "setup_stdout.txt").read_text()
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_a_check_whose_command_does_not_exist_is_the_tasks_error_not_the_agents_failure(ab: Ab, tmp_path: Path) -> None:
+    text = TASK.format(id="answer").replace("grep -qx 42 answer.txt", "no-such-program --check")
+    record = ab.run_task(make_task(tmp_path / "task", text=text), "--agent", "reference").record
+    assert record["result"]["passed"] is False
+    assert record["attribution"] != "agent"
+    assert record["run_status"] in {"invalid", "acceptance_error"}
+
+
+@pytest.mark.req("C-03")
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "{url: nowhere.git, commit: 0123456789012345678901234567890123456789}",
+        "{archive: release.tar.gz, sha256: '" + "0" * 64 + "'}",
+    ],
+)
+def test_a_source_that_cannot_be_had_as_pinned_makes_the_run_invalid(ab: Ab, tmp_path: Path, repo: str) -> None:
+    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("{path: repo}", repo))
+    (task / "release.tar.gz").write_bytes(b"not an archive")
+    ran = ab("run-task", "--task", task, "--agent", "noop", "--json")
+    if ran.code == 2:  # what can be seen without running is bad input
+        assert "repo" in ran.stderr
+        return
+    assert ran.record["result"]["failure_reason"] == "SETUP_FAILED"
+    assert ran.record["invalid_cause"] == "task"
+
+
+@pytest.mark.req("C-03")
+def test_a_commit_that_the_repository_does_not_have_is_named(ab: Ab, tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", origin], check=True)
+    (origin / "answer.txt").write_text("41\n")
+    identity = ["-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run(["git", "-C", origin, "add", "."], check=True)
+    subprocess.run(["git", "-C", origin, *identity, "commit", "-qm", "one"], check=True)
+    missing = "f" * 40
+    text = TASK.format(id="answer").replace("{path: repo}", f"{{url: ../origin, commit: {missing}}}")
+    record = ab.run_task(make_task(tmp_path / "task", text=text), "--agent", "noop").record
+    assert record["result"]["failure_reason"] == "SETUP_FAILED"
+    assert missing in record["termination"]["rationale"]
+    head = subprocess.run(["git", "-C", origin, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    text = text.replace(missing, head.stdout.strip())
+    assert ab.run_task(make_task(tmp_path / "good", text=text), "--agent", "reference").record["result"]["passed"]
+
+
+# --- the agent's doing ------------------------------------------------------------------------------------------------
+
+HOSTILE = {
+    "hangs": "sleep 1000",
+    "floods": "yes | head -c 300000000",
+    "daemonises": "(setsid sh -c 'trap \"\" TERM; sleep 1000' >/dev/null 2>&1 &)",
+    "deletes": "rm -rf /workspace/* /workspace/.[a-z]*",
+    "links": "rm -rf /workspace; ln -s /etc /workspace; ln -sf /etc/passwd answer.txt",
+    "fills": "i=0; while [ $i -lt 100000 ]; do : > f$i; i=$((i+1)); done",
+    "names": "printf x > \"$(printf 'a\\377b')\"; printf x > \"$(printf 'new\\nline')\"; printf x > ./-rf",
+    "crashes": "kill -SEGV $$",
+    "fifo": "mkfifo pipe; rm answer.txt; mkfifo answer.txt",
+    "bomb": "head -c 200000000 /dev/zero > big",
+}
+
+
+@pytest.mark.req("R-06", "R-13", "G-15")
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_a_hostile_agent_does_becomes_a_failed_record_of_its_own(ab: Ab, tmp_path: Path, kind: str) -> None:
+    text = TASK.format(id="answer")
+    if kind == "hangs":
+        text = text.replace("timeout_sec: 20, tool", "timeout_sec: 2, tool")
+    ran = ab.by_command(make_task(tmp_path / "task", text=text), HOSTILE[kind])
+    record = ran.record
+    assert ran.code == 0
+    assert record["result"]["passed"] is False
+    assert record["run_status"] == "failure", record["termination"]
+    assert record["attribution"] == "agent"
+    assert {gate["outcome"] for gate in record["gates"].values()} <= {"pass", "fail"}
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
+@pytest.mark.req("R-10")
+def test_an_agent_that_hangs_ends_by_the_wall_clock(ab: Ab, tmp_path: Path) -> None:
+    text = TASK.format(id="answer").replace("timeout_sec: 20, tool", "timeout_sec: 1, tool")
+    record = ab.by_command(make_task(tmp_path / "task", text=text), "sleep 100").record
+    assert record["termination"]["code"] == "wall_cap"
+    assert record["termination"]["evidence"]
+    assert record["result"]["failure_reason"] in {"TIMEOUT", "BUDGET_EXHAUSTED"}
+
+
+@pytest.mark.req("M-11")
+def test_an_agent_stopped_by_the_clock_is_graded_on_what_is_there(ab: Ab, tmp_path: Path) -> None:
+    text = TASK.format(id="answer").replace("timeout_sec: 20, tool", "timeout_sec: 1, tool")
+    record = ab.by_command(make_task(tmp_path / "task", text=text), "echo 42 > answer.txt; sleep 100").record
+    assert record["result"]["passed"] is True
+    assert record["termination"]["code"] == "wall_cap"
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Path:
+    """A file system of 1 MiB; only root can make one."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    return folder
+
+
+@pytest.mark.req("R-13")
+def test_a_full_disk_ends_the_run_with_a_message_and_keeps_what_was_written(
+    ab: Ab, task: Path, small_disk: Path
+) -> None:
+    try:
+        first = ab.run_task(task, "--agent", "reference", "--out", small_disk)
+        assert first.record["result"]["passed"] is True
+        free = os.statvfs(small_disk)
+        (small_disk / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize - 12 * 4096))
+        ran = ab("run-task", "--task", task, "--agent", "reference", "--out", small_disk)
+        assert ran.code == 3
+        assert "space" in ran.stderr
+        (small_disk / "filler").unlink()
+        assert ab("verify", first.json["run_dir"]).code == 0
+    finally:
+        subprocess.run(["umount", small_disk], check=True)
+
+
+# --- suites -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_task_of_a_suite_is_named_with_its_line(ab: Ab, tmp_path: Path) -> None:
+    make_suite(tmp_path / "tasks", "good", "bad")
+    file = tmp_path / "tasks" / "tiny" / "bad" / "task.yaml"
+    file.write_text(file.read_text() + "tytle: no\n")
+    ran = ab("run", "--suite", "tiny", "--agent", "noop")
+    assert ran.code == 2
+    assert "bad/task.yaml:" in ran.stderr
+    assert "did you mean" in ran.stderr
+
+
+def test_a_suite_that_does_not_exist_lists_those_that_do(ab: Ab, tmp_path: Path) -> None:
+    make_suite(tmp_path / "tasks", "one")
+    ran = ab("run", "--suite", "tinny", "--agent", "noop")
+    assert ran.code == 2
+    assert "tiny" in ran.stderr
