@@ -445,9 +445,7 @@ class TestHostileOrigin:
         with pytest.raises(SourceError, match="cannot be checked out"):
             take(tmp_path, commit)
 
-    def test_a_mirror_keeps_no_hooks_and_no_remote(
-        self, tmp_path: Path, origin: Path
-    ) -> None:
+    def test_a_mirror_keeps_no_hooks_and_no_remote(self, tmp_path: Path, origin: Path) -> None:
         store = Store(tmp_path / "cache")
         mirrors = Mirrors(store, HostGit(store.folder("git")))
         with mirrors.open(str(origin)) as mirror:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import os
 import stat
@@ -57,6 +58,10 @@ def unpack(archive: Path, folder: Path, limits: SourceLimits) -> None:
             planter.finish()
         except _BROKEN as error:
             raise SourceError(f"the archive cannot be read: {str(error) or type(error).__name__}") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # EINVAL: a zip that says its entries lie before its start
+                raise
+            raise SourceError("the archive cannot be read: it has damaged offsets") from error
 
 
 def _items(file: BinaryIO, budget: int, limits: SourceLimits) -> Iterator[Item]:
