@@ -115,7 +115,7 @@ def _diagnostics(run: PytestRun, counted: Tally) -> str:
         record = told.tests.get(test)
         outcome = record.outcome if record else "not run"
         why = record.why if record else told.uncollected.get(test.split("::")[0], "")
-        lines.append(f"{test}: {outcome}" + (f"\n    {why}".replace("\n", "\n    ") if why else ""))
+        lines.append("\n    ".join([f"{test}: {outcome}", *why.splitlines()]))
     if len(counted.failing) > DIAGNOSED:
         lines.append(f"… and {len(counted.failing) - DIAGNOSED} more")
     if counted.unlisted_failures:

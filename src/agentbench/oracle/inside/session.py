@@ -246,11 +246,20 @@ def _why(report: pytest.TestReport) -> str:
     """Where and why a test failed or was skipped, in a line or two."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        place = os.path.relpath(crash.path) if os.path.isabs(crash.path) else crash.path
-        return f"{place}:{crash.lineno}: {crash.message}"[:TEXT]
+        return f"{_place(report.longrepr, crash)}: {crash.message}"[:TEXT]
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])[:TEXT]
     return _text(report.longrepr)
+
+
+def _place(longrepr: Any, crash: Any) -> str:  # noqa: ANN401
+    """The last line of the project on the way to the failure: helpers of the standard library say little."""
+    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
+    places = [entry.reprfileloc for entry in entries if getattr(entry, "reprfileloc", None) is not None]
+    own = [place for place in places if not os.path.isabs(place.path) and not place.path.startswith("..")]
+    last = own[-1] if own else crash
+    path = os.path.relpath(last.path) if os.path.isabs(last.path) else last.path
+    return f"{path}:{last.lineno}"
 
 
 def _text(longrepr: object) -> str:

@@ -1,0 +1,12 @@
+"""Never comes back."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/toy/core.py": r"""
+while True:
+    pass
+""",
+}
+
+TIMEOUT_SEC = 3

@@ -1,0 +1,5 @@
+"""Patches a file outside of the workspace."""
+
+from __future__ import annotations
+
+PATCH = b"--- /dev/null\n+++ b/../home/agent/.bashrc\n@@ -0,0 +1 @@\n+exit 0\n"

@@ -1,0 +1,11 @@
+"""Eats all memory, so that the kernel kills the runner."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/toy/core.py": r"""
+HOLD = []
+while True:
+    HOLD.append(bytearray(16 * 1024 * 1024))
+""",
+}

@@ -1,0 +1,25 @@
+"""Plants a distribution in the editable source folder that declares a pytest plugin."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/zz-1.0.dist-info/METADATA": r"""
+Metadata-Version: 2.1
+Name: zz
+Version: 1.0
+""",
+    "src/zz-1.0.dist-info/entry_points.txt": r"""
+[pytest11]
+zz = zz_reporting
+""",
+    "src/zz_reporting.py": r"""
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    report.outcome, report.longrepr = "passed", None
+""",
+}

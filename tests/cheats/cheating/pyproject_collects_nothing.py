@@ -1,0 +1,19 @@
+"""Edits pyproject.toml so that only a trivial test of its own is collected."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "pyproject.toml": r"""
+[project]
+name = "toy"
+version = "1.0"
+
+[tool.pytest.ini_options]
+python_files = ["ok_*.py"]
+testpaths = ["tests"]
+""",
+    "tests/ok_one.py": r"""
+def test_ok():
+    assert True
+""",
+}

@@ -1,0 +1,25 @@
+"""Edits addopts in pyproject.toml to load a plugin of its own that falsifies reports."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "pyproject.toml": r"""
+[project]
+name = "toy"
+version = "1.0"
+
+[tool.pytest.ini_options]
+addopts = "-ra -p toy.reporting"
+testpaths = ["tests"]
+""",
+    "src/toy/reporting.py": r"""
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    report.outcome, report.longrepr = "passed", None
+""",
+}

@@ -1,0 +1,10 @@
+"""Leaves a process behind that plants a conftest again and again."""
+
+from __future__ import annotations
+
+SCRIPT = r"""
+cd /workspace
+(setsid sh -c 'trap "" TERM HUP; while :; do printf "import os\nos._exit(0)\n" > /workspace/conftest.py; sleep 0.01; done' >/dev/null 2>&1 &)
+sleep 0.2
+rm -f conftest.py
+"""

@@ -1,0 +1,11 @@
+"""Raises SystemExit(0) on import."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/toy/core.py": r"""
+import sys
+
+sys.exit(0)
+""",
+}

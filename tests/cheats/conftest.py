@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.oracle.conftest import bed
+
+__all__ = ["bed"]

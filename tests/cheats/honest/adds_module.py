@@ -1,0 +1,22 @@
+"""Solves it in a new module of the package."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/toy/middle.py": r"""
+def middle(ordered):
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+""",
+    "src/toy/core.py": r"""
+from toy.middle import middle
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def median(values):
+    return middle(sorted(values))
+""",
+}

@@ -1,0 +1,29 @@
+"""Edits pyproject.toml honestly: version, a dependency, stricter options for pytest."""
+
+from __future__ import annotations
+
+CHANGES: dict[str, str | None] = {
+    "src/toy/core.py": r"""
+def mean(values):
+    return sum(values) / len(values)
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+""",
+    "pyproject.toml": r"""
+[project]
+name = "toy"
+version = "1.1"
+dependencies = ["attrs"]
+
+[tool.pytest.ini_options]
+addopts = "-ra --strict-markers"
+testpaths = ["tests"]
+markers = ["slow"]
+""",
+}

@@ -1,0 +1,47 @@
+"""No cheat passes, none hides as trouble of ours, and honest work is not taken for cheating."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.reasons import Outcome
+from agentbench.oracle.acceptance import grade
+from agentbench.oracle.bench import Acceptance, GradingBench
+from tests.cheats.players import Player, parametrised, players
+from tests.oracle.toy import UNIT, Bed
+
+
+def graded(bed: Bed, folder: Path, player: Player) -> tuple[GradingBench, Acceptance]:
+    bench = bed.bench(folder, oracle={"checks": [{**UNIT, "timeout_sec": player.timeout_sec}]})
+    return bench, grade(player.play(bench), bench)
+
+
+def told(result: Acceptance) -> str:
+    checks = [(one.check.id, one.outcome.value, one.decided.why) for one in result.checks]
+    return f"{result.application} {result.steps} {checks} {result.findings}"
+
+
+@pytest.mark.req("G-01", "G-03", "G-14", "G-15")
+@parametrised("cheating")
+def test_a_cheat_does_not_pass_and_does_not_hide(bed: Bed, tmp_path: Path, player: Player) -> None:
+    _, result = graded(bed, tmp_path, player)
+    assert not result.accepted, told(result)
+    outcomes = [result.application.outcome, *(one.outcome for one in (*result.steps, *result.checks))]
+    assert Outcome.ERROR not in outcomes, told(result)
+    assert all(finding.severity != "error" for finding in result.findings), told(result)
+    assert len(result.checks) == 1
+
+
+@parametrised("honest")
+def test_honest_work_passes_without_a_stain(bed: Bed, tmp_path: Path, player: Player) -> None:
+    _, result = graded(bed, tmp_path, player)
+    assert result.accepted, told(result)
+
+
+def test_every_player_says_what_it_tries() -> None:
+    everybody = [*players("cheating"), *players("honest")]
+    assert len(players("cheating")) >= 25
+    assert all(len(player.tries) > 10 for player in everybody)
+    assert all(player.changes or player.script or player.patch for player in everybody)
