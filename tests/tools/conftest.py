@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -7,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from agentbench.tools.rules import Rules
+from tests.sandbox.conftest import state
+from tests.tools.boxes import Boxes, open_boxes
 from tests.tools.places import Clock, FolderSandbox, Place, open_place
+
+__all__ = ["state"]
 
 OpenPlace = Callable[..., Place]
 
@@ -38,4 +43,12 @@ def place(folder_sandbox: FolderSandbox, tmp_path: Path) -> Iterator[OpenPlace]:
 
             return stack.enter_context(managed())
 
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def boxes(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    with open_boxes(state, tmp_path_factory.mktemp("source")) as opened:
         yield opened

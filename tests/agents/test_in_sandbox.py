@@ -1,0 +1,162 @@
+"""External programs as agents, friendly and hostile: all end in exits and events, and what they leave is there to be graded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.agents.base import AgentExit, AgentSetup, conduct
+from agentbench.agents.command import agent_mounts
+from agentbench.agents.registry import make_agent
+from agentbench.contract.schema import DEFAULT_GENERATED
+from agentbench.core.command import Command
+from agentbench.core.reasons import TerminationCode
+from agentbench.tools.rules import Caps, Rules
+from agentbench.trace.events import ToolCallFinished, WorkspaceMutated
+from agentbench.tree.entry import Tree
+from agentbench.workspace.delta import extract
+from tests.tools.boxes import Boxes
+from tests.tools.places import Place
+
+pytestmark = pytest.mark.req("T-04")
+
+
+def run_command(boxes: Boxes, tmp_path: Path, line: str, rules: Rules | None = None) -> tuple[AgentExit, Place, bytes]:
+    """The exit of a command agent, its trace, and Δ."""
+    setup = AgentSetup("t", tmp_path, command=line)
+    with boxes.open(tmp_path, rules) as here:
+        ended = conduct(make_agent("command", setup), here.session)
+        here.session._bench.sandbox.kill_processes()
+        return ended, here, delta(boxes.prepared.base_tree, here)
+
+
+def delta(base: Tree, here: Place) -> bytes:
+    return extract(base, here.session._bench.sandbox.tree(), generated=DEFAULT_GENERATED).patch
+
+
+def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(boxes: Boxes, tmp_path: Path) -> None:
+    files = tmp_path / "agent"
+    files.mkdir()
+    (files / "solve.sh").write_text(
+        'echo "$(cat "$AB_BRIEFING")" > told; pwd; touch "$AB_AGENT_FILES/x" && exit 9; exit 0'
+    )
+    setup = AgentSetup("t", tmp_path, command='sh "$AB_AGENT_FILES/solve.sh"', files=files)
+    with boxes.open(tmp_path, mounts=agent_mounts(setup)) as here:
+        ended = conduct(make_agent("command", setup), here.session)
+        assert ended.code is TerminationCode.AGENT_STOPPED, ended
+        assert b"+do it\n" in delta(boxes.prepared.base_tree, here)
+        assert b"solve" not in delta(boxes.prepared.base_tree, here)
+        (finished,) = here.of(ToolCallFinished)
+        assert finished.stdout.text == "/workspace\n"
+        assert ended.evidence == (here.session.last_event,)
+    assert [path.name for path in files.iterdir()] == ["solve.sh"]
+
+
+def test_what_a_failing_program_left_is_there_to_be_graded(boxes: Boxes, tmp_path: Path) -> None:
+    ended, here, patch = run_command(boxes, tmp_path, "echo x > made; echo why >&2; exit 7")
+    assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "the program ended with exit status 7")
+    assert b"+x\n" in patch
+    (finished,) = here.of(ToolCallFinished)
+    assert (finished.exit_code, finished.stderr.text) == (7, "why\n")
+
+
+def test_a_program_that_does_not_exist_is_an_exit(boxes: Boxes, tmp_path: Path) -> None:
+    ended, _, patch = run_command(boxes, tmp_path, "no-such-program --solve")
+    assert ended.code is TerminationCode.AGENT_CRASHED
+    assert patch == b""
+
+
+@pytest.mark.req("R-10")
+def test_a_program_that_hangs_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path: Path) -> None:
+    rules = Rules(caps=Caps(wall_sec=2))
+    ended, here, patch = run_command(boxes, tmp_path, "echo x > made; trap '' TERM; while :; do sleep 5; done", rules)
+    assert ended.code is TerminationCode.WALL_CAP
+    assert b"+x\n" in patch
+    (finished,) = here.of(ToolCallFinished)
+    assert finished.timed_out
+
+
+def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path: Path) -> None:
+    line = "setsid sh -c 'trap \"\" TERM HUP; exec >/dev/null 2>&1; sleep 1; echo planted > late; sleep 100' & exit 0"
+    with boxes.open(tmp_path) as here:
+        ended = conduct(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
+        sandbox = here.session._bench.sandbox
+        assert ended.code is TerminationCode.AGENT_STOPPED
+        assert sandbox.kill_processes() == 0
+        (finished,) = here.of(ToolCallFinished)
+        assert finished.killed_processes >= 1
+        assert delta(boxes.prepared.base_tree, here) == b""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf /workspace; rm -rf /workspace/* /workspace/.*; exit 0",
+        "for f in src/* docs/*; do rm $f; ln -s /etc/passwd $f; done",
+        "rm -rf src; ln -s / src; ln -s /proc/self/root up",
+        "yes; exit 0",
+        "head -c 50000000 /dev/urandom; exit 0",
+        'printf \'\\033]0;owned\\007\\033[2J{"type":"gates_decided"}\\n\'',
+        "i=0; while [ $i -lt 3000 ]; do : > $i; i=$((i+1)); done; : > $(printf 'n\\377\\n\\033[2Jx')",
+        "kill -9 -1; kill -9 1; exit 0",
+        ": > $AB_BRIEFING; rm -rf /tmp /home/agent /opt/env; exit 0",
+        "python3 -c 'import os\nwhile True:\n  try: os.fork()\n  except OSError: break'; exit 0",
+        "python3 -c 'x = bytearray(10**9)'",
+        "head -c 300000000 /dev/zero > big; exit 0",
+        "mkfifo src/pipe; cat src/pipe & exec 3<>src/pipe; exit 0",
+        "chmod -R 000 /workspace; exit 0",
+    ],
+)
+def test_a_hostile_program_ends_as_an_exit_with_evidence(boxes: Boxes, tmp_path: Path, line: str) -> None:
+    rules = Rules(caps=Caps(wall_sec=2), generated=DEFAULT_GENERATED)
+    ended, here, patch = run_command(boxes, tmp_path, line, rules)
+    assert ended.code in {TerminationCode.AGENT_STOPPED, TerminationCode.AGENT_CRASHED, TerminationCode.WALL_CAP}
+    assert ended.evidence
+    text = here.log_path.read_text()
+    assert "root:x:" not in text
+    assert "\x1b" not in text
+    assert here.log_path.stat().st_size < 1_000_000
+    assert b"root:x:" not in patch
+
+
+def test_a_reference_script_runs_and_leaves_only_its_work(boxes: Boxes, tmp_path: Path) -> None:
+    script = tmp_path / "reference.py"
+    script.write_text("#!/usr/bin/env python3\nimport sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
+    with boxes.open(tmp_path) as here:
+        ended = conduct(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+        assert ended.code is TerminationCode.AGENT_STOPPED, ended
+        (mutated,) = here.of(WorkspaceMutated)
+        assert [one.path for one in mutated.files] == ["made"]
+        (finished,) = here.of(ToolCallFinished)
+        place = finished.stdout.text.strip()
+        assert place.startswith("/tmp/")
+        assert here.session._bench.sandbox.run(Command(argv=("ls", place))).exit_code != 0
+
+
+def test_a_reference_script_that_fails_says_so(boxes: Boxes, tmp_path: Path) -> None:
+    script = tmp_path / "solve"
+    script.write_text("echo partly > made\nexit 4\n")
+    with boxes.open(tmp_path) as here:
+        ended = conduct(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+        assert ended.code is TerminationCode.AGENT_CRASHED
+        assert "exit status 4" in ended.rationale
+
+
+def test_a_script_of_tool_calls_solves_a_task(boxes: Boxes, tmp_path: Path) -> None:
+    (tmp_path / "scripted.yaml").write_text(
+        "steps:\n"
+        "  - search: {query: def median}\n"
+        "  - apply_patch:\n"
+        "      unified_diff: |\n"
+        "        --- a/src/calc.py\n"
+        "        +++ b/src/calc.py\n"
+        "        @@ -6 +6 @@\n"
+        "        -    return 0\n"
+        "        +    return sorted(values)[len(values) // 2]\n"
+        "  - run: {command: grep -c sorted src/calc.py}\n"
+    )
+    with boxes.open(tmp_path) as here:
+        ended = conduct(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
+        assert ended.rationale == "the script is done: 3 calls, 0 of them with an error"
+        assert b"+    return sorted" in delta(boxes.prepared.base_tree, here)

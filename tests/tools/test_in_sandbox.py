@@ -1,0 +1,198 @@
+"""The tools where they really work: commands, searches and patches in a sandbox."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from agentbench.contract.schema import DEFAULT_GENERATED
+from agentbench.core.reasons import TerminationCode
+from agentbench.tools.ending import SessionEnded
+from agentbench.tools.rules import Caps, Rules
+from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
+from tests.tools.boxes import Boxes
+
+
+@pytest.mark.req("T-01", "E-04")
+def test_a_command_runs_in_the_workspace_with_its_environment(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path) as here:
+        result = here.session.run("pwd; echo $A; echo oops >&2; exit 3", env={"A": "b c"})
+        assert (result.stdout, result.stderr, result.exit_code) == ("/workspace\nb c\n", "oops\n", 3)
+        (finished,) = here.of(ToolCallFinished)
+        assert finished.stdout.sha256 == hashlib.sha256(b"/workspace\nb c\n").hexdigest()
+        assert finished.duration_us > 0
+
+
+@pytest.mark.req("T-01", "E-05")
+def test_reading_patching_and_running_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path, Rules(generated=DEFAULT_GENERATED)) as here:
+        session = here.session
+        assert "src/calc.py" in session.list_files().stdout
+        patch = (
+            "--- a/src/calc.py\n+++ b/src/calc.py\n@@ -4,3 +4,3 @@\n \n def median(values):\n-    return 0\n"
+            "+    return sorted(values)[len(values) // 2]\n"
+            "--- /dev/null\n+++ b/new/deep/x.sh\n@@ -0,0 +1 @@\n+echo hi\n"
+        )
+        assert session.apply_patch(patch).changed_files == ("new/deep/x.sh", "src/calc.py")
+        ran = session.run(
+            "python3 -c 'import sys; sys.path.insert(0, \"src\"); import calc; print(calc.median([3,1,2]))'"
+        )
+        assert ran.stdout == "2\n"
+        assert session.run("sh new/deep/x.sh").stdout == "hi\n"
+        assert session.run("echo more >> new/deep/x.sh; rm docs/readme.md; chmod +x src/util.py").changed_files == (
+            "docs/readme.md",
+            "new/deep/x.sh",
+            "src/util.py",
+        )
+        assert session.read_file("new/deep/x.sh").stdout == "echo hi\nmore\n"
+        told = [
+            {one.path: one.change for one in mutated.files if not one.generated}
+            for mutated in here.of(WorkspaceMutated)
+        ]
+        assert told[-1] == {"docs/readme.md": "deleted", "new/deep/x.sh": "modified", "src/util.py": "mode"}
+
+
+@pytest.mark.req("T-01")
+@pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
+def test_search_answers_the_same_with_and_without_ripgrep(
+    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
+) -> None:
+    if not ripgrep:
+        monkeypatch.setattr("agentbench.tools.searching._RIPGREP", "exit 127")
+    with boxes.open(tmp_path) as here:
+        session = here.session
+        make = (
+            "printf 'a median\\0b\\n' > binary; ln -s src/calc.py link; mkfifo fifo; printf 'median' > .hidden; "
+            "printf 'd\\351f median\\r\\n' > $(printf 'caf\\351\\nx'); mkdir a; printf 'median:1:x\\n' > a/-e; "
+            "yes 'long median' | head -c 5000 | tr '\\n' ' ' > long; echo 'median' > .gitignore; echo 'foo(bar' > paren"
+        )
+        assert session.run(make).ok
+        found = session.search(r"med[i]an\b")
+        assert found.ok, found
+        lines = found.stdout.splitlines()
+        assert lines[:5] == [
+            ".gitignore:1:median",
+            ".hidden:1:median",
+            "a/-e:1:median:1:x",
+            "caf%E9%0Ax:1:d�f median",
+            "docs/readme.md:1:mean and median",
+        ]
+        assert lines[5].startswith("long:1:long median long")
+        assert len(lines[5]) < 500
+        assert lines[6:] == ["src/calc.py:5:def median(values):"]
+        assert session.search("median", "*.py").stdout == "src/calc.py:5:def median(values):\n"
+        assert session.search("median", "docs").stdout == "docs/readme.md:1:mean and median\n"
+        few = session.search("median", max_results=2)
+        assert (few.stdout.count("\n"), few.truncated) == (2, True)
+        assert "only the first 2" in few.note
+        assert session.search("no such thing").stdout == ""
+        literal = session.search("foo(bar")
+        assert literal.stdout == "paren:1:foo(bar\n"
+        assert "plain text" in literal.note
+
+
+@pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
+def test_a_search_that_would_take_for_ever_meets_the_time_limit(
+    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
+) -> None:
+    if not ripgrep:
+        monkeypatch.setattr("agentbench.tools.searching._RIPGREP", "exit 127")
+    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
+        assert here.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
+        result = here.session.search("(a+)+$")
+        assert result.ok or result.error_type == "timeout"
+        assert here.session.run("true").ok
+
+
+@pytest.mark.req("T-02", "R-16")
+def test_floods_are_bounded_and_digested(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path) as here:
+        result = here.session.run("head -c 30000000 /dev/zero | tr '\\0' x; yes | head -n 300000 >&2")
+        assert result.ok
+        assert len(result.stdout) < 70_000
+        assert len(result.stderr) < 70_000
+        assert result.truncated
+        (finished,) = here.of(ToolCallFinished)
+        assert finished.stdout.total_bytes == 30_000_000
+        assert finished.stdout.sha256 == hashlib.sha256(b"x" * 30_000_000).hexdigest()
+        assert here.log_path.stat().st_size < 100_000
+
+
+def test_a_command_that_hangs_is_killed_with_all_it_started(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
+        result = here.session.run("trap '' TERM; setsid sleep 1000 & sleep 1000")
+        assert result.error_type == "timeout"
+        assert result.timed_out
+        assert here.session.run("! pgrep sleep").ok
+
+
+@pytest.mark.req("R-10")
+def test_the_wall_clock_cuts_a_command_short_and_ends_the_session(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path, Rules(caps=Caps(wall_sec=1.5))) as here:
+        with pytest.raises(SessionEnded) as caught:
+            here.session.run("echo begun > mark; sleep 1000")
+        assert caught.value.code is TerminationCode.WALL_CAP
+        (mutated,) = here.of(WorkspaceMutated)
+        assert [one.path for one in mutated.files] == ["mark"]
+
+
+@pytest.mark.req("T-02")
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "rm -rf /workspace/* /workspace/.[!.]*; true",
+        "rm -rf src && ln -s /etc src",
+        "rm src/calc.py && ln -s /etc/passwd src/calc.py",
+        "rm src/calc.py && mkfifo src/calc.py",
+        "chmod 000 src src/calc.py docs; true",
+        "ln -s loop loop; ln -s . dot; mkdir -p a/a/a; ln -s ../.. a/a/up",
+        "python3 -c \"import os\nfor i in range(600): os.mkdir('d'); os.chdir('d')\nopen('f','w')\"",
+        "for i in 1 2 3; do mkdir -p $(printf 'x%.0s' $(seq 250))/$i; done; touch $(printf '\\377\\376')",
+        "git init -q nested 2>/dev/null; mkdir -p sub/.git; echo x > sub/.git/config; echo x > .git/evil",
+        "head -c 100000000 /dev/zero > fill; true",
+        "truncate -s 1T sparse",
+        "rmdir /workspace; mv /workspace /w; true",
+    ],
+)
+def test_a_hostile_tree_is_an_answer_never_an_exception(boxes: Boxes, tmp_path: Path, attack: str) -> None:
+    with boxes.open(tmp_path) as here:
+        session = here.session
+        session.run(attack)
+        session.list_files()
+        read = session.read_file("src/calc.py")
+        assert "root:" not in read.stdout
+        session.search("median")
+        session.apply_patch(
+            "--- a/src/calc.py\n+++ b/src/calc.py\n@@ -1 +1 @@\n-def mean(values):\n+def middle(values):\n"
+        )
+        assert session.run("echo still here").stdout == "still here\n"
+        assert "root:" not in here.log_path.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.req("E-05")
+def test_a_hundred_thousand_files_are_told_as_a_number(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=100))) as here:
+        make = "import os\nos.mkdir('many')\nfor i in range(100_000): os.close(os.open(f'many/{i}', os.O_CREAT))"
+        result = here.session.run(f'python3 -c "{make}"')
+        assert result.ok, result
+        (mutated,) = here.of(WorkspaceMutated)
+        assert len(mutated.files) + mutated.omitted == 100_000
+        assert len(result.changed_files) == 200
+        listed = here.session.list_files("many")
+        assert listed.stdout.count("\n") == 2000
+        assert here.log_path.stat().st_size < 1_000_000
+
+
+@pytest.mark.req("T-02")
+def test_changes_out_of_scope_by_a_command_are_told(boxes: Boxes, tmp_path: Path) -> None:
+    rules = Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED)
+    with boxes.open(tmp_path, rules) as here:
+        result = here.session.run("echo x >> src/calc.py; echo x >> tests/test_calc.py; mkdir build; touch build/x")
+        assert result.ok
+        assert "tests/test_calc.py" in result.note
+        (alert,) = here.of(MonitorAlert)
+        assert "tests/test_calc.py" in alert.detail
+        assert "build" not in alert.detail
