@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.record.recompute import recompute
 from agentbench.trace.log import EventLog
-from tests.record.samples import Story, attempt, new_run, whole_run
+from tests.record.samples import Story, attempt, finish, new_run, tell, whole_run
 from tests.trace.test_verify import rewritten
 
 pytestmark = pytest.mark.req("E-12")
@@ -188,6 +189,37 @@ def test_a_link_in_the_place_of_a_file_or_folder_is_not_followed(run: Path, tmp_
     shutil.move(patch, tmp_path / "patch")
     patch.symlink_to(tmp_path / "patch")
     assert not audit(run).ok
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "attempts.jsonl",
+        "events.jsonl",
+        "tasks/toy/events.jsonl",
+        "tasks/toy/meta/files.json",
+        "tasks/toy/task.yaml",
+    ],
+)
+def test_a_pipe_in_the_place_of_a_file_does_not_stop_the_audit(run: Path, name: str) -> None:
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert not audit(run).ok
+
+
+def test_names_that_are_no_text_are_evidence_like_others(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    folder = run.begin("toy", 1)
+    log = folder.open_log()
+    tell(folder, log, Story(), run.run_id)
+    odd = folder.path / "logs" / os.fsdecode(b"\xff\n.txt")
+    odd.write_bytes(b"x")
+    finish(run, folder, log)
+    run.close()
+    assert audit(run.path).ok
+    odd.write_bytes(b"y")
+    assert audit(run.path).problems[0].kind == "changed"
 
 
 def test_an_attempts_chain_written_anew_does_not_fit_the_seal_of_the_run(run: Path) -> None:

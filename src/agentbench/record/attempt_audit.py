@@ -22,11 +22,12 @@ from pathlib import Path
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
-from agentbench.record.folder import EVENTS, FILES, MANIFEST, evidence_files, hash_file
+from agentbench.record.folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
 from agentbench.trace.log import read_events
+from agentbench.trace.plain import sound
 from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 
@@ -161,23 +162,21 @@ class _Work:
 
     def _files(self) -> None:
         """Every evidence file against the sealed list."""
-        path = self.folder / FILES
-        try:
-            data = path.read_bytes()
-        except OSError:
+        data = content(self.folder / FILES)
+        if data is None:
             self.found("removed", FILES, "the list of evidence files is missing")
             return
         if sha256_hex(data) != self.sealed.files_sha256:
             self.found("changed", FILES, "not the list that the run sealed")
             return
         listed = _listed(data)
-        there = set(evidence_files(self.folder))
-        for name in sorted(listed.keys() | there):
+        there = {sound(name): name for name in evidence_files(self.folder)}
+        for name in sorted(listed.keys() | there.keys()):
             if name not in there:
                 self.found("removed", name, "the file is missing")
             elif name not in listed:
                 self.found("appended", name, "the file was not there when the attempt was sealed")
-            elif hash_file(self.folder / name)[0] != listed[name]:
+            elif hash_file(self.folder / there[name])[0] != listed[name]:
                 self.found("changed", name, "the content is not what was sealed")
 
     def _blobs(self) -> None:

@@ -21,7 +21,7 @@ from typing import Literal
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import AttemptAudit, Recompute, audit_attempt
-from agentbench.record.folder import EVENTS
+from agentbench.record.folder import EVENTS, content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
@@ -138,9 +138,8 @@ class _Audit:
         self.counts["bytes"] += chain.size
 
     def _run_json(self, log: _RunLog) -> None:
-        try:
-            data = (self.path / RUN_JSON).read_bytes()
-        except OSError:
+        data = content(self.path / RUN_JSON)
+        if data is None:
             self.problems.append(Problem("removed", RUN_JSON, "the file is missing"))
             return
         if log.opened and sha256_hex(data) != log.opened.run_json_sha256:
@@ -150,9 +149,8 @@ class _Audit:
 
     def _record_lines(self, log: _RunLog) -> dict[str, _RecordLine]:
         found: dict[str, _RecordLine] = {}
-        try:
-            data = (self.path / ATTEMPTS).read_bytes()
-        except OSError:
+        data = content(self.path / ATTEMPTS)
+        if data is None:
             self.problems.append(Problem("removed", ATTEMPTS, "the file is missing"))
             return found
         *whole, torn = data.split(b"\n")

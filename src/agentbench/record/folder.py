@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from agentbench.record.durable import failed, write_atomic
 from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
+from agentbench.trace.plain import sound
 from agentbench.trace.redaction import Redactor
 
 EVENTS = "events.jsonl"
@@ -128,7 +130,7 @@ class AttemptFolder:
         listed: dict[str, Json] = {}
         for name in evidence_files(self.path):
             sha256, size = hash_file(self.path / name, durable=True)
-            listed[name] = {"sha256": sha256, "size": size}
+            listed[sound(name)] = {"sha256": sha256, "size": size}
         data = canonical({"files": listed, "schema_version": 1}) + b"\n"
         write_atomic(self.path / FILES, data)
         return sha256_hex(data)
@@ -171,6 +173,18 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
     except OSError as error:
         raise failed("read", path, error) from error
     return state.hexdigest(), size
+
+
+def content(path: Path) -> bytes | None:
+    """What a plain file holds; None when there is none (a link, pipe or folder in its place is not opened)."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failed("read", path, error) from error
 
 
 def _raise(error: OSError) -> None:

@@ -84,7 +84,8 @@ class RunDirectory:
         data = pretty(full, redact)
         write_atomic(path / RUN_JSON, data)
         write_atomic(path / ATTEMPTS, b"")
-        log = EventLog.create(path / EVENTS, redact=redact)
+        # The run's own log holds names and digests only: nothing in it may be replaced.
+        log = EventLog.create(path / EVENTS)
         log.append(
             RunOpened(
                 run_id=str(full["run_id"]),
@@ -133,7 +134,7 @@ class RunDirectory:
         return run
 
     def _continue(self, harness_version: str) -> None:
-        log, _torn = EventLog.reopen(self.path / EVENTS, redact=self._redact)
+        log, _torn = EventLog.reopen(self.path / EVENTS)
         self._log = log
         try:
             drop_torn_line(self.path / ATTEMPTS)
@@ -352,12 +353,19 @@ class RunDirectory:
         self._finals = {record.key: record.attempt_id for record in self.finals()}
 
     def _repair(self) -> None:
-        """Finish commits that a crash interrupted: the chain is closed, the record or the seal is missing."""
+        """Finish what a crash interrupted: the chain is closed, the record or the seal is missing.
+
+        A sealed attempt whose line was cut off later (a disk that lied about a sync) has its record beside its chain.
+        """
         recorded = {record.attempt_id for record in self.records()}
-        for folder in self.unfinished():
+        for attempt_id, begun in self._begun.items():
+            if attempt_id in recorded and attempt_id in self._sealed:
+                continue
+            folder = self._folder(begun)
             closed = closed_attempt(folder)
             if closed is None:
                 continue
-            if folder.attempt_id not in recorded:
+            if attempt_id not in recorded:
                 self._append(closed.record)
-            self._seal(folder, closed.record, events=closed.events, files_sha256=folder.seal_files())
+            if attempt_id not in self._sealed:
+                self._seal(folder, closed.record, events=closed.events, files_sha256=folder.seal_files())

@@ -25,8 +25,10 @@ from agentbench.core.reasons import (
     TerminationCode,
 )
 
-MIN_LENGTH = 4
-"""Shorter values are not replaced: they would be found in the middle of ordinary words."""
+MIN_LENGTH = 6
+"""Shorter values are not replaced: they would be found in the middle of ordinary words and of names of tests."""
+EDGE = 4
+"""So much of a secret at the edge of a cut is taken for a part of it."""
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
@@ -108,7 +110,7 @@ class Redactor:
         """`data` whose continuation was dropped: the beginning of a secret at its very end goes too."""
         for form in self._forms:
             secret = form.encode("utf-8", "surrogateescape")
-            for length in range(min(len(secret) - 1, len(data)), MIN_LENGTH - 1, -1):
+            for length in range(min(len(secret) - 1, len(data)), EDGE - 1, -1):
                 if data.endswith(secret[:length]):
                     return data[:-length] + self._forms[form].encode()
         return data
@@ -117,7 +119,7 @@ class Redactor:
         """`data` whose beginning was dropped: the end of a secret at its very start goes too."""
         for form in self._forms:
             secret = form.encode("utf-8", "surrogateescape")
-            for length in range(min(len(secret) - 1, len(data)), MIN_LENGTH - 1, -1):
+            for length in range(min(len(secret) - 1, len(data)), EDGE - 1, -1):
                 if data.startswith(secret[-length:]):
                     return self._forms[form].encode() + data[length:]
         return data
