@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from agentbench.core.canonical import sha256_hex
-from agentbench.core.command import Command, Completed, Stream
-from agentbench.core.errors import PatchInvalid, SandboxError
+from agentbench.core.command import Completed
+from agentbench.core.errors import SandboxError
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
-from agentbench.sandbox.channel import Channel, ChannelClosed, CommandCall
-from agentbench.sandbox.inside.capture import pack
-from agentbench.sandbox.protocol import Running, Usage
+from agentbench.sandbox.channel import Channel, ChannelClosed
+from agentbench.sandbox.protocol import Usage
+from agentbench.sandbox.served import ServedBox, ended_by_memory
 from agentbench.sandbox.spawner import Ending, Spawned
-from agentbench.tree.entry import Entry, FileWrite
+from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
 
 _READY_SEC = 60.0
-_SIGKILL = 9
-_WRITE_BYTES = 256 * 1024
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Box:
+class Box(ServedBox):
     """Implements `protocol.Sandbox`."""
 
     def __init__(
@@ -41,7 +38,7 @@ class Box:
         self._known = known
         self._ooms = 0
         self._closed = False
-        self._channel = Channel(spawned.channel, name)
+        super().__init__(Channel(spawned.channel, name))
         if not self._channel.wait_ready(_READY_SEC):
             words = spawned.last_words()
             self.close()
@@ -57,48 +54,6 @@ class Box:
     def trees(self) -> tuple[int, int]:
         """Descriptors of the whole merged tree and of the whole upper layer, for freezing."""
         return self._spawned.merged_fd, self._spawned.upper_fd
-
-    def run(self, command: Command) -> Completed:
-        try:
-            return self._finish(self._channel.start(command, open_stdin=False).wait())
-        except ChannelClosed as error:
-            return self._after_death(str(error))
-
-    def start(
-        self,
-        command: Command,
-        *,
-        on_stdout: Callable[[bytes], None] | None = None,
-        on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Running:
-        try:
-            call = self._channel.start(command, open_stdin=True, on_stdout=on_stdout, on_stderr=on_stderr)
-        except ChannelClosed as error:
-            return _Dead(self._after_death(str(error)))
-        return _Started(self, call)
-
-    def settle(self, call: CommandCall) -> Completed:
-        try:
-            return self._finish(call.wait())
-        except ChannelClosed as error:
-            return self._after_death(str(error))
-
-    def write_files(self, files: Sequence[FileWrite]) -> None:
-        try:
-            answer = self._channel.ask_in_parts(b"write", _write_requests(files), timeout_sec=300)
-        except ChannelClosed as error:
-            # Their doing or ours: raises when it is ours.
-            why = self._after_death(str(error)).stderr.kept.decode("utf-8", "replace").strip()
-            raise PatchInvalid(f"files cannot be written: {why}") from error
-        if answer[0] != b"ok":
-            raise PatchInvalid(answer[1].decode("utf-8", "replace") if len(answer) > 1 else "refused")
-
-    def kill_processes(self) -> int:
-        try:
-            return int(self._channel.ask(b"killall")[0])
-        except (ChannelClosed, ValueError, IndexError) as error:
-            self._after_death(str(error))
-            return 0
 
     def tree(self) -> FolderTree:
         known, changed = (self._known, self._changed_fd) if self._known is not None else (None, None)
@@ -173,76 +128,6 @@ class Box:
         kills = oom_kills(ending.evidence.get(self._files.get("oom", ""), "")) or 0
         if kills:
             self._ooms = kills
-            said = b"the sandbox was ended: its processes used more memory than its limit\n"
-            return Completed(128 + _SIGKILL, _stream(b""), _stream(said), 0.0, signal=_SIGKILL, oom=True)
+            return ended_by_memory()
         words = self._spawned.last_words()
         raise SandboxError(f"sandbox {self._name} ended unexpectedly ({ending.status}): {words or why}")
-
-
-def _write_requests(files: Sequence[FileWrite]) -> Iterator[list[bytes]]:
-    """Requests of bounded size: a large file goes in several pieces, small ones go together."""
-    batch: list[bytes] = []
-    size = 0
-    for file in files:
-        for piece in _pieces(file):
-            batch.append(pack(piece))
-            size += len(batch[-1])
-            if size > _WRITE_BYTES:
-                yield [pack(batch), b"more"]
-                batch, size = [], 0
-    yield [pack(batch), b"last"]
-
-
-def _pieces(file: FileWrite) -> Iterator[list[bytes]]:
-    executable = b"1" if file.executable else b"0"
-    if file.symlink is not None:
-        yield [file.path, b"link", executable, file.symlink]
-    elif file.content is None:
-        yield [file.path, b"gone", executable, b""]
-    else:
-        yield [file.path, b"file", executable, file.content[:_WRITE_BYTES]]
-        for start in range(_WRITE_BYTES, len(file.content), _WRITE_BYTES):
-            yield [file.path, b"more", executable, file.content[start : start + _WRITE_BYTES]]
-
-
-def _stream(data: bytes) -> Stream:
-    return Stream(head=data, total_bytes=len(data), sha256=sha256_hex(data))
-
-
-class _Started:
-    """A command in flight, as the protocol wants it."""
-
-    def __init__(self, box: Box, call: CommandCall) -> None:
-        self._box = box
-        self._call = call
-
-    def write(self, data: bytes) -> None:
-        self._call.write(data)
-
-    def close_stdin(self) -> None:
-        self._call.close_stdin()
-
-    def kill(self) -> None:
-        self._call.kill()
-
-    def wait(self) -> Completed:
-        return self._box.settle(self._call)
-
-
-class _Dead:
-    """A command that could not start because the candidate had ended its own sandbox."""
-
-    def __init__(self, completed: Completed) -> None:
-        self._completed = completed
-
-    def write(self, data: bytes) -> None:
-        """Nobody reads it."""
-
-    def close_stdin(self) -> None:
-        """Nobody reads it."""
-
-    def kill(self) -> None:
-        """Nothing lives."""
-
-    def wait(self) -> Completed:
-        return self._completed
