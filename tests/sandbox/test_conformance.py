@@ -335,7 +335,7 @@ class TestWriteFiles:
         assert list(box.tree().entries()) == before
 
     @pytest.mark.parametrize(
-        ("prepare", "path"),
+        "prepare,path",
         [
             ("ln -s /tmp out", b"out/x"),
             ("ln -s src alias", b"alias/x"),

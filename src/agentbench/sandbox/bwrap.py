@@ -20,15 +20,14 @@ from agentbench.sandbox.account import in_initial_namespace, sandbox_uid
 from agentbench.sandbox.arguments import Layout, bwrap_argv, check_workdir
 from agentbench.sandbox.birth import Birth
 from agentbench.sandbox.box import Box
-from agentbench.sandbox.cgroups import Cgroups, discover
+from agentbench.sandbox.cgroups import Cgroups
 from agentbench.sandbox.etc import etc_folder
 from agentbench.sandbox.interpreter import Interpreter
 from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.nursery import Nursery
 from agentbench.sandbox.prepare import Preparer
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.spawn.birth import Request
-from agentbench.sandbox.spawner import Spawner
-from agentbench.sandbox.state import Owner, remove_leftovers
 
 NAME = "bwrap"
 _OPEN_FILES = 16384
@@ -55,15 +54,8 @@ class BwrapBackend:
         self._lock = threading.Lock()
         self._interpreters: dict[str | None, Interpreter] = {}
         self._etc: dict[str, Path] = {}
-        remove_leftovers(state)
-        self._owner = Owner(state)
-        self.cgroups: Cgroups = discover(self._owner.name)
-        self._owner.declare(self.cgroups.owner_dirs())
-        try:
-            self.cgroups.create_owner_dirs()
-        except OSError:
-            self.cgroups = Cgroups((), self._owner.name)
-        self._spawner = Spawner(self._owner)
+        self._nursery = Nursery(state)
+        self._closed = False
         self._filter = seccomp.assemble()
         self.layers = LayerStore(state / "layers" / f"u{os.geteuid() if self.uid is None else self.uid}")
         self._preparer = Preparer(self)
@@ -71,7 +63,7 @@ class BwrapBackend:
     # --- the protocol -------------------------------------------------------------------------------------------
 
     def limits(self) -> LimitReport:
-        has = self.cgroups.controllers
+        has = self._nursery.cgroups.controllers
         notes = []
         if "memory" in has:
             notes.append("memory: the writable layer lives in memory, so the kernel's ceiling is memory + disk limit")
@@ -100,9 +92,12 @@ class BwrapBackend:
         return self._opened(spec, self._preparer.birth(spec, prepared))
 
     def close(self) -> None:
-        self._spawner.close()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._nursery.close()
         self.layers.close()
-        self._owner.release()
 
     # --- for the preparer ---------------------------------------------------------------------------------------
 
@@ -118,7 +113,21 @@ class BwrapBackend:
 
     def private_folder(self) -> Path:
         """A folder that goes with this backend."""
-        return self._owner.folder
+        return self._living_nursery().folder
+
+    def _living_nursery(self) -> Nursery:
+        """A spawner that was killed took its sandboxes with it; later ones come from a new one.
+
+        Raises:
+            SandboxError: this backend is closed, or no spawner can be started.
+        """
+        with self._lock:
+            if self._closed:
+                raise SandboxError("the sandbox backend is closed")
+            if not self._nursery.alive():
+                self._nursery.close()
+                self._nursery = Nursery(self.state)
+            return self._nursery
 
     @contextlib.contextmanager
     def _opened(self, spec: SandboxSpec, birth: Birth) -> Iterator[Sandbox]:
@@ -134,6 +143,7 @@ class BwrapBackend:
             SandboxError: it did not come up.
         """
         name = new_ulid().lower()
+        nursery = self._living_nursery()
         python = birth.python or self.interpreter(spec.python)
         layout = Layout(
             bwrap=self._program,
@@ -145,10 +155,10 @@ class BwrapBackend:
             etc=self._etc_for(python),
             binds=[*((Path(root), root) for root in python.roots), *birth.binds]
             + [(mount.source.absolute(), mount.target) for mount in spec.mounts],
-            server_options=self._server_options(spec.limits),
+            server_options=_server_options(spec.limits, nursery.cgroups),
             seccomp=bool(self._filter),
         )
-        plan = self.cgroups.plan(name, spec.limits, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
+        plan = nursery.cgroups.plan(name, spec.limits, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
         request = Request(
             id=name,
             cgroups=[{"dir": folder, "settings": list(items)} for folder, items in plan.settings.items()],
@@ -168,7 +178,7 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
-        return Box(name, self._spawner.spawn(request), plan.files, birth.known)
+        return Box(name, nursery.spawner.spawn(request), plan.files, birth.known)
 
     def _etc_for(self, python: Interpreter) -> Path:
         with self._lock:
@@ -176,10 +186,12 @@ class BwrapBackend:
                 self._etc[python.identity] = etc_folder(self.state, python)
             return self._etc[python.identity]
 
-    def _server_options(self, limits: Limits) -> dict[str, str]:
-        options = {}
-        if "pids" not in self.cgroups.controllers:
-            options["nproc"] = str(limits.pids)
-        if "memory" not in self.cgroups.controllers:
-            options["memory"] = str(limits.memory_mb * MIB)
-        return options
+
+def _server_options(limits: Limits, cgroups: Cgroups) -> dict[str, str]:
+    """What the command server holds itself where no cgroup does."""
+    options = {}
+    if "pids" not in cgroups.controllers:
+        options["nproc"] = str(limits.pids)
+    if "memory" not in cgroups.controllers:
+        options["memory"] = str(limits.memory_mb * MIB)
+    return options

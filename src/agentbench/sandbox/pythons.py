@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from agentbench.core.command import Command, Completed
@@ -30,6 +29,8 @@ def pip_wheel() -> Path | None:
 
 def installed_pip() -> list[Path]:
     """The harness's own pip as folders to copy, when there is no wheel of it."""
+    from importlib import metadata  # noqa: PLC0415 - slow to load and hardly ever needed
+
     try:
         files = metadata.distribution("pip").files or []
     except metadata.PackageNotFoundError:

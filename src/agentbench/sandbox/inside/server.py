@@ -344,6 +344,8 @@ def undumpable() -> None:
 
 def main() -> None:
     options = dict(item.partition("=")[::2] for item in sys.argv[1:])
+    # Bubblewrap lets descriptors of its own through (status, filter); nothing inside may have them.
+    posix.closerange(3, 1024)
     # Python's own handler would turn `kill -INT 1` from inside into an exception here.
     _signal.signal(SIGINT, _signal.SIG_IGN)
     if "nproc" in options:

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -40,17 +41,11 @@ class Live:
             os.kill(self.inner or self.pid, signal.SIGKILL)
 
     def learn_inner(self) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            self.inner = int(json.loads(os.read(self.info, 4096))["child-pid"])
-
-    def inner_gone(self) -> bool:
-        if not self.inner:
-            return True
-        try:
-            os.kill(self.inner, 0)
-        except ProcessLookupError:
-            return True
-        return False
+        # Bubblewrap writes its status piece by piece; the pid comes whole in the first.
+        found = re.search(rb'"child-pid": (\d+)', os.read(self.info, 4096))
+        # We will send signals to it, perhaps as root: it must be what it is said to be.
+        if found is not None and _parent(int(found[1])) == self.pid:
+            self.inner = int(found[1])
 
 
 class Spawner:
@@ -151,12 +146,22 @@ class Spawner:
                 box.status = status
                 self.ended.append(box)
         for box in list(self.ended):
-            if not box.inner_gone():
-                box.kill()
+            # With the inside gone first, all is well; a monitor that was killed leaves it to us.
+            left = [box.inner] if box.inner and _parent(box.inner) is not None else []
+            if not box.inner:
+                left = self.strays()
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            if left:
                 continue
             self.ended.remove(box)
             self.bury(box)
         self.graves = [path for path in self.graves if not _removed(path)]
+
+    def strays(self) -> list[int]:
+        """Insides whose monitor was killed: they were given to us, and are dying."""
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        return [pid for pid in pids if pid not in self.live and _parent(pid) == os.getpid()]
 
     def bury(self, box: Live) -> None:
         """Everything inside is dead: say so, with the evidence of how it lived, and remove what held it."""
@@ -211,6 +216,12 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
     for fd in fds:
         os.set_inheritable(fd, False)
     return data, list(fds)
+
+
+def _parent(pid: int) -> int | None:
+    """The parent of a process; None when there is no such process."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else None
 
 
 def _removed(path: str) -> bool:

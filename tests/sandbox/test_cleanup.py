@@ -1,0 +1,211 @@
+"""Nothing is left behind: not after a normal end, not after kill -9 of the harness, not of the spawner too."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.protocol import Backend, Prepared
+from agentbench.sandbox.state import Owner, remove_leftovers
+from tests.sandbox.conftest import SPEC
+
+pytestmark = pytest.mark.req("R-06")
+
+_HARNESS = """
+    import sys, time
+    from pathlib import Path
+    from agentbench.core.command import Command
+    from agentbench.sandbox.protocol import *
+    from agentbench.sandbox.registry import open_backend
+    backend = open_backend("bwrap", state=Path(sys.argv[1]), needs_image=False)
+    with backend.open(SandboxSpec(Phase.AGENT, Limits(memory_mb=256, disk_mb=64)), None) as box:
+        running = box.start(Command(line=f"setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"))
+        while box.run(Command(line="pgrep -c sleep")).stdout.kept != b"2\\n": time.sleep(0.01)
+        print("up", backend._nursery.spawner.pid, flush=True)
+        time.sleep(600)
+"""
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Things end a moment after their cause: poll, never measure."""
+    limit = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit, what
+        time.sleep(0.01)
+
+
+def processes(marker: str) -> list[str]:
+    """Command lines on the host that hold `marker`; zombies have none."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if marker in line and int(folder.name) != os.getpid():
+                found.append(line)
+    return found
+
+
+def cgroups(name: str) -> list[Path]:
+    return [path for path in Path("/sys/fs/cgroup").glob(f"**/agentbench-{name}") if path.is_dir()]
+
+
+@contextlib.contextmanager
+def harness(state: Path, seconds: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Another harness process with a busy sandbox, and its spawner's pid."""
+    code = textwrap.dedent(_HARNESS)
+    child = subprocess.Popen([sys.executable, "-c", code, str(state), seconds], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        line = child.stdout.readline().split()
+        assert line[:1] == [b"up"]
+        yield child, int(line[1])
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def owners(state: Path) -> set[str]:
+    return {path.name for path in (state / "live").iterdir()}
+
+
+def test_closing_a_sandbox_ends_everything_in_it(backend: Backend, prepared: Prepared) -> None:
+    with backend.open(SPEC, prepared) as box:
+        box.start(Command(line="setsid sleep 7001.25 & sleep 7001.25", timeout_sec=60))
+        until(lambda: len(processes("sleep 7001.25")) >= 2, "did not start")
+    assert processes("sleep 7001.25") == []
+    assert processes(box.id) == []
+
+
+def test_closing_a_backend_leaves_no_folder_cgroup_or_process(state: Path, prepared: Prepared) -> None:
+    before = owners(state)
+    backend = BwrapBackend(state)
+    (mine,) = owners(state) - before
+    with backend.open(SPEC, None) as box:
+        box.run(Command(line="true"))
+        pid = backend._nursery.spawner.pid
+    backend.close()
+    backend.close()
+    assert mine not in owners(state)
+    assert cgroups(mine) == []
+    assert not Path(f"/proc/{pid}").exists()
+    with pytest.raises(SandboxError, match="closed"):
+        backend.open(SPEC, None).__enter__()
+
+
+def test_sandbox_of_a_closed_backend_raises_ours(state: Path) -> None:
+    backend = BwrapBackend(state)
+    context = backend.open(SPEC, None)
+    box = context.__enter__()
+    backend.close()
+    with pytest.raises(SandboxError):
+        box.run(Command(line="true"))
+    context.__exit__(None, None, None)
+
+
+def test_killed_harness_leaves_nothing(state: Path, backend: Backend, prepared: Prepared) -> None:
+    before = owners(state)
+    with harness(state, "7002.5") as (child, spawner):
+        (theirs,) = owners(state) - before
+        child.kill()
+        until(lambda: not processes("7002.5"), "its sandbox still lives")
+        until(lambda: not Path(f"/proc/{spawner}").exists(), "its spawner still lives")
+        until(lambda: theirs not in owners(state), "its folder is still there")
+        assert cgroups(theirs) == []
+
+
+def test_killed_harness_and_spawner_are_cleaned_up_by_the_next(
+    state: Path, backend: Backend, prepared: Prepared
+) -> None:
+    before = owners(state)
+    with harness(state, "7003.5") as (child, spawner):
+        (theirs,) = owners(state) - before
+        os.kill(spawner, signal.SIGKILL)
+        child.kill()
+        child.wait()
+        until(lambda: not processes("7003.5"), "its sandbox still lives")
+        assert theirs in owners(state)
+        BwrapBackend(state).close()
+        assert theirs not in owners(state)
+        assert cgroups(theirs) == []
+
+
+def test_live_owners_are_not_touched(state: Path, backend: Backend, prepared: Prepared) -> None:
+    before = owners(state)
+    with harness(state, "7004.5"):
+        (theirs,) = owners(state) - before
+        groups = cgroups(theirs)
+        BwrapBackend(state).close()
+        assert remove_leftovers(state) == []
+        assert theirs in owners(state)
+        assert cgroups(theirs) == groups
+        assert len(processes("sleep 7004.5")) >= 2
+
+
+def test_backend_survives_the_death_of_its_spawner(state: Path) -> None:
+    backend = BwrapBackend(state)
+    context = backend.open(SPEC, None)
+    box = context.__enter__()
+    os.kill(backend._nursery.spawner.pid, signal.SIGKILL)
+    with pytest.raises(SandboxError):
+        box.run(Command(line="sleep 30"))
+    context.__exit__(None, None, None)
+    with backend.open(SPEC, None) as again:
+        assert again.run(Command(line="echo again")).stdout.kept == b"again\n"
+    backend.close()
+
+
+def test_cleanup_removes_only_what_carries_the_owners_name(tmp_path: Path) -> None:
+    owner = Owner(tmp_path)
+    precious = tmp_path / "agentbench-other"
+    precious.mkdir()
+    owner.declare([precious])
+    owner.release()
+    assert remove_leftovers(tmp_path) == [owner.name]
+    assert precious.is_dir()
+
+
+def test_owner_killed_while_being_born_is_removed_later(tmp_path: Path) -> None:
+    newborn = tmp_path / "live" / ".someone"
+    newborn.mkdir(parents=True)
+    remove_leftovers(tmp_path)
+    assert newborn.is_dir()
+    os.utime(newborn, (0, 0))
+    remove_leftovers(tmp_path)
+    assert not newborn.is_dir()
+
+
+def test_damaged_owner_file_does_not_stop_the_cleanup(tmp_path: Path) -> None:
+    owner = Owner(tmp_path)
+    (owner.folder / "owner.json").write_text(json.dumps({"cgroups": "no"})[:-3])
+    owner.release()
+    assert remove_leftovers(tmp_path) == [owner.name]
+
+
+def test_descriptors_do_not_leak(backend: Backend, prepared: Prepared) -> None:
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    with backend.open(SPEC, prepared) as box:
+        box.run(Command(line="true"))
+    before = count()
+    for _ in range(5):
+        with backend.open(SPEC, prepared) as box:
+            box.run(Command(line="echo x >&3", side_channel=True))
+            with box.tree() as tree:  # type: ignore[attr-defined]
+                list(tree.entries())
+    assert count() == before
