@@ -60,7 +60,7 @@ def test_search_answers_the_same_with_and_without_ripgrep(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
-        monkeypatch.setattr("agentbench.tools.searching._RIPGREP", "exit 127")
+        monkeypatch.setattr("agentbench.tools.searching.RIPGREP", "no-such-program")
     with boxes.open(tmp_path) as here:
         session = here.session
         make = (
@@ -93,12 +93,21 @@ def test_search_answers_the_same_with_and_without_ripgrep(
         assert "plain text" in literal.note
 
 
+@pytest.mark.req("T-01")
+def test_many_names_are_searched_like_few(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path) as here:
+        name = "n" * 100
+        assert here.session.run(f"for i in $(seq 1000 1999); do echo needle $i > {name}$i; done").ok
+        found = here.session.search("needle 1[0-9]*7$", max_results=1000)
+        assert found.stdout.splitlines() == [f"{name}{i}:1:needle {i}" for i in range(1007, 2000, 10)]
+
+
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
 def test_a_search_that_would_take_for_ever_meets_the_time_limit(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
-        monkeypatch.setattr("agentbench.tools.searching._RIPGREP", "exit 127")
+        monkeypatch.setattr("agentbench.tools.searching.RIPGREP", "no-such-program")
     with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
         assert here.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
         result = here.session.search("(a+)+$")

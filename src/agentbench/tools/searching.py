@@ -32,9 +32,11 @@ MAX_FILE = 1024 * 1024
 LINE_CHARS = 400
 KEEP_BYTES = 8 * 1024 * 1024
 
-_NO_RIPGREP = 127
-_RIPGREP = """command -v rg >/dev/null 2>&1 || exit 127
-xargs -0 rg --no-config --json -j1 --no-messages --encoding none $1 -e "$2" --"""
+RIPGREP = "rg"
+_OPTIONS = ("--no-config", "--json", "-j1", "--no-messages", "--encoding", "none")
+_NOT_FOUND = 127
+_ARGUMENT_BYTES = 64 * 1024
+"""Names up to this much are passed directly; more go through xargs, which costs another process."""
 
 
 class Search(Arguments):
@@ -110,12 +112,20 @@ def _look(bench: Bench, query: str, paths: list[bytes], *, literal: bool) -> Com
     def command(*argv: str) -> Command:
         return Command(argv=argv, cwd=bench.workdir, stdin=names, timeout_sec=timeout, keep_bytes=KEEP_BYTES)
 
-    done = bench.sandbox.run(
-        command("sh", "-c", _RIPGREP, "search", "--fixed-strings" if literal else "--no-fixed-strings", query)
-    )
-    if done.exit_code == _NO_RIPGREP:
+    done = bench.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
+    if done.exit_code == _NOT_FOUND:
         done = bench.sandbox.run(command("python3", "-I", "-c", _inside(), query, "literal" if literal else "regex"))
     return done
+
+
+def _ripgrep(query: str, names: bytes, *, literal: bool) -> tuple[str, ...]:
+    program = (RIPGREP, *_OPTIONS, "--fixed-strings" if literal else "--no-fixed-strings", "-e", query, "--")
+    if len(names) <= _ARGUMENT_BYTES:
+        try:
+            return (*program, *names.decode("utf-8").split("\0")[:-1])
+        except UnicodeDecodeError:
+            pass  # arguments are text; bytes go through standard input
+    return ("xargs", "-0", *program)
 
 
 @functools.cache
