@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -23,10 +24,22 @@ NAMES = st.binary(min_size=1, max_size=12).filter(lambda name: not {0, 47} & set
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "tree"
     folder.mkdir()
-    return folder
+    yield folder
+    # Trees deeper than what the cleaning of pytest can take.
+    flatten(folder / "dd", tmp_path)
+
+
+def flatten(path: Path, place: Path) -> None:
+    while path.is_dir():
+        below = path / "dd"
+        held = place / os.urandom(4).hex()
+        if below.is_dir():
+            below.rename(held)
+        shutil.rmtree(path)
+        path = held
 
 
 @pytest.fixture(params=[True, False], ids=["openat2", "by parts"])

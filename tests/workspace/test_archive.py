@@ -239,7 +239,7 @@ class TestHostile:
         refused(tmp_path, tar(*many), "more than 20", SourceLimits(entries=20))
 
     def test_more_content_than_r_may_have(self, tmp_path: Path) -> None:
-        refused(tmp_path, tar(("x", bytes(1000), {})), "bomb|larger", SourceLimits(bytes=100))
+        refused(tmp_path, tar(("x", bytes(1000), {})), "bomb|larger", SourceLimits(content_bytes=100))
 
     @pytest.mark.parametrize(
         "data", [b"", b"hello", b"PK\x03\x04", b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00", RELEASE[:300]]

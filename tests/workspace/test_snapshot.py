@@ -94,8 +94,22 @@ class TestFolder:
 
     def test_what_is_no_file_is_refused(self, tmp_path: Path, source: Path) -> None:
         os.mkfifo(source / "fifo")
-        with pytest.raises(SourceError, match="fifo is neither a file nor a symlink"):
+        with pytest.raises(SourceError, match="fifo: is neither a file nor a symlink"):
             made(tmp_path)
+
+    def test_paths_too_deep_are_refused_and_cleaned_up(self, tmp_path: Path, source: Path) -> None:
+        fd = os.open(source, os.O_RDONLY)
+        for _ in range(1500):
+            os.mkdir("d", dir_fd=fd)
+            below = os.open("d", os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+        os.close(fd)
+        with pytest.raises(SourceError, match="deeper than"):
+            made(tmp_path)
+        store.remove(source)
+        assert not source.exists()
 
     def test_a_folder_beyond_the_limits_is_refused(self, tmp_path: Path, source: Path) -> None:
         small = Snapshots(tmp_path / "cache", limits=SourceLimits(entries=2))

@@ -47,7 +47,7 @@ def unpack(archive: Path, folder: Path, limits: SourceLimits) -> None:
     """
     with archive.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        budget = min(limits.bytes, max(limits.free_bytes, size * limits.ratio))
+        budget = min(limits.content_bytes, max(limits.free_bytes, size * limits.ratio))
         planter = Planter(folder, limits)
         try:
             # Two passes: what is common to all paths is known only when all have been seen.

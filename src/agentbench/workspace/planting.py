@@ -17,11 +17,20 @@ class SourceLimits:
     """How large R may be."""
 
     entries: int = 250_000
-    bytes: int = 8 * 1024 * MIB
+    content_bytes: int = 8 * 1024 * MIB
     free_bytes: int = 256 * MIB
     """Up to this size an archive may be packed as tightly as it likes."""
     ratio: int = 200
     """Beyond it, at most this many bytes come out of one byte of archive."""
+    path_bytes: int = 2048
+    depth: int = 200
+    """Of one path: it has to fit below wherever the cache and the workspace are."""
+
+    def path_problem(self, path: bytes) -> str | None:
+        """Why R may not have an entry at this path."""
+        if len(path) > self.path_bytes or path.count(b"/") >= self.depth:
+            return f"the path is longer than {self.path_bytes} bytes or deeper than {self.depth} folders"
+        return path_problem(path)
 
 
 class Planter:
@@ -47,8 +56,8 @@ class Planter:
         with os.fdopen(fd, "wb") as file:
             for chunk in chunks:
                 self._bytes += len(chunk)
-                if self._bytes > self._limits.bytes:
-                    raise SourceError(f"R is larger than {self._limits.bytes} bytes")
+                if self._bytes > self._limits.content_bytes:
+                    raise SourceError(f"R is larger than {self._limits.content_bytes} bytes")
                 file.write(chunk)
             os.fchmod(file.fileno(), 0o755 if executable else 0o644)
 
@@ -77,7 +86,7 @@ class Planter:
             os.symlink(target, os.path.join(self._root, path))
 
     def _claim(self, path: bytes) -> None:
-        problem = path_problem(path)
+        problem = self._limits.path_problem(path)
         if problem is not None:
             raise SourceError(f"R has an entry that cannot be: {shown(path)}: {problem}")
         if path in self._paths or path in self._folders:

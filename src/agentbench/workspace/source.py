@@ -69,7 +69,7 @@ def open_folder(folder: Path, limits: SourceLimits) -> FolderTree:
         SourceError: there is no such folder.
     """
     try:
-        return FolderTree.at(folder.resolve(), limits=TreeLimits(entries=limits.entries, bytes=limits.bytes))
+        return FolderTree.at(folder.resolve(), limits=TreeLimits(entries=limits.entries, bytes=limits.content_bytes))
     except (WorkspaceError, OSError) as error:
         raise SourceError(f"R cannot be read: {error}") from error
 
@@ -86,9 +86,11 @@ def read_entries(folder: Path, limits: SourceLimits) -> list[Entry]:
             for entry in tree.entries():
                 if inside_git(entry.path):
                     continue
-                if entry.kind is Kind.SPECIAL:
+                why = limits.path_problem(entry.path)
+                if why is None and entry.kind is Kind.SPECIAL:
                     why = tree.problems.get(entry.path, "is neither a file nor a symlink")
-                    raise SourceError(f"R has an entry that cannot be used: {shown(entry.path)} {why}")
+                if why is not None:
+                    raise SourceError(f"R has an entry that cannot be used: {shown(entry.path[-200:])}: {why}")
                 kept.append(entry)
         except TreeTooLarge as error:
             raise SourceError(f"R is too large: {error}") from error

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -133,18 +132,43 @@ def publish(made: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a tree of ours, also where its folders may not be written."""
+    """Remove a tree of ours, however deep, also where its folders may not be written. What is not there is no error."""
+    try:
+        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        # Every folder is first moved to the top, so that no path gets long and nothing has to recurse.
+        todo = ["."]
+        while todo:
+            name = todo.pop()
+            if name != ".":
+                os.chmod(name, stat.S_IRWXU, dir_fd=root)
+            todo += _empty(root, name)
+            if name != ".":
+                os.rmdir(name, dir_fd=root)
+    finally:
+        os.close(root)
+    path.rmdir()
 
-    def allow(function: object, name: str, _info: object) -> None:
-        with contextlib.suppress(OSError):
-            parent = Path(name).parent
-            parent.chmod(stat.S_IRWXU)
-            if not Path(name).is_symlink():
-                Path(name).chmod(stat.S_IRWXU)
-            if callable(function):
-                function(name)
 
-    shutil.rmtree(path, onerror=allow)
+def _empty(root: int, name: str) -> list[str]:
+    """Unlink the files of a folder and move its folders to the top; their names there."""
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+    moved: list[str] = []
+    try:
+        with os.scandir(fd) as items:
+            found = [(item.name, item.is_dir(follow_symlinks=False)) for item in items]
+        for item, is_folder in found:
+            if is_folder:
+                os.chmod(item, stat.S_IRWXU, dir_fd=fd)
+                moved.append(f"gone-{os.urandom(8).hex()}")
+                os.rename(item, moved[-1], src_dir_fd=fd, dst_dir_fd=root)
+            else:
+                os.unlink(item, dir_fd=fd)
+    finally:
+        os.close(fd)
+    return moved
 
 
 def open_up(folder: Path) -> None:

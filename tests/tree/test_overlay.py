@@ -1,0 +1,160 @@
+"""On a real overlay, what the shortcut says is what a full walk says."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import shutil
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentbench.tree.folder import FolderTree
+
+pytestmark = pytest.mark.req("E-05")
+
+_NEWNS, _NEWUSER = 0x20000, 0x10000000
+_PRIVATE = 0x40000 | 0x4000
+
+Step = Callable[[Path, random.Random], None]
+
+
+def pick(root: Path, chance: random.Random, *, folders: bool = False) -> Path:
+    found = sorted(path for path in root.rglob("*") if path.is_dir() == folders and not path.is_symlink())
+    return chance.choice(found) if found else root if folders else root / "new"
+
+
+def rewrite(root: Path, chance: random.Random) -> None:
+    pick(root, chance).write_text(str(chance.random()))
+
+
+def create(root: Path, chance: random.Random) -> None:
+    (pick(root, chance, folders=True) / f"n{chance.randrange(9)}").write_text(str(chance.random()))
+
+
+def delete(root: Path, chance: random.Random) -> None:
+    pick(root, chance).unlink(missing_ok=True)
+
+
+def touch_mode(root: Path, chance: random.Random) -> None:
+    target = pick(root, chance)
+    if target.exists():
+        target.chmod(chance.choice([0o644, 0o755]))
+
+
+def move(root: Path, chance: random.Random) -> None:
+    target = pick(root, chance)
+    place = pick(root, chance, folders=True) / f"m{chance.randrange(9)}"
+    if target.exists() and place.parent.is_dir() and not place.is_dir():
+        target.rename(place)
+
+
+def link(root: Path, chance: random.Random) -> None:
+    target = root / f"l{chance.randrange(4)}"
+    if not target.exists() and not target.is_symlink():
+        target.symlink_to(chance.choice(["d0", "d0/d1/f0", "/etc/passwd"]))
+
+
+def hard_link(root: Path, chance: random.Random) -> None:
+    source, target = pick(root, chance), root / f"h{chance.randrange(4)}"
+    if source.exists() and not target.exists():
+        os.link(source, target)
+
+
+def replace_folder(root: Path, chance: random.Random) -> None:
+    folder = pick(root, chance, folders=True)
+    if folder != root and folder.is_dir():
+        shutil.rmtree(folder)
+        if chance.random() < 0.6:
+            folder.mkdir()
+            (folder / "f0").write_text("again")
+        elif chance.random() < 0.5:
+            folder.write_text("a file now")
+
+
+def move_folder(root: Path, chance: random.Random) -> None:
+    folder = pick(root, chance, folders=True)
+    target = root / f"d{chance.randrange(9)}x"
+    if folder.is_dir() and folder != root and not target.exists():
+        shutil.move(folder, target)
+
+
+STEPS: tuple[Step, ...] = (
+    rewrite, create, delete, touch_mode, move, link, hard_link, replace_folder, move_folder,
+)  # fmt: skip
+
+
+def same_file_by_swap(root: Path) -> None:
+    """The same size, the same times: only the content tells."""
+    target = root / "d0/f0"
+    info = target.stat()
+    target.write_text(target.read_text()[::-1])
+    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def compare(base: Path, seed: int) -> str:
+    """A different overlay for each seed; the first difference, or nothing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    chance = random.Random(seed)
+    place = base / str(seed)
+    for name in ("lower", "upper", "work", "merged"):
+        (place / name / "w" if name == "lower" else place / name).mkdir(parents=True)
+    lower = place / "lower/w"
+    for number in range(12):
+        path = lower / "/".join(f"d{chance.randrange(3)}" for _ in range(chance.randrange(3))) / f"f{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{seed} {number}")
+    (lower / "d0").mkdir(exist_ok=True)
+    (lower / "d0/f0").write_text("swap")
+    options = f"lowerdir={place}/lower,upperdir={place}/upper,workdir={place}/work,userxattr"
+    if libc.mount(b"overlay", bytes(place / "merged"), b"overlay", 0, options.encode()) != 0:
+        return f"mount: {os.strerror(ctypes.get_errno())}"
+    with FolderTree.at(lower) as tree:
+        known = {entry.path: entry for entry in tree.entries()}
+    merged = place / "merged/w"
+    same_file_by_swap(merged)
+    for number in range(chance.randrange(1, 25)):
+        chance.choice(STEPS)(merged, chance)
+        upper = os.open(place / "upper/w", os.O_RDONLY)
+        with (
+            FolderTree.at(merged) as full,
+            FolderTree(os.open(merged, os.O_RDONLY), known=known, changed_fd=upper) as quick,
+        ):
+            expected, found = list(full.entries()), list(quick.entries())
+        os.close(upper)
+        if expected != found:
+            return f"seed {seed}, step {number}: {set(expected) ^ set(found)}"
+    return ""
+
+
+def in_a_namespace(base: Path, seeds: range) -> list[str]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEWNS if os.geteuid() == 0 else _NEWNS | _NEWUSER) != 0:
+        return [f"unshare: {os.strerror(ctypes.get_errno())}"]
+    libc.mount(None, b"/", None, _PRIVATE, None)
+    if libc.mount(b"tmpfs", bytes(base), b"tmpfs", 0, b"size=64m") != 0:
+        return [f"mount: {os.strerror(ctypes.get_errno())}"]
+    return [found for seed in seeds if (found := compare(base, seed))]
+
+
+def test_every_way_to_change_a_file_is_seen(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:  # mounts live and die with the child's own namespace
+        try:
+            report = in_a_namespace(tmp_path, range(25))
+        except BaseException:  # noqa: BLE001 - whatever it is, the parent shows it
+            report = [traceback.format_exc()]
+        os.write(write_end, json.dumps(report).encode()[:60_000])
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        report = json.loads(pipe.read() or b'["nothing came back"]')
+    os.waitpid(child, 0)
+    if report and str(report[0]).startswith(("unshare:", "mount:")):
+        pytest.skip(f"overlay mounts for a sandbox are not allowed here: {report[0]}")
+    assert report == []
