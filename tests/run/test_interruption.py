@@ -1,0 +1,162 @@
+"""Ctrl-C, SIGTERM and kill -9 at any moment: every attempt ends in one record, and the run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.run.conftest import Ab, Interrupt
+from tests.run.tasks import make_suite
+
+
+def wait_for(condition: object, *, seconds: float = 60) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+class Slow:
+    """A run of the suite `tiny` whose agent sleeps for as long as a file says, recognisable among all processes."""
+
+    def __init__(self, ab: Ab, tmp_path: Path, *names: str) -> None:
+        self.ab = ab
+        self.tasks = make_suite(tmp_path / "tasks", *names)
+        self.out = tmp_path / "out"
+        self.files = tmp_path / "agent"
+        self.files.mkdir()
+        self.mark = f"{secrets.randbelow(10**6) + 3000}.{secrets.randbelow(10**9)}"
+        (self.files / "go.sh").write_text(f"sleep {self.mark}\n")
+
+    def finish_at_once(self) -> None:
+        (self.files / "go.sh").write_text("echo 42 > answer.txt\n")
+
+    def start(self, *more: str | Path) -> subprocess.Popen[str]:
+        return self.ab.start(
+            *("run", "--suite", "tiny", "--tasks-dir", self.tasks, "--out", self.out, "--agent", "command"),
+            *("--agent-command", 'sh "$AB_AGENT_FILES/go.sh"', "--agent-files", self.files, "--workers", "2", *more),
+        )
+
+    def asleep(self) -> int:
+        """How many of this run's agents are alive, anywhere on the machine."""
+        found = 0
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    found += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+        return found
+
+    @property
+    def run(self) -> Path:
+        (run,) = self.out.iterdir()
+        return run
+
+    def records(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in (self.run / "attempts.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def slow(ab: Ab, tmp_path: Path) -> Slow:
+    return Slow(ab, tmp_path, "one", "two", "three")
+
+
+@pytest.mark.req("R-13", "R-10")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_records_what_was_in_flight_and_leaves_no_process(
+    slow: Slow, interrupt: Interrupt, number: int
+) -> None:
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    code, _, err = interrupt(process, number)
+    assert code == 130, err
+    assert "Traceback" not in err
+    wait_for(lambda: slow.asleep() == 0, seconds=5)
+    records = slow.records()
+    assert len(records) == 2
+    for record in records:
+        assert record["run_status"] == "invalid"
+        assert record["result"] == {"passed": False, "exit_code": None, "failure_reason": "INTERRUPTED"}
+    verified = slow.ab("verify", slow.run, "--json")
+    assert not [problem for problem in verified.json["problems"] if problem["kind"] == "altered"], verified.stdout
+
+
+@pytest.mark.req("R-13")
+def test_a_killed_run_leaves_nothing_and_resumes_without_loss_or_repetition(slow: Slow) -> None:
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    process.kill()
+    process.communicate(timeout=30)
+    wait_for(lambda: slow.asleep() == 0, seconds=10)
+    assert slow.records() == []
+    slow.finish_at_once()
+    ran = slow.ab("run", "--resume", slow.run, "--json", "--workers", "2")
+    assert ran.code == 0, ran.stderr
+    finals = [record for record in slow.records() if record["final"]]
+    assert sorted(str(record["task_id"]) for record in finals) == ["one", "three", "two"]
+    assert all(record["result"] == {"passed": True, "exit_code": 0, "failure_reason": None} for record in finals)
+    old = [record for record in slow.records() if not record["final"]]
+    assert len(old) == 2
+    assert {record["attempt_id"] for record in old} == {record["supersedes"] for record in finals} - {None}
+    assert slow.ab("verify", slow.run).code == 0
+    again = slow.ab("run", "--resume", slow.run, "--json")
+    assert [one["attempt_id"] for one in again.json["attempts"]] == [one["attempt_id"] for one in ran.json["attempts"]]
+
+
+@pytest.mark.req("R-13")
+def test_a_torn_last_line_is_no_record_and_no_obstacle(slow: Slow) -> None:
+    slow.finish_at_once()
+    process = slow.start()
+    process.communicate(timeout=60)
+    attempts = slow.run / "attempts.jsonl"
+    whole = attempts.read_bytes()
+    attempts.write_bytes(whole[:-30])
+    ran = slow.ab("run", "--resume", slow.run, "--json")
+    assert ran.code == 0, ran.stderr
+    assert len(slow.records()) == 3
+    assert slow.ab("verify", slow.run).code == 0
+
+
+@pytest.mark.req("R-13")
+def test_a_second_process_on_the_same_run_directory_is_refused(slow: Slow, interrupt: Interrupt) -> None:
+    process = slow.start()
+    try:
+        wait_for(lambda: slow.asleep() == 2)
+        ran = slow.ab("run", "--resume", slow.run)
+        assert ran.code == 2
+        assert "another process" in ran.stderr
+    finally:
+        interrupt(process, signal.SIGINT)
+
+
+@pytest.mark.req("R-13")
+def test_an_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one")
+    file = tasks / "tiny" / "one" / "task.yaml"
+    mark = f"{secrets.randbelow(10**6) + 3000}.{secrets.randbelow(10**9)}"
+    file.write_text(file.read_text() + f"setup: {{commands: ['sleep {mark}']}}\n")
+    process = ab.start("run", "--suite", "tiny", "--agent", "noop", "--out", tmp_path / "out")
+
+    def asleep() -> bool:
+        lines = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    lines.append(Path("/proc", name, "cmdline").read_bytes())
+                except OSError:
+                    continue
+        return any(mark.encode() in line.split(b"\0") for line in lines)
+
+    wait_for(asleep)
+    code, _, err = interrupt(process, signal.SIGTERM)
+    assert code == 130, err
+    wait_for(lambda: not asleep(), seconds=10)
