@@ -13,9 +13,10 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +24,7 @@ from agentbench.core.command import MIB, Completed, Stream
 from agentbench.core.errors import HarnessError
 
 _CHUNK = 65536
+_LINE_BYTES = 1 << 20
 _DRAIN_SEC = 0.2
 """How long output may still come after the program itself has ended, from children that hold its pipes."""
 
@@ -65,13 +67,13 @@ def run_host(
     *,
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes = b"",
+    stdin: bytes | int = b"",
     timeout_sec: float = 60.0,
     keep_bytes: int = 1 * MIB,
 ) -> Completed:
     """Run a trusted program of the host to its end; its whole process group is dead when this returns.
 
-    `env` is the entire environment of the program (None: ours is inherited).
+    `stdin` is what it reads, or a descriptor to read from. `env` is the entire environment of the program (None: ours is inherited).
 
     Raises:
         HarnessError: the program cannot be started at all.
@@ -82,7 +84,7 @@ def run_host(
             argv,
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdin=stdin if isinstance(stdin, int) else (subprocess.PIPE if stdin else subprocess.DEVNULL),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -92,7 +94,7 @@ def run_host(
         msg = f"cannot start {program}: {error.strerror or error}"
         raise HarnessError(msg, remedy=f"check that {program} is installed and can be executed") from error
     try:
-        pumps = _Pumps(child, stdin, keep_bytes)
+        pumps = _Pumps(child, b"" if isinstance(stdin, int) else stdin, keep_bytes)
         timed_out = pumps.run(started + timeout_sec)
     finally:
         # Also on an exception or Ctrl-C: nothing of this program may outlive the call.
@@ -228,3 +230,49 @@ class Helper:
         said = pipe.read(_CHUNK) or b""
         pipe.close()
         return said.decode("utf-8", "replace").strip()[-2000:]
+
+
+class Listener:
+    """A long-lived program of the host whose lines are handed on as they come, from a thread of its own."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        """
+        Raises:
+            HarnessError: it cannot be started.
+        """
+        try:
+            self._child = subprocess.Popen(
+                argv,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            msg = f"cannot start {argv[0]}: {error.strerror or error}"
+            raise HarnessError(msg) from error
+        self._on_line = on_line
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._listen, name=f"listener-{self._child.pid}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        kill_group(self._child.pid)
+        self._thread.join(timeout=5)
+
+    def _listen(self) -> None:
+        pipe = self._child.stdout
+        if pipe is not None:
+            with pipe:
+                while line := pipe.readline(_LINE_BYTES):
+                    self._on_line(line)
+        self._child.wait()
+        self._on_end()

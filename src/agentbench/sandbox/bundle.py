@@ -28,8 +28,16 @@ _COMPILE = (
 
 def server_source() -> str:
     """All of the server's modules in one namespace."""
+    return _joined(*_MODULES)
+
+
+def walker_source() -> str:
+    return _joined("capture", "walker")
+
+
+def _joined(*modules: str) -> str:
     parts = [_FUTURE]
-    for name in _MODULES:
+    for name in modules:
         text = _OWN_IMPORT.sub("", _read(name))
         parts.append(text.replace(_FUTURE, "", 1))
     return "\n".join(parts)

@@ -44,6 +44,7 @@ SIGCHLD = 17
 if False:  # for type checkers: importing it would cost every sandbox's start
     from collections.abc import Callable
 
+    from agentbench.sandbox.inside.walker import Walk
     from agentbench.sandbox.inside.writer import Batch
 
     Handler = Callable[[int], None]
@@ -52,8 +53,9 @@ SIGINT = 2
 
 class Server:
     def __init__(self, options: dict[str, str]) -> None:
-        # The host's socket came as stdin; commands must not see it, nor our other descriptors (all close on exec).
-        self.wire = posix.dup(0)
+        # The host's socket came as stdin, or listens at a path; commands must not see it, nor our other descriptors
+        # (all close on exec).
+        self.wire = connected(options["socket"]) if "socket" in options else posix.dup(0)
         self.null = posix.open("/dev/null", posix.O_RDWR)
         for fd in (0, 1):
             posix.dup2(self.null, fd)
@@ -67,6 +69,7 @@ class Server:
         self.jobs: dict[bytes, Job] = {}
         self.paused: set[int] = set()
         self.batches: dict[bytes, Batch] = {}
+        self.walks: dict[bytes, Walk] = {}
         self.memory = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
         self.here = options["here"]
@@ -88,16 +91,23 @@ class Server:
         self.poll.register(waker_out, select.EPOLLIN)
         self.send([b"ready", sys.version.split()[0].encode()])
         while True:
-            for fd, event in self.poll.poll(self.patience()):
-                handler = self.handlers.get(fd)
-                if handler:
-                    handler(event)
-            reap(self.jobs, GRACE_SEC)
-            now = time.monotonic()
-            if self.memory and self.jobs and now >= self.next_watch:
-                self.watch_memory(now)
-            for job in list(self.jobs.values()):
-                self.step(job, now)
+            try:
+                self.turn()
+            except (MemoryError, OSError):
+                # The kernel refuses what every program may expect: whoever used it all up is dealt with in the next turn.
+                time.sleep(0.01)
+
+    def turn(self) -> None:
+        for fd, event in self.poll.poll(self.patience()):
+            handler = self.handlers.get(fd)
+            if handler:
+                handler(event)
+        reap(self.jobs, GRACE_SEC)
+        now = time.monotonic()
+        if self.memory and self.jobs and now >= self.next_watch:
+            self.watch_memory(now)
+        for job in list(self.jobs.values()):
+            self.step(job, now)
 
     def patience(self) -> float:
         if not self.jobs:
@@ -286,6 +296,11 @@ class Server:
             self.write_files(name, rest)
         elif what == b"stat":
             self.send([b"usage", name, *usage()])
+        elif what in (b"walk", b"read"):
+            self.send([what, name, *self.look(what, rest)])
+        elif what == b"env":
+            self.base = dict(item.partition(b"=")[::2] for item in unpack(rest[0]))
+            self.send([b"env", name])
         elif name in self.jobs:
             self.about(self.jobs[name], what, rest)
         elif what == b"stdin":
@@ -306,9 +321,7 @@ class Server:
     def write_files(self, name: bytes, request: list[bytes]) -> None:
         """Files come in several requests, so that their size is never ours; the last one makes them appear."""
         if name not in self.batches:
-            # Loaded when first needed, from beside this file: many sandboxes never write.
-            if self.here not in sys.path:
-                sys.path.insert(0, self.here)
+            self.find_beside()
             import writer  # type: ignore[import-not-found]  # noqa: PLC0415
 
             self.batches[name] = writer.Batch(self.workdir)
@@ -317,6 +330,37 @@ class Server:
         if request[1] == b"last":
             del self.batches[name]
             self.send([b"wrote", name, *batch.finish()])
+
+    def look(self, what: bytes, request: list[bytes]) -> list[bytes]:
+        """The next piece of a listing, or a part of one file."""
+        self.find_beside()
+        import walker  # type: ignore[import-not-found]  # noqa: PLC0415
+
+        if what == b"read":
+            root, path, offset, count = request
+            return walker.read(root, path, int(offset), int(count))  # type: ignore[no-any-return]
+        root, listing, max_bytes = request
+        try:
+            walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes))
+            piece: list[bytes] = walk.piece()
+        except OSError as error:
+            return [b"failed", str(error.strerror).encode()]
+        if piece[0] == b"more":
+            self.walks[listing] = walk
+        return piece
+
+    def find_beside(self) -> None:
+        """What many sandboxes never need is loaded when it first is, from beside this file."""
+        if self.here not in sys.path:
+            sys.path.insert(0, self.here)
+
+
+def connected(path: str) -> int:
+    import _socket  # noqa: PLC0415 - only where the host is reached by a path
+
+    wire = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    wire.connect(path)
+    return wire.detach()
 
 
 def usage() -> list[bytes]:
