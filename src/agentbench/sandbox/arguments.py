@@ -38,6 +38,8 @@ class Layout:
     """(host path, place inside), read-only."""
     server_options: Mapping[str, str] = field(default_factory=dict)
     seccomp: bool = True
+    can_disable_userns: bool = True
+    """Bubblewrap 0.8 or newer. The filter refuses new namespaces as well."""
 
     def sources(self) -> list[str]:
         return [str(self.etc), *(str(source) for source, _ in self.binds)]
@@ -59,8 +61,10 @@ def bwrap_argv(layout: Layout) -> list[str]:
     argv = [layout.bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if not layout.network:
         argv.append("--unshare-net")
-    argv += ["--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox", "--disable-userns"]
-    argv += ["--new-session", "--die-with-parent", "--clearenv", "--cap-drop", "ALL", "--info-fd", "{info}"]
+    argv += ["--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox"]
+    argv += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--info-fd", "{info}"]
+    if layout.can_disable_userns:
+        argv.append("--disable-userns")
     if layout.seccomp:
         argv += ["--seccomp", "{seccomp}"]
     argv += _system()

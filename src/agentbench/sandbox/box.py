@@ -62,7 +62,6 @@ class Box(ServedBox):
     def usage(self) -> Usage:
         ending = self._spawned.ending(0) if self._channel.why else None
         read = {key: self._read(key, ending) for key in self._files}
-        disk = os.fstatvfs(self._spawned.upper_fd)
         inside = [] if {"cpu", "memory", "pids"} <= set(self._files) else self._inside_usage()
         memory = megabytes(read.get("memory", ""))
         cpu = cpu_seconds(read.get("cpu", ""))
@@ -71,7 +70,7 @@ class Box(ServedBox):
             cpu_sec=inside[2] / 1e6 if cpu is None and inside else cpu,
             memory_peak_mb=megabytes(read.get("memory_peak", "")),
             memory_mb=inside[1] / (1 << 20) if memory is None and inside else memory,
-            disk_mb=(disk.f_blocks - disk.f_bfree) * disk.f_frsize / (1 << 20),
+            disk_mb=self._disk_mb(),
             processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
             oom_kills=oom_kills(read.get("oom", "")),
         )
@@ -87,6 +86,13 @@ class Box(ServedBox):
         self._channel.close()
         if ending is None:
             raise SandboxError(f"sandbox {self._name} could not be ended")
+
+    def _disk_mb(self) -> float | None:
+        """What is written, where the writable layer is a file system of its own."""
+        layer = os.fstatvfs(self._spawned.upper_fd)
+        if os.major(os.fstat(self._spawned.upper_fd).st_dev):  # a device: the host's disk, not a tmpfs of ours
+            return None
+        return (layer.f_blocks - layer.f_bfree) * layer.f_frsize / (1 << 20)
 
     def _inside_usage(self) -> list[float]:
         try:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Literal
 
 from agentbench.core.command import MIB
 from agentbench.core.errors import SandboxError, SandboxUnavailable
@@ -22,6 +23,7 @@ from agentbench.sandbox.birth import Birth
 from agentbench.sandbox.box import Box
 from agentbench.sandbox.cgroups import Cgroups
 from agentbench.sandbox.etc import etc_folder
+from agentbench.sandbox.facts import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.interpreter import Interpreter
 from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.nursery import Nursery
@@ -31,6 +33,7 @@ from agentbench.sandbox.spawn.birth import Request
 
 NAME = "bwrap"
 _OPEN_FILES = 16384
+_DISABLES_USERNS = (0, 8)
 
 
 class BwrapBackend:
@@ -38,8 +41,10 @@ class BwrapBackend:
 
     name = NAME
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, *, writable_layer: Literal["memory", "disk"] | None = None) -> None:
         """
+        `writable_layer`: where sandboxes write; None: in memory, where that can be a layer of an overlay.
+
         Raises:
             SandboxUnavailable: bubblewrap is not installed.
             SandboxError: the state folder or the spawner cannot be had.
@@ -51,6 +56,9 @@ class BwrapBackend:
         self.state = state
         self.uid = sandbox_uid()
         self._program = program
+        self._userxattr = self.uid is None or not in_initial_namespace()
+        in_memory = not self._userxattr or tmpfs_has_user_attributes()
+        self._on_disk = writable_layer == "disk" or (writable_layer is None and not in_memory)
         self._lock = threading.Lock()
         self._interpreters: dict[str | None, Interpreter] = {}
         self._etc: dict[str, Path] = {}
@@ -73,13 +81,15 @@ class BwrapBackend:
             notes.append("pids: held by RLIMIT_NPROC inside the sandbox's user namespace")
         if "cpu" not in has:
             notes.append("cpu: no cgroup for us here")
+        if self._on_disk:
+            notes.append("disk: this kernel's tmpfs cannot be an ordinary user's writable layer (Linux 6.6 can)")
         if not self._filter:
             notes.append("no system call filter for this architecture")
         return LimitReport(
             cpu="hard" if "cpu" in has else "absent",
             memory="hard" if "memory" in has else "monitored",
             pids="hard",
-            disk="hard",
+            disk="absent" if self._on_disk else "hard",
             notes=tuple(notes),
         )
 
@@ -157,6 +167,7 @@ class BwrapBackend:
             + [(mount.source.absolute(), mount.target) for mount in spec.mounts],
             server_options=_server_options(spec.limits, nursery.cgroups),
             seccomp=bool(self._filter),
+            can_disable_userns=bwrap_version(self._program) >= _DISABLES_USERNS,
         )
         plan = nursery.cgroups.plan(name, spec.limits, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
         request = Request(
@@ -164,14 +175,14 @@ class BwrapBackend:
             cgroups=[{"dir": folder, "settings": list(items)} for folder, items in plan.settings.items()],
             evidence=list(plan.files.values()),
             uid=self.uid,
-            userxattr=self.uid is None or not in_initial_namespace(),
+            userxattr=self._userxattr,
             sources=layout.sources(),
             layers=[str(path) for path in birth.layers],
             folders=list(birth.folders),
             size=spec.limits.disk_mb * MIB,
             inodes=spec.limits.inodes,
-            upper="",
-            limits=[(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)],
+            upper=str(self._disk_folder(nursery, name)) if self._on_disk else "",
+            limits=_resource_limits(spec.limits, on_disk=self._on_disk),
             argv=bwrap_argv(layout),
             seccomp=self._filter,
         )
@@ -180,11 +191,25 @@ class BwrapBackend:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
         return Box(name, nursery.spawner.spawn(request), plan.files, birth.known)
 
+    def _disk_folder(self, nursery: Nursery, name: str) -> Path:
+        folder = nursery.folder / name
+        folder.mkdir(mode=0o755)
+        if self.uid is not None:
+            os.chown(folder, self.uid, self.uid)
+        return folder
+
     def _etc_for(self, python: Interpreter) -> Path:
         with self._lock:
             if python.identity not in self._etc:
                 self._etc[python.identity] = etc_folder(self.state, python)
             return self._etc[python.identity]
+
+
+def _resource_limits(limits: Limits, *, on_disk: bool) -> list[tuple[int, int]]:
+    held = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)]
+    if on_disk:
+        held.append((resource.RLIMIT_FSIZE, limits.disk_mb * MIB))  # not the whole, but no single file beyond it
+    return held
 
 
 def _server_options(limits: Limits, cgroups: Cgroups) -> dict[str, str]:

@@ -26,6 +26,7 @@ _FILES = {
     "hosts": "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n",
     "hostname": "sandbox\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    "gitconfig": "[user]\n\tname = agent\n\temail = agent@sandbox.invalid\n[init]\n\tdefaultBranch = main\n",
     # Places where the setup phase gets its own files bound.
     "resolv.conf": "",
     "pip.conf": "",

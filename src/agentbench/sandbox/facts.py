@@ -1,0 +1,45 @@
+"""What this host's bubblewrap and kernel can do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from agentbench.core.errors import HarnessError
+from agentbench.process import run_host
+
+_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - looked at, not trusted
+_TMPFS_USER_ATTRIBUTES = (6, 6)
+
+
+@lru_cache(maxsize=4)
+def bwrap_version(program: str) -> tuple[int, ...]:
+    """(0, 8, 0); empty when it does not say."""
+    try:
+        said = run_host([program, "--version"], env={}, timeout_sec=10).stdout.kept.decode("ascii", "replace")
+    except HarnessError:
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", said)[:3])
+
+
+def kernel_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+
+
+@lru_cache(maxsize=1)
+def tmpfs_has_user_attributes() -> bool:
+    """An overlay of an ordinary user keeps its notes in `user.*` attributes; tmpfs has had them since Linux 6.6.
+
+    Without them a folder that was removed cannot be made again, so the writable layer has to be on disk.
+    """
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=_MEMORY_FOLDER) as file:
+        try:
+            os.setxattr(file.fileno(), "user.agentbench", b"y")
+        except OSError:
+            return False
+        return True
+    return kernel_version() >= _TMPFS_USER_ATTRIBUTES
