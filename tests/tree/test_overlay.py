@@ -133,8 +133,12 @@ def compare(base: Path, seed: int) -> str:
 
 def in_a_namespace(base: Path, seeds: range) -> list[str]:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_NEWNS if os.geteuid() == 0 else _NEWNS | _NEWUSER) != 0:
+    user, group = os.geteuid(), os.getegid()
+    if libc.unshare(_NEWNS if user == 0 else _NEWNS | _NEWUSER) != 0:
         return [f"unshare: {os.strerror(ctypes.get_errno())}"]
+    if user:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            Path("/proc/self", name).write_text(text)
     libc.mount(None, b"/", None, _PRIVATE, None)
     if libc.mount(b"tmpfs", bytes(base), b"tmpfs", 0, b"size=64m") != 0:
         return [f"mount: {os.strerror(ctypes.get_errno())}"]

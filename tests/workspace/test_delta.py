@@ -18,7 +18,7 @@ from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.delta import DeltaLimits, compare, extract
 from agentbench.workspace.patch import apply, changed_paths, parse
 from agentbench.workspace.paths import path_problem, target_problem
-from tests.workspace.reference_git import git, repository
+from tests.workspace.reference_git import commit_all, git, repository
 
 pytestmark = pytest.mark.req("E-05")
 
@@ -339,3 +339,69 @@ def test_comparing_entries_needs_no_content() -> None:
         (b"is", "added"),
         (b"was", "deleted"),
     ]
+
+
+class TestHostileTree:
+    """Δ is read from content; no git looks at a tree that an agent could write."""
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Path:
+        folder = repository(tmp_path / "workspace")
+        (folder / "kept").write_text("a\n")
+        (folder / "hidden").write_text("a\n")
+        commit_all(folder)
+        return folder
+
+    def test_git_s_ways_to_hide_a_change_hide_nothing(self, workspace: Path) -> None:
+        with FolderTree.at(workspace) as tree:
+            base = MemoryTree.copy(tree, max_bytes=1000)
+        git(workspace, "update-index", "--assume-unchanged", "hidden")
+        git(workspace, "update-index", "--skip-worktree", "kept")
+        (workspace / "hidden").write_text("b\n")
+        (workspace / ".gitignore").write_text("*\n")
+        (workspace / ".git/info/exclude").write_text("*\n")
+        (workspace / "ignored.py").write_text("x\n")
+        nested = repository(workspace / "nested")
+        (nested / "inside.py").write_text("x\n")
+        commit_all(nested)
+        old, new = (
+            git(workspace, "hash-object", "-w", "--stdin", stdin=text).decode().strip() for text in (b"a\n", b"b\n")
+        )
+        git(workspace, "replace", new, old)
+        git(workspace, "commit", "-q", "--allow-empty", "-am", "hide")
+        with FolderTree.at(workspace) as tree:
+            delta = extract(base, tree)
+        assert [change.path for change in delta.files] == [b".gitignore", b"hidden", b"ignored.py", b"nested/inside.py"]
+        assert [item.path for item in delta.refused] == [b"nested/.git"]
+
+    def test_nothing_that_git_would_execute_is_executed(
+        self, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pwn = f"touch {tmp_path}/pwned"
+        config = "".join(f"\t{key} = {pwn}\n" for key in ("fsmonitor", "pager", "editor", "sshCommand", "hooksPath"))
+        drivers = (
+            f'[filter "x"]\n\tclean = {pwn}\n\tprocess = {pwn}\n[diff "x"]\n\tcommand = {pwn}\n\ttextconv = {pwn}\n'
+        )
+        (workspace / ".git/config").write_text(f"[core]\n{config}{drivers}")
+        (workspace / ".gitattributes").write_text("* filter=x diff=x\n")
+        (workspace / "kept").write_text("b\n")
+        (workspace / "evil").write_text("gitdir: evil.git\n")
+        git(tmp_path, "init", "-q", "--bare", str(workspace / "bare"))
+        (workspace / "bare/config").write_text(f"[core]\n\tbare = true\n{config}")
+        monkeypatch.setattr("agentbench.process.run_host", None)
+        monkeypatch.setattr("subprocess.Popen", None)
+        with FolderTree.at(workspace) as tree:
+            delta = extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree)
+            writes = apply(parse(delta.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}))
+        assert {write.path for write in writes} >= {b"kept", b"evil", b"bare/config", b".gitattributes"}
+        assert not (tmp_path / "pwned").exists()
+
+    def test_a_workspace_whose_git_became_a_symlink_or_a_file(self, tmp_path: Path, workspace: Path) -> None:
+        for replace_git in (
+            lambda: (workspace / ".git").symlink_to("/etc"),
+            lambda: (workspace / ".git").write_text("gitdir: /"),
+        ):
+            (workspace / ".git").rename(tmp_path / os.urandom(4).hex())
+            replace_git()
+            with FolderTree.at(workspace) as tree:
+                assert extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree).patch == b""
