@@ -55,6 +55,13 @@ class TestFolder:
         with FolderTree.at(snapshot.folder) as tree:
             assert tree_digest(tree.entries()) == snapshot.digest
 
+    def test_what_python_leaves_beside_the_sources_is_no_part_of_it(self, tmp_path: Path, source: Path) -> None:
+        before = made(tmp_path)
+        (source / "pkg/__pycache__").mkdir()
+        (source / "pkg/__pycache__/mod.cpython-311.pyc").write_bytes(b"compiled when the package was installed")
+        assert made(tmp_path).digest == before.digest
+        assert "pkg/__pycache__/mod.cpython-311.pyc" not in files(made(tmp_path))
+
     def test_ignore_rules_have_no_say(self, tmp_path: Path, source: Path) -> None:
         (source / ".gitignore").write_text("*\n")
         (source / "pkg/.gitignore").write_text("mod.py\n")

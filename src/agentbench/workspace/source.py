@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from agentbench.contract.files import is_debris
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import FolderTree, TreeLimits, TreeTooLarge, tree_digest
@@ -34,7 +35,10 @@ class Source(Protocol):
 
 
 class FolderSource:
-    """A local folder. Any `.git` in it is left out; nothing else is, ignore rules or not."""
+    """A local folder. Any `.git` in it is left out, and what Python left beside the sources; nothing else is.
+
+    Installing a package compiles the Python files in it, bundled tasks included, and that must not make another R.
+    """
 
     def __init__(self, folder: Path, name: str, limits: SourceLimits) -> None:
         """`name` is how the task calls the folder."""
@@ -45,7 +49,8 @@ class FolderSource:
 
     def key(self) -> str:
         if self._entries is None:
-            self._entries = read_entries(self._folder, self._limits)
+            found = read_entries(self._folder, self._limits)
+            self._entries = [entry for entry in found if not is_debris(os.fsdecode(entry.path))]
         return f"folder {self._name} {tree_digest(self._entries)}"
 
     def plant(self, folder: Path) -> Mapping[str, str]:
