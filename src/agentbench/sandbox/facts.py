@@ -12,7 +12,7 @@ from pathlib import Path
 from agentbench.core.errors import HarnessError
 from agentbench.process import run_host
 
-_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - looked at, not trusted
+_MEMORY_FOLDER = Path("/dev/shm")
 _TMPFS_USER_ATTRIBUTES = (6, 6)
 
 

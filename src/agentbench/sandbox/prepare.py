@@ -85,7 +85,10 @@ class Preparer:
                 layer = None if plan.fresh else self._backend.layers.find("prepared", key)
                 cached = layer is not None
                 if layer is None:
-                    layer = self._build(key, plan, spec, base, on_step)
+                    try:
+                        layer = self._build(key, plan, spec, base, on_step)
+                    except OSError as error:
+                        raise SandboxError(f"an environment could not be prepared: {error}") from error
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
             self._ready[key] = (prepared, layer, known)
             return prepared

@@ -1,0 +1,297 @@
+"""Prepared environments: built once, frozen, shared, and honest about what setup did."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command
+from agentbench.core.errors import SandboxError, SetupFailed
+from agentbench.sandbox import interpreter as interpreters
+from agentbench.sandbox.birth import Birth
+from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.protocol import Backend, Phase, Prepared, SetupPlan, SetupStep
+from tests.sandbox.conftest import SPEC
+
+SETUP = replace(SPEC, phase=Phase.SETUP)
+
+
+def plan(source: Path, *commands: str, **options: object) -> SetupPlan:
+    key = str(options.pop("key", " ".join(commands)))
+    return SetupPlan(key=key, source=source, commands=commands, capture=(), timeout_sec=60, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def prepare(backend: Backend, source: Path) -> Callable[..., Prepared]:
+    def run(*commands: str, **options: object) -> Prepared:
+        return backend.prepare(plan(source, *commands, **options), SETUP, on_step=lambda _: None)
+
+    return run
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A folder with one small wheel, as a host without network might have."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    info = "tinypkg-1.0.dist-info"
+    with zipfile.ZipFile(folder / "tinypkg-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tinypkg.py", "answer = 42\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinypkg\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"tinypkg.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return folder
+
+
+@pytest.fixture
+def second(state: Path) -> Iterator[BwrapBackend]:
+    """Another harness on the same state folder."""
+    backend = BwrapBackend(state)
+    yield backend
+    backend.close()
+
+
+def out(backend: Backend, prepared: Prepared, line: str) -> bytes:
+    with backend.open(SPEC, prepared) as box:
+        return box.run(Command(line=line)).stdout.kept
+
+
+@pytest.mark.req("R-05")
+def test_what_setup_installs_is_what_later_phases_get(
+    backend: Backend, prepare: Callable[..., Prepared], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    done = prepare("pip install --no-index tinypkg", key=f"tiny {wheels}")
+    assert "tinypkg==1.0" in done.details["packages"].split("\n")
+    for _ in range(2):
+        assert out(backend, done, "python -c 'import tinypkg; print(tinypkg.answer)'") == b"42\n"
+
+
+@pytest.mark.req("R-08")
+def test_later_phases_see_neither_index_settings_nor_download_cache(
+    backend: Backend, prepare: Callable[..., Prepared], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("https_proxy", "http://user:word@proxy.invalid:1")
+    done = prepare(f"grep {wheels} /etc/pip.conf && ls {wheels} && test -w /var/cache/pip && echo $https_proxy", key="x")
+    assert done.steps[0].exit_code == 0
+    assert out(backend, done, f"cat /etc/pip.conf; ls {wheels} /var/cache; echo $https_proxy $PIP_CACHE_DIR") == b"\n"
+
+
+def test_second_time_nothing_runs(prepare: Callable[..., Prepared]) -> None:
+    first = prepare("date +%N > stamp", key="once")
+    again = prepare("date +%N > stamp", key="once")
+    assert (first.cached, again.cached) == (False, True)
+    assert first.digest == again.digest
+    assert first.steps == again.steps
+
+
+def test_another_harness_finds_it(
+    backend: Backend, second: BwrapBackend, source: Path, prepare: Callable[..., Prepared]
+) -> None:
+    ours = prepare("date +%N > stamp", key="found by others")
+    steps: list[SetupStep] = []
+    theirs = second.prepare(plan(source, "date +%N > stamp", key="found by others"), SETUP, on_step=steps.append)
+    assert theirs.cached
+    assert steps == []
+    assert (theirs.digest, theirs.steps, theirs.setup_changed) == (ours.digest, ours.steps, ours.setup_changed)
+    assert list(theirs.base_tree.entries()) == list(ours.base_tree.entries())
+    assert out(second, theirs, "cat stamp") == out(backend, ours, "cat stamp")
+
+
+def test_two_harnesses_at_once_build_once(backend: Backend, second: BwrapBackend, source: Path) -> None:
+    results: list[Prepared] = []
+    wanted = plan(source, "sleep 0.3; date +%N > stamp", key="raced")
+
+    def go(who: Backend) -> None:
+        results.append(who.prepare(wanted, SETUP, on_step=lambda _: None))
+
+    threads = [threading.Thread(target=go, args=(who,)) for who in (backend, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(result.cached for result in results) == [False, True]
+    assert results[0].digest == results[1].digest
+
+
+def test_fresh_setup_runs_again_and_leaves_live_users_alone(
+    backend: Backend, second: BwrapBackend, source: Path, prepare: Callable[..., Prepared]
+) -> None:
+    old = prepare("date +%N > /home/agent/.cache-me || true; echo same > made", key="fresh")
+    with backend.open(SPEC, old) as box:
+        new = second.prepare(
+            plan(source, "date +%N > /home/agent/.cache-me || true; echo same > made", key="fresh", fresh=True),
+            SETUP,
+            on_step=lambda _: None,
+        )
+        assert not new.cached
+        assert box.run(Command(line="cat made; python -c 'print(1)'")).stdout.kept == b"same\n1\n"
+    assert out(backend, old, "cat made") == b"same\n"
+
+
+def test_equal_results_have_equal_digests(
+    second: BwrapBackend, source: Path, prepare: Callable[..., Prepared], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    commands = ("pip install --no-index tinypkg", "python -m compileall -q src", "echo x > made")
+    first = prepare(*commands, key=f"equal {wheels}")
+    again = second.prepare(plan(source, *commands, key=f"equal {wheels}", fresh=True), SETUP, on_step=lambda _: None)
+    other = prepare(*commands, "echo y >> made", key=f"other {wheels}")
+    assert first.digest == again.digest
+    assert first.digest != other.digest
+
+
+def test_what_setup_did_to_r_is_told(prepare: Callable[..., Prepared]) -> None:
+    done = prepare("echo more >> README; rm -r keep; echo new > fresh; touch src/app.py; echo a==1 > requirements.txt")
+    assert done.setup_changed == (b"README", b"keep/file", b"src/app.py")
+    paths = {entry.path for entry in done.base_tree.entries()}
+    assert b"fresh" in paths
+    assert b"keep/file" not in paths
+    assert list(done.lockfiles) == ["requirements.txt"]
+    assert done.lockfiles["requirements.txt"].startswith("sha256:")
+
+
+def test_replaced_and_removed_things_are_frozen_as_they_are(backend: Backend, prepare: Callable[..., Prepared]) -> None:
+    done = prepare(
+        "rm -r keep && echo now-a-file > keep; rm README && mkdir README && echo in > README/x",
+        "rm -r src && mkdir src && echo only > src/only",
+        "rm /opt/env/bin/pip3; mkfifo pipe; ln -s /etc/passwd out; chmod 000 run.sh; mkdir locked && chmod 000 locked",
+    )
+    listing = b"cat keep README/x; ls src; ls /opt/env/bin/pip3; readlink out; ls -d locked"
+    assert out(backend, done, listing.decode()) == b"now-a-file\nin\nonly\n/etc/passwd\nlocked\n"
+
+
+def test_failure_is_told_once_and_remembered(backend: Backend, source: Path) -> None:
+    wanted = plan(source, "echo fine", "date +%N; echo broken >&2; exit 7", key="fails")
+    steps: list[list[SetupStep]] = [[], []]
+    for attempt in steps:
+        with pytest.raises(SetupFailed, match=r"exit code 7\): broken"):
+            backend.prepare(wanted, SETUP, on_step=attempt.append)
+    assert [step.exit_code for step in steps[0]] == [0, 7]
+    assert steps[0] == steps[1]
+
+
+def test_setup_that_does_not_end(backend: Backend, source: Path) -> None:
+    wanted = replace(plan(source, "sleep 100", key="hangs"), timeout_sec=0.5)
+    with pytest.raises(SetupFailed, match=r"not done after 0.5 s"):
+        backend.prepare(wanted, SETUP, on_step=lambda _: None)
+
+
+def test_setup_that_fills_the_disk_or_memory_is_the_tasks_fault(backend: Backend, source: Path) -> None:
+    with pytest.raises(SetupFailed, match="No space left"):
+        backend.prepare(plan(source, "head -c 100M /dev/zero > big"), SETUP, on_step=lambda _: None)
+    with pytest.raises(SetupFailed, match=r"memory|exit code"):
+        backend.prepare(plan(source, "python3 -c 'x = bytearray(1 << 30)'"), SETUP, on_step=lambda _: None)
+
+
+def test_folders_nested_without_end_are_the_tasks_fault(backend: Backend, source: Path) -> None:
+    deep = "import os\nfor _ in range(900): os.mkdir('d'); os.chdir('d')"
+    with pytest.raises(SetupFailed, match="nested deeper"):
+        backend.prepare(plan(source, f"python3 -c \"{deep}\""), SETUP, on_step=lambda _: None)
+
+
+def test_failed_capture_does_not_fail_setup(backend: Backend, source: Path) -> None:
+    wanted = replace(plan(source, "true", key="capture"), capture=("python --version", "no-such-tool"))
+    done = backend.prepare(wanted, SETUP, on_step=lambda _: None)
+    assert [(step.capture, step.exit_code) for step in done.steps] == [(False, 0), (True, 0), (True, 127)]
+
+
+@pytest.mark.req("R-05")
+def test_setup_has_no_network_unless_the_policy_says(backend: Backend, prepare: Callable[..., Prepared]) -> None:
+    done = prepare("python3 -c 'import socket; print([n for _, n in socket.if_nameindex()])'", key="no net")
+    assert done.steps[0].stdout == b"['lo']\n"
+    spec = replace(SETUP, network=True)
+    line = "python3 -c 'import socket; print([n for _, n in socket.if_nameindex()])'; test -s /etc/resolv.conf; echo $?"
+    shared = backend.prepare(
+        SetupPlan("net", Path("/usr/share/doc/bubblewrap"), (line,), (), 60), spec, on_step=lambda _: None
+    )
+    ours = sorted(path.name for path in Path("/sys/class/net").iterdir())
+    assert all(name.encode() in shared.steps[0].stdout for name in ours)
+    assert shared.steps[0].stdout.endswith(b"0\n" if Path("/etc/resolv.conf").stat().st_size else b"1\n")
+
+
+class TestSecrets:
+    def test_declared_secrets_reach_setup_only_and_are_not_recorded(
+        self, backend: Backend, prepare: Callable[..., Prepared]
+    ) -> None:
+        done = prepare('test "$TOKEN" = s3cr3t-value && echo token is $TOKEN', key="secret", secrets={"TOKEN": "s3cr3t-value"})
+        assert done.steps[0].stdout == b"token is [redacted:TOKEN]\n"
+        assert b"s3cr3t" not in out(backend, done, "env; cat /proc/*/environ")
+
+    def test_secret_that_setup_leaves_in_a_file_fails_it(self, prepare: Callable[..., Prepared]) -> None:
+        with pytest.raises(SetupFailed, match=r"secret TOKEN in .*netrc") as caught:
+            prepare("echo password $TOKEN > ~/.netrc", key="leak", secrets={"TOKEN": "s3cr3t-value"})
+        assert "s3cr3t" not in str(caught.value)
+
+    def test_index_credentials_are_used_and_not_recorded(
+        self, prepare: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://someone:pa55%21word@index.invalid/simple")
+        done = prepare("grep -c 'someone:pa55%21word@' /etc/pip.conf; cat /etc/pip.conf", key="index")
+        assert done.steps[0].stdout.startswith(b"1\n")
+        assert b"pa55" not in done.steps[0].stdout
+        assert "pa55" not in done.details["registries"]
+        assert "https://index.invalid/simple" in done.details["registries"]
+
+    def test_other_variables_of_the_host_stay_out(
+        self, prepare: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENROUTER_API_KEY", "sk-very-secret")
+        assert b"sk-very" not in prepare("env", key="env").steps[0].stdout
+
+
+class TestInterpreters:
+    @pytest.mark.parametrize("lacks", [{"has_pip": False}, {"has_pip": False, "has_venv": False}])
+    def test_pip_is_there_also_where_the_system_has_none(self, backend: BwrapBackend, lacks: dict[str, bool]) -> None:
+        python = replace(backend.interpreter(None), stamp=f"test {lacks}", **lacks)
+        layer = backend._preparer._base(python)
+        box = backend.start(SPEC, Birth(layers=(layer.tree,), python=python))
+        try:
+            done = box.run(Command(line="pip --version && pip3 list && command -v pip && python -m pip --version"))
+        finally:
+            box.close()
+        assert done.exit_code == 0, done
+        assert b"/opt/env/bin/pip\n" in done.stdout.kept
+
+    def test_interpreter_under_another_home_is_visible_at_its_own_path(self, backend: Backend) -> None:
+        managed = [found for found in interpreters.installed() if found.roots]
+        if not managed:
+            pytest.skip("no interpreter outside of the system's folders")
+        spec = replace(SPEC, python=managed[0].short)
+        with backend.open(spec, None) as box:
+            done = box.run(Command(line="python -c 'import sys, ssl, sqlite3; print(sys.version_info[:2])'; pip --version"))
+        assert done.stdout.kept.startswith(f"({managed[0].version[0]}, {managed[0].version[1]})\n".encode())
+
+    def test_none_that_fits_says_what_was_found(self, backend: Backend) -> None:
+        with pytest.raises(SandboxError, match=r"no python 3\.99 .*found: 3\.") as caught:
+            backend.open(replace(SPEC, python="3.99"), None)
+        assert "install python 3.99" in caught.value.remedy
+
+
+def test_environment_of_another_backend_is_refused(second: BwrapBackend, prepared: Prepared) -> None:
+    with pytest.raises(SandboxError, match="not prepared by this backend"):
+        second.open(SPEC, prepared)
+
+
+def test_source_that_vanished_is_ours(backend: Backend, tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="could not be prepared"):
+        backend.prepare(plan(tmp_path / "absent", key="absent"), SETUP, on_step=lambda _: None)
+
+
+def test_frozen_layers_belong_to_the_sandbox_user_and_are_never_written(
+    backend: BwrapBackend, prepared: Prepared, source: Path
+) -> None:
+    layer = backend._preparer._ready[prepared.details["layer"]][1]
+    before = {path: path.lstat().st_mtime_ns for path in sorted(layer.tree.rglob("*"))}
+    owner = os.geteuid() if backend.uid is None else backend.uid
+    assert {path.lstat().st_uid for path in before} == {owner}
+    with backend.open(SPEC, prepared) as box:
+        box.run(Command(line="find . ~ /opt/env -type f -exec sh -c 'echo x >> {}' \\; ; rm -rf /opt/env/* ./* ~/.config"))
+    assert {path: path.lstat().st_mtime_ns for path in sorted(layer.tree.rglob("*"))} == before
