@@ -56,8 +56,9 @@ class Box(ServedBox):
         return self._spawned.merged_fd, self._spawned.upper_fd
 
     def tree(self) -> FolderTree:
+        """Readable until the sandbox is closed: the descriptor is the sandbox's own."""
         known, changed = (self._known, self._changed_fd) if self._known is not None else (None, None)
-        return FolderTree(os.dup(self._workspace_fd), known=known, changed_fd=changed)
+        return FolderTree(self._workspace_fd, owns=False, known=known, changed_fd=changed)
 
     def usage(self) -> Usage:
         ending = self._spawned.ending(0) if self._channel.why else None
