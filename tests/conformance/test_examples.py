@@ -1,0 +1,37 @@
+"""Task files that the pages show are accepted as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentbench.contract.load import load_task
+
+ROOT = Path(__file__).parents[2]
+
+
+def examples() -> list[tuple[str, str]]:
+    found = []
+    for page in (ROOT / "README.md", ROOT / "docs" / "protocol.md"):
+        for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)):
+            found.append((f"{page.name}-{number}", text))
+    return found
+
+
+@pytest.mark.req("C-01", "C-06")
+@pytest.mark.parametrize("text", [text for _, text in examples()], ids=[name for name, _ in examples()])
+def test_example_of_a_page_is_a_valid_task(text: str, tmp_path: Path) -> None:
+    suite = re.search(r"^suite: \"?([\w-]+)", text, re.MULTILINE)
+    assert suite is not None
+    folder = tmp_path / suite[1] / "example"
+    folder.mkdir(parents=True)
+    (folder / "task.yaml").write_text(text, encoding="utf-8")
+    loaded = load_task(folder)
+    assert loaded.statement
+    assert [check.parser for check in loaded.checks] == ["pytest"]
+
+
+def test_pages_show_examples() -> None:
+    assert {name.split("-")[0] for name, _ in examples()} == {"README.md", "protocol.md"}
