@@ -49,7 +49,6 @@ from agentbench.trace.events import (
     Termination,
 )
 from agentbench.trace.log import EventLog, read_events
-from agentbench.tree.digest import tree_digest
 from agentbench.workspace.application import apply
 from agentbench.workspace.delta import Delta, extract
 from agentbench.workspace.evidence import delta_event, refusals
@@ -158,12 +157,11 @@ class Attempt:
         self.baseline = baseline(self.bench(ground))
         manifest = manifest_of(self.row, self.names(), self.place, ground)
         sha256 = self.folder.write_manifest(manifest)
-        observed = manifest.protocol_manifest.observed
         self.log.append(
             IdentityBound(
                 snapshot=ground.snapshot.digest,
                 source=dict(ground.snapshot.source),
-                base_tree=observed.base_tree if observed else tree_digest(ground.prepared.base_tree.entries()),
+                base_tree=ground.base_digest,
                 env_digest=ground.prepared.digest,
                 backend=ground.backend.name,
                 image=ground.prepared.details.get("image_digest"),

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
+from agentbench.core.errors import RecordError
 from agentbench.oracle.validation import BaselineReport
-from agentbench.record.folder import AttemptFolder
+from agentbench.record.folder import MANIFEST, AttemptFolder
+from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import ArtifactPaths
 from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.events import (
@@ -35,8 +37,22 @@ def write_evidence(
     if baseline is not None:
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
         folder.write("logs/failing_stderr.txt", baseline.stderr)
+    _describe_environment(folder)
     passing = _from_events(folder, log)
     return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
+
+
+def _describe_environment(folder: AttemptFolder) -> None:
+    """`meta/environment.json`: the part of the manifest that people look for there."""
+    try:
+        manifest = read_manifest(folder.path / MANIFEST).protocol_manifest
+    except RecordError:
+        return
+    value = {
+        "sandbox": manifest.planned.sandbox.model_dump(mode="json"),
+        "observed": None if manifest.observed is None else manifest.observed.model_dump(mode="json"),
+    }
+    folder.write("meta/environment.json", json.dumps(value, indent=2))
 
 
 def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:

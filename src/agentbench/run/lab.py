@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,8 @@ from typing import Self
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import digest
-from agentbench.core.errors import InputError, SandboxUnavailable
+from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
+from agentbench.run.inside import Inside, look_inside
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -29,6 +31,7 @@ from agentbench.sandbox.protocol import (
 )
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
+from agentbench.tree.digest import tree_digest
 from agentbench.workspace.snapshot import Snapshot, Snapshots
 
 LOGGING_SCHEMA = 1
@@ -45,6 +48,9 @@ class Ground:
     prepared: Prepared
     backend: Backend
     limits: LimitReport
+    base_digest: str
+    """Of the workspace as setup left it: what Δ is taken against."""
+    inside: Inside
 
     def spec(self, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
         return sandbox_spec(self.task, phase, mounts=mounts)
@@ -65,10 +71,15 @@ class Lab:
         self._snapshots = Snapshots(self.state / "snapshots")
         self._open = ExitStack()
 
-    @property
+    @cached_property
     def oracle_cache(self) -> Path:
-        """Where grading keeps what it found out about untouched R."""
-        return self.state / "oracle"
+        """Where grading keeps what it found out about untouched R, and environments say what they are."""
+        folder = self.state / "oracle"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WorkspaceError(f"the state folder cannot be written: {folder}: {error.strerror}") from error
+        return folder
 
     def __enter__(self) -> Self:
         return self
@@ -151,7 +162,16 @@ class Lab:
             fresh=self._fresh,
         )
         prepared = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
-        return Ground(task, ids, snapshot, prepared, backend, backend.limits())
+        return Ground(
+            task=task,
+            ids=ids,
+            snapshot=snapshot,
+            prepared=prepared,
+            backend=backend,
+            limits=backend.limits(),
+            base_digest=tree_digest(prepared.base_tree.entries()),
+            inside=look_inside(backend, sandbox_spec(task, Phase.ORACLE), prepared, self.oracle_cache),
+        )
 
 
 def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentbench.contract.identity import Identities
@@ -29,7 +28,6 @@ from agentbench.record.recompute import grading_plan
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.lab import Ground
 from agentbench.run.plan import PlanRow
-from agentbench.tree.digest import tree_digest
 
 US = 1_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -161,7 +159,7 @@ def _observed(row: PlanRow, ground: Ground) -> Observed:
     return Observed(
         snapshot=ground.snapshot.digest,
         source=dict(ground.snapshot.source),
-        base_tree=tree_digest(prepared.base_tree.entries()),
+        base_tree=ground.base_digest,
         env_digest=prepared.digest,
         backend=prepared.backend,
         image_digest=details.get("image_digest"),
@@ -171,12 +169,12 @@ def _observed(row: PlanRow, ground: Ground) -> Observed:
             "pids": ground.limits.pids,
             "disk": ground.limits.disk,
         },
-        os=_prefixed(details, "os.") or {"kernel": platform.release()},
-        python=details.get("python"),
-        package_managers=_prefixed(details, "pm.") or {"pip": details.get("pip", "absent")},
-        locale={name: value for name in ("LANG", "LC_ALL", "TZ") if (value := row.task.task.environment.env.get(name))},
+        os=dict(ground.inside.os),
+        python=ground.inside.python,
+        package_managers=dict(ground.inside.package_managers),
+        locale=dict(ground.inside.locale),
         hardware=_hardware(),
-        registries=tuple(_prefixed(details, "registry.").values()),
+        registries=tuple(filter(None, details.get("registries", "").split("\n"))),
         lockfiles=dict(prepared.lockfiles),
         environment=dict(row.task.task.environment.env),
         commands=tuple(
@@ -195,10 +193,6 @@ def _observed(row: PlanRow, ground: Ground) -> Observed:
         started_at=now_iso(),
         notes=ground.limits.notes,
     )
-
-
-def _prefixed(details: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {name.removeprefix(prefix): value for name, value in details.items() if name.startswith(prefix)}
 
 
 def _hardware() -> dict[str, str]:
