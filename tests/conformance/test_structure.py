@@ -32,10 +32,16 @@ def test_package_says_what_it_owns(package: Path) -> None:
     assert len(text) > 100
 
 
+def _existing(layer: str) -> str:
+    """A layer of the contract without the places it keeps for packages that are not there yet."""
+    names = [name.strip().strip("()") for name in layer.split("|")]
+    return " | ".join(name for name in names if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists())
+
+
 def test_layers_of_the_architecture_page_are_the_contract_that_is_checked() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = {contract["id"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
-    checked = [layer.replace("(", "").replace(")", "") for layer in contracts["layers"]["layers"]]
+    checked = [there for layer in contracts["layers"]["layers"] if (there := _existing(layer))]
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     block = page.split("## Layers", 1)[1].split("```")[1].strip().splitlines()
     assert [re.sub(r"\s{2,}.*", "", line) for line in block] == checked
