@@ -44,7 +44,9 @@ def wheels(tmp_path: Path) -> Path:
     with zipfile.ZipFile(folder / "tinypkg-1.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tinypkg.py", "answer = 42\n")
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinypkg\nVersion: 1.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", f"tinypkg.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     return folder
 
@@ -79,7 +81,9 @@ def test_later_phases_see_neither_index_settings_nor_download_cache(
 ) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("https_proxy", "http://user:word@proxy.invalid:1")
-    done = prepare(f"grep {wheels} /etc/pip.conf && ls {wheels} && test -w /var/cache/pip && echo $https_proxy", key="x")
+    done = prepare(
+        f"grep {wheels} /etc/pip.conf && ls {wheels} && test -w /var/cache/pip && echo $https_proxy", key="x"
+    )
     assert done.steps[0].exit_code == 0
     assert out(backend, done, f"cat /etc/pip.conf; ls {wheels} /var/cache; echo $https_proxy $PIP_CACHE_DIR") == b"\n"
 
@@ -194,7 +198,7 @@ def test_setup_that_fills_the_disk_or_memory_is_the_tasks_fault(backend: Backend
 def test_folders_nested_without_end_are_the_tasks_fault(backend: Backend, source: Path) -> None:
     deep = "import os\nfor _ in range(900): os.mkdir('d'); os.chdir('d')"
     with pytest.raises(SetupFailed, match="nested deeper"):
-        backend.prepare(plan(source, f"python3 -c \"{deep}\""), SETUP, on_step=lambda _: None)
+        backend.prepare(plan(source, f'python3 -c "{deep}"'), SETUP, on_step=lambda _: None)
 
 
 def test_failed_capture_does_not_fail_setup(backend: Backend, source: Path) -> None:
@@ -221,7 +225,9 @@ class TestSecrets:
     def test_declared_secrets_reach_setup_only_and_are_not_recorded(
         self, backend: Backend, prepare: Callable[..., Prepared]
     ) -> None:
-        done = prepare('test "$TOKEN" = s3cr3t-value && echo token is $TOKEN', key="secret", secrets={"TOKEN": "s3cr3t-value"})
+        done = prepare(
+            'test "$TOKEN" = s3cr3t-value && echo token is $TOKEN', key="secret", secrets={"TOKEN": "s3cr3t-value"}
+        )
         assert done.steps[0].stdout == b"token is [redacted:TOKEN]\n"
         assert b"s3cr3t" not in out(backend, done, "env; cat /proc/*/environ")
 
@@ -266,7 +272,9 @@ class TestInterpreters:
             pytest.skip("no interpreter outside of the system's folders")
         spec = replace(SPEC, python=managed[0].short)
         with backend.open(spec, None) as box:
-            done = box.run(Command(line="python -c 'import sys, ssl, sqlite3; print(sys.version_info[:2])'; pip --version"))
+            done = box.run(
+                Command(line="python -c 'import sys, ssl, sqlite3; print(sys.version_info[:2])'; pip --version")
+            )
         assert done.stdout.kept.startswith(f"({managed[0].version[0]}, {managed[0].version[1]})\n".encode())
 
     def test_none_that_fits_says_what_was_found(self, backend: Backend) -> None:
@@ -293,5 +301,7 @@ def test_frozen_layers_belong_to_the_sandbox_user_and_are_never_written(
     owner = os.geteuid() if backend.uid is None else backend.uid
     assert {path.lstat().st_uid for path in before} == {owner}
     with backend.open(SPEC, prepared) as box:
-        box.run(Command(line="find . ~ /opt/env -type f -exec sh -c 'echo x >> {}' \\; ; rm -rf /opt/env/* ./* ~/.config"))
+        box.run(
+            Command(line="find . ~ /opt/env -type f -exec sh -c 'echo x >> {}' \\; ; rm -rf /opt/env/* ./* ~/.config")
+        )
     assert {path: path.lstat().st_mtime_ns for path in sorted(layer.tree.rglob("*"))} == before

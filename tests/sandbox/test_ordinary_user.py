@@ -1,0 +1,87 @@
+"""The harness as an ordinary user: no cgroups, no root, the same isolation; weaker limits are said to be weaker."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pydantic_core
+import pytest
+import rfc8785
+import typing_extensions
+
+import agentbench
+from agentbench.process import run_host
+from agentbench.sandbox import interpreter as interpreters
+
+_UID = 43_217
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A folder the user can enter, with what it must import."""
+    folder = Path(tempfile.mkdtemp(prefix="ab-user-"))
+    folder.chmod(0o755)
+    ignore = shutil.ignore_patterns("__pycache__", "demo")
+    shutil.copytree(Path(agentbench.__file__).parent, folder / "lib/agentbench", ignore=ignore)
+    for package in (rfc8785, pydantic_core):
+        shutil.copytree(Path(str(package.__file__)).parent, folder / "lib" / package.__name__, ignore=ignore)
+    shutil.copy(typing_extensions.__file__, folder / "lib")
+    shutil.copy(Path(__file__).with_name("user_checks.py"), folder / "checks.py")
+    source = folder / "source"
+    (source / "folder").mkdir(parents=True)
+    (source / "folder/old").write_text("old\n")
+    (source / "README").write_text("read\n")
+    (folder / "home").mkdir()
+    os.chown(folder / "home", _UID, _UID)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def seen(request: pytest.FixtureRequest, place: Path) -> dict[str, object]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else; as an ordinary user the whole suite is this test")
+    usable = [
+        found for found in interpreters.installed() if not found.roots and found.version[:2] == sys.version_info[:2]
+    ]
+    if not usable:
+        pytest.skip("no interpreter like ours that another user can run: the sandbox is tested as root only")
+    drop = ["setpriv", "--reuid", str(_UID), "--regid", str(_UID), "--clear-groups"]
+    state = place / "home" / "state"
+    argv = [*drop, usable[0].executable, "-I", "-c", "import sys, runpy; sys.path.insert(0, sys.argv[1]); "]
+    argv[-1] += "del sys.argv[0:2]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    argv += [str(place / "lib"), str(place / "checks.py"), str(state), str(place / "source"), str(request.param)]
+    env = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = run_host(argv, cwd="/", env=env, timeout_sec=110)
+    assert done.exit_code == 0, done.stderr.kept.decode()
+    found: dict[str, object] = json.loads(done.stdout.kept)
+    return {**found, "layer": request.param}
+
+
+@pytest.mark.req("R-06")
+def test_isolation_and_limits_without_root(seen: dict[str, object]) -> None:
+    assert seen["uid"] == _UID
+    assert seen["identity"] == "1000\nCapEff: 0000000000000000 NoNewPrivs: 1 Seccomp: 2"
+    assert seen["prepared"] == "made\nagain\n/home/agent/home-file"
+    assert seen["changed"] == ["folder/old"]
+    assert seen["refused"] == ""
+    assert seen["network"] == "['lo']"
+    assert 5 < int(str(seen["forks"])) < 40
+    exit_code, oom = seen["bomb"]  # type: ignore[misc]
+    assert exit_code not in {0, None}
+    assert oom
+    assert seen["after"] == "alive"
+    assert seen["tree"] == ["README", "folder/y"]
+    assert seen["usage"] == [True, True]
+    assert seen["live"] == []
+    if seen["layer"] == "memory":
+        assert "No space left" in str(seen["fill"])
+        assert seen["limits"] == ["absent", "monitored", "hard", "hard"]
+    else:
+        assert seen["limits"] == ["absent", "monitored", "hard", "absent"]

@@ -1,0 +1,64 @@
+"""Run by test_ordinary_user.py in a process without root's rights: what holds there too. Prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from agentbench.core.command import Command
+from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec, SetupPlan
+
+LIMITS = Limits(cpus=2, memory_mb=256, pids=40, disk_mb=48, inodes=5000)
+SPEC = SandboxSpec(Phase.AGENT, LIMITS)
+
+
+def main() -> None:
+    state, source, layer = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    backend = BwrapBackend(state, writable_layer=layer)  # type: ignore[arg-type]
+    report = backend.limits()
+    commands = ("echo made > artefact", "rm -r folder && mkdir folder && echo again > folder/new", "touch ~/home-file")
+    plan = SetupPlan("user", source, commands, ("python --version",), 120)
+    prepared = backend.prepare(plan, SPEC, on_step=lambda _: None)
+    seen: dict[str, object] = {
+        "uid": os.geteuid(),
+        "limits": [report.cpu, report.memory, report.pids, report.disk],
+        "changed": [os.fsdecode(path) for path in prepared.setup_changed],
+        "spawner": backend._nursery.spawner.pid,
+    }
+    with backend.open(SPEC, prepared) as box:
+        seen |= look(box)
+    with backend.open(SPEC, prepared) as box:
+        box.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
+        seen["tree"] = sorted(os.fsdecode(entry.path) for entry in box.tree().entries())
+        seen["usage"] = [box.usage().processes is not None, box.usage().cpu_sec is not None]
+    backend.close()
+    seen["live"] = [path.name for path in (state / "live").iterdir()]
+    print(json.dumps(seen))
+
+
+def look(box: Sandbox) -> dict[str, object]:
+    def out(line: str, timeout_sec: float = 30) -> str:
+        done = box.run(Command(line=line, timeout_sec=timeout_sec))
+        return (done.stdout.kept + done.stderr.kept).decode(errors="replace").strip()
+
+    forks = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept OSError: print(n)"
+    bomb = box.run(Command(line="python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'", timeout_sec=60))
+    return {
+        "identity": out("id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status | tr -s '\\t\\n' '  '"),
+        "prepared": out("cat artefact folder/new; ls ~/home-file"),
+        "refused": out(
+            "for c in 'mount -t tmpfs x /tmp' 'unshare -U true' 'cat /etc/shadow' 'ls /root'; do $c 2>/dev/null && echo $c; done; true"
+        ),
+        "network": out("python3 -c 'import socket; print([n for _, n in socket.if_nameindex()])'"),
+        "fill": out("head -c 80M /dev/zero > /tmp/fill; rm -f /tmp/fill"),
+        "forks": out(f"python3 -c '{forks}'"),
+        "bomb": [bomb.exit_code, bomb.oom],
+        "after": out("echo alive"),
+    }
+
+
+if __name__ == "__main__":
+    main()
