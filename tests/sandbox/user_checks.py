@@ -36,7 +36,7 @@ def main() -> None:
         seen["usage"] = [box.usage().processes is not None, box.usage().cpu_sec is not None]
     backend.close()
     seen["live"] = [path.name for path in (state / "live").iterdir()]
-    print(json.dumps(seen))
+    sys.stdout.write(json.dumps(seen))
 
 
 def look(box: Sandbox) -> dict[str, object]:

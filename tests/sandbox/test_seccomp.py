@@ -1,0 +1,80 @@
+"""The system call filter, run by a small interpreter of classic BPF on both architectures."""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+
+from agentbench.sandbox.seccomp import MACHINES, Machine, assemble
+
+ALLOW = 0x7FFF0000
+NAMES = sorted(MACHINES)
+
+
+def decide(program: bytes, arch: int, number: int, *arguments: int) -> int:
+    """ALLOW, or the error number."""
+    data = struct.pack("<iIQ6Q", number, arch, 0, *(list(arguments) + [0] * 6)[:6])
+    code = list(struct.iter_unpack("<HBBI", program))
+    accumulator, at = 0, 0
+    while True:
+        operation, if_true, if_false, value = code[at]
+        at += 1
+        if operation == 0x20:
+            (accumulator,) = struct.unpack_from("<I", data, value)
+        elif operation == 0x06:
+            return value if value == ALLOW else value & 0xFFFF
+        else:
+            holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[operation]
+            at += if_true if holds else if_false
+
+
+@pytest.fixture(params=NAMES)
+def machine(request: pytest.FixtureRequest) -> Machine:
+    return MACHINES[request.param]
+
+
+def test_every_denied_call_is_refused_and_its_neighbours_are_not(machine: Machine) -> None:
+    program = assemble(machine)
+    special = {machine.clone, machine.clone3, machine.ioctl, machine.socket}
+    for number in range(500):
+        expected = errno.EPERM if number in machine.denied else ALLOW
+        if number not in special:
+            assert decide(program, machine.arch, number) == expected, number
+
+
+def test_other_architectures_and_tables_are_refused(machine: Machine) -> None:
+    program = assemble(machine)
+    assert decide(program, 0x4000_0003, 1) == errno.ENOSYS
+    if machine.has_x32:
+        assert decide(program, machine.arch, 0x4000_0001) == errno.ENOSYS
+
+
+@pytest.mark.parametrize("flag", [0x0002_0000, 0x0200_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0400_0000])
+def test_new_namespaces_are_refused(machine: Machine, flag: int) -> None:
+    program = assemble(machine)
+    assert decide(program, machine.arch, machine.clone, flag | 17) == errno.EPERM
+    assert decide(program, machine.arch, machine.clone3) == errno.ENOSYS
+
+
+def test_threads_and_children_are_allowed(machine: Machine) -> None:
+    program = assemble(machine)
+    assert decide(program, machine.arch, machine.clone, 17) == ALLOW
+    assert decide(program, machine.arch, machine.clone, 0x3D0F00) == ALLOW  # what pthread_create passes
+
+
+def test_socket_families_outside_of_network_namespaces_are_refused(machine: Machine) -> None:
+    program = assemble(machine)
+    allowed = {family for family in range(50) if decide(program, machine.arch, machine.socket, family) == ALLOW}
+    assert allowed == {1, 2, 10, 16}
+    assert decide(program, machine.arch, machine.socket, 40) == errno.EAFNOSUPPORT
+
+
+def test_terminal_injection_is_refused(machine: Machine) -> None:
+    program = assemble(machine)
+    assert decide(program, machine.arch, machine.ioctl, 0, 0x5412) == errno.EPERM
+    assert decide(program, machine.arch, machine.ioctl, 0, 0x541C) == errno.EPERM
+    assert decide(program, machine.arch, machine.ioctl, 0, 0x5413) == ALLOW
+    # The kernel looks at the low half only: a high half must not hide the request.
+    assert decide(program, machine.arch, machine.ioctl, 0, 0x1_0000_5412) == errno.EPERM
