@@ -109,10 +109,6 @@ class MalformedArguments(ModelFault):
     label = "malformed_arguments"
 
 
-class EndpointRefused(ModelFault):
-    label = "endpoint_refused"
-
-
 class BudgetReached(ModelFault):
     """Nothing is left of a budget. `code` is how the run ends; `scope` says whose budget it was: run, task or total."""
 

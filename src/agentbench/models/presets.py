@@ -1,0 +1,208 @@
+"""Providers and model presets by name, from a versioned data file, and what a `--model` text means."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import InputError
+from agentbench.models.endpoint import Auth, Dialect, Endpoint, check_allowed, check_url
+from agentbench.models.keys import Keys
+
+ALLOWED_VARIABLE = "AB_ALLOWED_ENDPOINTS"
+_VARIABLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Sampling(_Closed):
+    """Parameters of a request; None is not sent, so that the service's own default holds."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, gt=0)
+
+
+class ProviderPreset(_Closed):
+    """`base_url` may name variables in braces, and `{model}`."""
+
+    base_url: str
+    key: str | None
+    key_optional: bool = False
+    auth: Auth = "bearer"
+    dialects: tuple[Dialect, ...] = (Dialect.CHAT,)
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+
+
+class ModelPreset(Sampling):
+    provider: str
+    name: str
+
+
+class _File(_Closed):
+    version: int
+    default_provider: str
+    defaults: Sampling = Sampling()
+    providers: dict[str, ProviderPreset]
+    models: dict[str, ModelPreset] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Presets:
+    """The registry. `digest` is that of the file's bytes; records name both it and the version."""
+
+    version: int
+    digest: str
+    default_provider: str
+    defaults: Sampling
+    providers: dict[str, ProviderPreset]
+    models: dict[str, ModelPreset]
+
+    @property
+    def identity(self) -> str:
+        return f"presets_v{self.version}@{self.digest}"
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Every variable that may hold a key: what a redactor and a doctor look for."""
+        return tuple(sorted({preset.key for preset in self.providers.values() if preset.key}))
+
+
+Source = Literal["service", "scripted", "recorded"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """What a `--model` text means. `name` is the model's name at its provider; a script's or recording's place."""
+
+    source: Source
+    provider: str
+    name: str
+    base_url: str | None = None
+    preset: str | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+
+
+@functools.cache
+def bundled_presets() -> Presets:
+    return parse_presets(resources.files("agentbench.models").joinpath("presets.json").read_bytes(), "presets.json")
+
+
+def load_presets(path: Path) -> Presets:
+    """
+    Raises:
+        InputError: the file cannot be read or is not what it must be.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}"
+        raise InputError(msg) from None
+    return parse_presets(data, str(path))
+
+
+def parse_presets(data: bytes, name: str) -> Presets:
+    try:
+        file = _File.model_validate_json(data)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors())
+        msg = f"{name}: {problems}"
+        raise InputError(msg) from None
+    known = file.providers
+    for alias, preset in file.models.items():
+        if preset.provider not in known:
+            msg = f"{name}: models.{alias}.provider: no provider {preset.provider!r} (there are: {', '.join(known)})"
+            raise InputError(msg)
+    if file.default_provider not in known:
+        msg = f"{name}: default_provider: no provider {file.default_provider!r}"
+        raise InputError(msg)
+    return Presets(file.version, "sha256:" + sha256_hex(data), file.default_provider, file.defaults, known, file.models)
+
+
+def choose(text: str, presets: Presets) -> ModelChoice:
+    """What a `--model` text means.
+
+    `PRESET` · `PROVIDER:NAME` · `NAME` (at the default provider) · `NAME@http://host/v1` · `scripted:FILE` · `recorded:RUN`
+
+    Raises:
+        InputError: empty, or a URL that is none.
+    """
+    text = text.strip()
+    if not text or not text.isprintable():
+        msg = (
+            "--model: expected the name of a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
+        )
+        raise InputError(msg)
+    for source in ("scripted", "recorded"):
+        if text.startswith(source + ":"):
+            place = text.removeprefix(source + ":")
+            if not place:
+                msg = f"--model {source}: expected {'a file' if source == 'scripted' else 'a run directory'} after the colon"
+                raise InputError(msg)
+            return ModelChoice(source, source, place)
+    preset = presets.models.get(text)
+    if preset is not None:
+        return ModelChoice("service", preset.provider, preset.name, preset=text, sampling=_merged(preset, presets))
+    name, at, url = text.rpartition("@")
+    if at and "://" in url:
+        check_url(url, "--model")
+        return ModelChoice("service", "url", name, base_url=url, sampling=presets.defaults)
+    provider, colon, rest = text.partition(":")
+    if colon and provider in presets.providers and rest:
+        return ModelChoice("service", provider, rest, sampling=presets.defaults)
+    return ModelChoice("service", presets.default_provider, text, sampling=presets.defaults)
+
+
+def _merged(preset: ModelPreset, presets: Presets) -> Sampling:
+    """What a preset says itself, null included, and the defaults for the rest."""
+    fields = Sampling.model_fields
+    said = {name: getattr(preset, name) for name in fields if name in preset.model_fields_set}
+    return presets.defaults.model_copy(update=said)
+
+
+def endpoint_of(choice: ModelChoice, presets: Presets, keys: Keys) -> Endpoint:
+    """The service of a choice, with its key, held to the list of allowed endpoints.
+
+    Raises:
+        InputError: a key or another variable is missing (names it), or the endpoint is not allowed.
+    """
+    preset = presets.providers[choice.provider]
+    why = f"the model {choice.name} at {choice.provider}"
+    base = choice.base_url or _filled(preset.base_url, choice.name, keys, why)
+    check_url(base, why)
+    key = None
+    if preset.key is not None:
+        key = keys.get(preset.key) if preset.key_optional else keys.require(preset.key, why)
+    endpoint = Endpoint(
+        provider=choice.provider,
+        base_url=base.rstrip("/"),
+        key=key,
+        auth=preset.auth,
+        dialects=frozenset(preset.dialects) | {Dialect.CHAT},
+        headers=preset.headers,
+        query=preset.query,
+    )
+    listed = keys.get(ALLOWED_VARIABLE)
+    check_allowed(endpoint, tuple(listed.reveal().replace(",", " ").split()) if listed else ())
+    return endpoint
+
+
+def _filled(template: str, model: str, keys: Keys, why: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        held = keys.get(found[1])
+        if held is None:
+            msg = f"{why} needs the variable {found[1]}, which is not set"
+            raise InputError(msg, remedy=f"set {found[1]} in the environment or in a file .env")
+        return held.reveal().rstrip("/")
+
+    return _VARIABLE.sub(value, template).replace("{model}", model)

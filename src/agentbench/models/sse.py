@@ -1,0 +1,93 @@
+"""Server-sent events: taken apart from a stream of bytes, and put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from agentbench.models.faults import NotJson, TooLarge
+from agentbench.models.text import read_object
+
+MAX_EVENT = 8 << 20
+DONE = "[DONE]"
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event. `data` is its text; `object` reads it as JSON."""
+
+    data: str
+    event: str = ""
+
+    def encode(self) -> bytes:
+        head = f"event: {self.event}\n" if self.event else ""
+        body = "".join(f"data: {line}\n" for line in self.data.split("\n"))
+        return f"{head}{body}\n".encode("utf-8", "backslashreplace")
+
+    def object(self) -> dict[str, JsonValue]:
+        """
+        Raises:
+            NotJson: it is no JSON object.
+        """
+        try:
+            return read_object(self.data)
+        except ValueError as error:
+            msg = f"an event of the stream is no JSON object: {error}"
+            raise NotJson(msg) from None
+
+
+def event_of(value: dict[str, JsonValue], name: str = "") -> SseEvent:
+    return SseEvent(json.dumps(value, separators=(",", ":"), ensure_ascii=False), name)
+
+
+def read_events(chunks: Iterable[bytes], *, most: int = MAX_EVENT) -> Iterator[SseEvent]:
+    """The events of a stream as they are complete. What is unfinished at its end is dropped, as the standard says.
+
+    Raises:
+        NotJson: not UTF-8.
+        TooLarge: one event is larger than `most`.
+    """
+    held = bytearray()
+    for chunk in chunks:
+        # Where the search for an end must begin again: an end may lie across two chunks.
+        start = max(len(held) - 3, 0)
+        held += chunk
+        while (end := _end_of_event(held, start)) is not None:
+            event = _parse(bytes(held[: end[0]]))
+            del held[: end[1]]
+            start = 0
+            if event is not None:
+                yield event
+        if len(held) > most:
+            msg = f"an event of the stream is larger than {most} bytes"
+            raise TooLarge(msg)
+
+
+def _end_of_event(held: bytearray, start: int) -> tuple[int, int] | None:
+    """Where the first event ends, and where the next begins."""
+    best: tuple[int, int] | None = None
+    for mark in (b"\n\n", b"\r\n\r\n", b"\r\r"):
+        at = held.find(mark, start, best[0] + 1 if best else len(held))
+        if at >= 0:
+            best = (at, at + len(mark))
+    return best
+
+
+def _parse(block: bytes) -> SseEvent | None:
+    try:
+        text = block.decode()
+    except UnicodeDecodeError:
+        msg = "the stream is not UTF-8"
+        raise NotJson(msg) from None
+    name, data = "", []
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+    return SseEvent("\n".join(data), name) if data else None
