@@ -7,31 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.core.reasons import InvalidCause, RunStatus
+from agentbench.core.reasons import InvalidCause
 from agentbench.statistics.paired import compare, mcnemar_exact, mcnemar_mid_p, pair, sign_flip
 from agentbench.statistics.rates import rates
-from agentbench.statistics.trials import Rate, Trial
-
-
-def trial(task: str, outcome: str, repeat: int = 1) -> Trial:
-    kinds = {
-        "pass": (RunStatus.SUCCESS, True, None),
-        "policy": (RunStatus.SUCCESS, False, None),
-        "fail": (RunStatus.FAILURE, False, None),
-        "error": (RunStatus.ACCEPTANCE_ERROR, False, None),
-        "harness": (RunStatus.INVALID, False, InvalidCause.HARNESS),
-        "task": (RunStatus.INVALID, False, InvalidCause.TASK),
-        "operator": (RunStatus.INVALID, False, InvalidCause.OPERATOR),
-        "safety": (RunStatus.INVALID, False, InvalidCause.SAFETY),
-    }
-    status, passed, cause = kinds[outcome]
-    return Trial(task=task, repeat=repeat, status=status, passed=passed, invalid_cause=cause)
-
-
-def side(outcomes: str) -> list[Trial]:
-    """`+` passes, `-` fails, one character per task."""
-    return [trial(f"t{number:02}", "pass" if one == "+" else "fail") for number, one in enumerate(outcomes)]
-
+from agentbench.statistics.trials import Rate
+from tests.statistics.trials import side, trial
 
 # --- tests --------------------------------------------------------------------------------------------------------------
 

@@ -10,15 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from statistics import NormalDist
 
+import numpy as np
+
+from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.intervals import CONFIDENCE, Interval, mean_interval, newcombe_paired
+from agentbench.statistics.power import Detectable, detectable_mean, detectable_single
 from agentbench.statistics.trials import Rate, Trial
 
 ALPHA = 0.05
-MOST_SUMS = 10_000_000
-"""Work above which the sign-flip test is approximated: about a second of counting."""
+FEW_SUMS = 200_000
+"""Work up to which the sign-flip test is counted in whole numbers; above, in floating point."""
+MOST_SUMS = 400_000_000
+"""Work above which it is approximated: about a second of counting."""
 SMALLEST_SWEEP = 5
 """Discordant tasks below which not even a clean sweep reaches 0.05 under mid-p."""
 SMALLEST_EXACT_SWEEP = 6
@@ -82,6 +89,15 @@ class Contingency:
         return self.only_a + self.only_b
 
 
+class Method(StrEnum):
+    """What the decision is made on."""
+
+    TEST = "mcnemar"
+    """McNemar's mid-p with one attempt per task, the sign-flip test with repeats."""
+    BOOTSTRAP = "bootstrap"
+    """Whether the bootstrap interval over tasks leaves 0 out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """B against A. Probabilities are two-sided; None where the test does not apply, with the reason in `notes`."""
@@ -98,6 +114,13 @@ class Comparison:
     mcnemar_mid_p: float | None
     sign_flip: float | None
     notes: tuple[str, ...]
+    bootstrap: Interval | None = None
+    """Tasks drawn with replacement."""
+    by_repository: Interval | None = None
+    """Repositories drawn with replacement; None when they are not known, or each task has its own."""
+    detectable: Detectable | None = None
+    """What this comparison could have shown."""
+    method: Method = Method.TEST
 
     @property
     def p_value(self) -> float | None:
@@ -107,6 +130,10 @@ class Comparison:
     @property
     def better(self) -> str | None:
         """`A` or `B` when the difference is shown at ALPHA, else None."""
+        if self.method is Method.BOOTSTRAP:
+            if self.bootstrap is None or self.bootstrap.low <= 0 <= self.bootstrap.high:
+                return None
+            return "B" if self.bootstrap.low > 0 else "A"
         if self.p_value is None or self.p_value > ALPHA or not self.difference:
             return None
         return "B" if self.difference > 0 else "A"
@@ -125,8 +152,15 @@ def pair(a: Sequence[Trial], b: Sequence[Trial], rate: Rate) -> Pairing:
     )
 
 
-def compare(pairing: Pairing, rate: Rate, confidence: float = CONFIDENCE) -> Comparison | None:
-    """Compare what was paired; None when there is no pair."""
+def compare(
+    pairing: Pairing,
+    rate: Rate,
+    confidence: float = CONFIDENCE,
+    *,
+    method: Method = Method.TEST,
+    repositories: Mapping[str, str] | None = None,
+) -> Comparison | None:
+    """Compare what was paired; None when there is no pair. `repositories`: where each task comes from, if known."""
     pairs = pairing.pairs
     if not pairs:
         return None
@@ -150,6 +184,32 @@ def compare(pairing: Pairing, rate: Rate, confidence: float = CONFIDENCE) -> Com
         mcnemar_mid_p=mcnemar_mid_p(table.only_a, table.only_b) if table else None,
         sign_flip=flipped.p_value if flipped else None,
         notes=tuple(_notes(pairing, table, interval, flipped)),
+        bootstrap=bootstrap_interval([float(one) for one in differences], confidence=confidence),
+        by_repository=_by_repository(pairs, repositories, confidence),
+        detectable=(
+            detectable_single(table.only_a, table.only_b, len(pairs), alpha=ALPHA)
+            if table
+            else detectable_mean([float(one) for one in differences], alpha=ALPHA)
+        ),
+        method=method,
+    )
+
+
+def _by_repository(
+    pairs: Sequence[PairedTask], repositories: Mapping[str, str] | None, confidence: float
+) -> Interval | None:
+    if repositories is None or any(one.task not in repositories for one in pairs):
+        return None
+    sums: dict[str, list[float]] = {}
+    for one in pairs:
+        sums.setdefault(repositories[one.task], []).append(float(one.difference))
+    if len(sums) == len(pairs):
+        return None
+    return bootstrap_interval(
+        [math.fsum(values) for values in sums.values()],
+        [float(len(values)) for values in sums.values()],
+        by="repository",
+        confidence=confidence,
     )
 
 
@@ -198,7 +258,10 @@ def sign_flip(differences: Sequence[Fraction]) -> SignFlip:
     scale = math.lcm(*(one.denominator for one in differences)) if differences else 1
     steps = [abs(int(one * scale)) for one in differences if one]
     observed = abs(int(sum(differences, Fraction(0)) * scale))
-    if len(steps) * sum(steps) > MOST_SUMS:
+    work = len(steps) * sum(steps)
+    if FEW_SUMS < work <= MOST_SUMS:
+        return SignFlip(_flipped_share(steps, observed), exact=True)
+    if work > MOST_SUMS:
         spread = math.sqrt(math.fsum(float(step) ** 2 for step in steps))
         return SignFlip(2 * (1 - NormalDist().cdf(observed / spread)), exact=False)
     counts: Mapping[int, int] = {0: 1}
@@ -210,6 +273,23 @@ def sign_flip(differences: Sequence[Fraction]) -> SignFlip:
         counts = after
     extreme = sum(ways for reached, ways in counts.items() if abs(reached) >= observed)
     return SignFlip(float(Fraction(extreme, 2 ** len(steps))), exact=True)
+
+
+def _flipped_share(steps: Sequence[int], observed: int) -> float:
+    """The same count as shares: one vector over all sums that can be reached, one addition per task."""
+    reach = sum(steps)
+    shares = np.zeros(2 * reach + 1)
+    shares[reach] = 1.0
+    done = 0
+    for step in steps:
+        done += step
+        low, high = reach - done, reach + done + 1
+        before = shares[low:high].copy()
+        shares[low:high] = 0.0
+        shares[low + step : high] += 0.5 * before[: len(before) - step]
+        shares[low : high - step] += 0.5 * before[step:]
+    sums = np.abs(np.arange(-reach, reach + 1))
+    return min(1.0, float(shares[sums >= observed].sum()))
 
 
 def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,65 @@
+"""What outcomes that nobody could decide might have been (A-06): the rate if all of them had failed, and if all had passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentbench.core.reasons import InvalidCause, RunStatus
+from agentbench.statistics.trials import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Over every attempt: those decided, and those that are not."""
+
+    passed: int
+    undecided: int
+    attempts: int
+
+    @property
+    def worst(self) -> float | None:
+        return self.passed / self.attempts if self.attempts else None
+
+    @property
+    def best(self) -> float | None:
+        return (self.passed + self.undecided) / self.attempts if self.attempts else None
+
+    @property
+    def undecided_share(self) -> float | None:
+        return self.undecided / self.attempts if self.attempts else None
+
+
+def undecided(trial: Trial) -> bool:
+    """Acceptance errors and runs invalid by anybody's fault but the agent's: correctness is not known."""
+    if trial.status is RunStatus.INVALID:
+        return trial.invalid_cause is not InvalidCause.SAFETY
+    return trial.status is RunStatus.ACCEPTANCE_ERROR
+
+
+def bounds(trials: Sequence[Trial]) -> Bounds:
+    """Bounds of the contract rate."""
+    return Bounds(
+        passed=sum(one.passed and not undecided(one) for one in trials),
+        undecided=sum(undecided(one) for one in trials),
+        attempts=len(trials),
+    )
+
+
+def difference_bounds(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[float, float] | None:
+    """Smallest and largest B minus A, as mean of per-task differences over common tasks, whatever the undecided were."""
+    left, right = _by_task(a), _by_task(b)
+    common = [task for task in left if task in right]
+    if not common:
+        return None
+    pairs = [(bounds(left[task]), bounds(right[task])) for task in common]
+    low = sum((y.worst or 0) - (x.best or 0) for x, y in pairs) / len(pairs)
+    high = sum((y.best or 0) - (x.worst or 0) for x, y in pairs) / len(pairs)
+    return low, high
+
+
+def _by_task(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    tasks: dict[str, list[Trial]] = {}
+    for trial in trials:
+        tasks.setdefault(trial.task, []).append(trial)
+    return tasks
