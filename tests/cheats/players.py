@@ -37,9 +37,7 @@ class Player:
         with bench.backend.open(bench.spec, bench.prepared) as sandbox:
             sandbox.run(Command(line=self.script, cwd=bench.spec.workdir, timeout_sec=60))
             sandbox.kill_processes()
-            delta = extract(
-                bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated
-            )
+            delta = extract(bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated)
         assert delta.problem is None
         return delta.patch
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
-from tests.oracle.toy import CORE, FAIL_TO_PASS, FIXED, UNIT, Bed, delta_of
+from tests.oracle.toy import FAIL_TO_PASS, FIXED, Bed, delta_of
 
 
 @pytest.fixture(scope="module")

@@ -151,7 +151,7 @@ PASS_TO_PASS = (
 )
 # As an editable install does it: the source folder of the workspace is on the path of every interpreter.
 EDITABLE = (
-    "python -c \"import pathlib, sysconfig; "
+    'python -c "import pathlib, sysconfig; '
     "pathlib.Path(sysconfig.get_path('purelib'), 'toy.pth').write_text('/workspace/src\\n')\""
 )
 SETUP = ("pip install -q pytest", EDITABLE)
@@ -163,7 +163,13 @@ UNIT: dict[str, object] = {
     "pass_to_pass": list(PASS_TO_PASS),
     "timeout_sec": 60,
 }
-ENVIRONMENT = {"network_policy": "setup_only", "mem_limit_mb": 256, "disk_limit_mb": 64, "pids_limit": 64, "cpu_limit": 2}
+ENVIRONMENT = {
+    "network_policy": "setup_only",
+    "mem_limit_mb": 256,
+    "disk_limit_mb": 64,
+    "pids_limit": 64,
+    "cpu_limit": 2,
+}
 
 Changes = Mapping[str, str | bytes | None]
 

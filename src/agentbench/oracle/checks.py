@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pathspec
-
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
 from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
@@ -30,6 +28,7 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import TestsStarted
 from agentbench.tree.entry import Entry
 from agentbench.tree.limits import TreeTooLarge
+from agentbench.workspace.comparison import Globs
 
 _RANK = {Outcome.FAIL: 0, Outcome.ERROR: 1, Outcome.PASS: 2}
 
@@ -222,11 +221,11 @@ def _observe_junit(subject: Subject, check: Check) -> Observation:
 
 def _read_reports(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]]:
     tree = sandbox.tree()
-    spec = pathspec.PathSpec.from_lines("gitwildmatch", [f"/{report.lstrip('/')}"])
+    wanted = Globs([f"/{report.lstrip('/')}"])
     outcomes: dict[str, str] = {}
     whys: dict[str, str] = {}
     try:
-        paths = [entry.path for entry in tree.entries() if spec.match_file(entry.path.decode("utf-8", "replace"))]
+        paths = [entry.path for entry in tree.entries() if wanted.match(entry.path)]
         for path in paths:
             found, messages = read_report(tree.read(path, max_bytes=MAX_BYTES))
             for test, outcome in found.items():

@@ -24,7 +24,7 @@ from agentbench.oracle.requirement import Requirement, declared, tally, words
 from agentbench.sandbox.protocol import Mount, Running, Sandbox
 
 DRIVER_FOLDER = "/opt/driver"
-GRACE_SEC = 5.0
+GRACE_SEC = 1.0
 """How long a candidate may go on after the driver has ended: it gets the end of its input first."""
 MAX_BACKLOG = 16 * MIB
 MAX_TESTS = 100_000

@@ -75,9 +75,10 @@ def _sighting(sight: Sight) -> Finding:
     details = {
         "open test": "reads a file of the tests that grade it",
         "open runner": "reads the program that grades it",
+        "set __code__": "changes the code of a function in place",
         "open /proc": "looks at processes and descriptors in /proc",
     }
-    grave = sight.what in {"open test", "open runner"} or sight.what.startswith("gc.")
+    grave = sight.what in {"open test", "open runner", "set __code__"} or sight.what.startswith(("gc.", "sys.set"))
     detail = details.get(sight.what, f"asks the interpreter about its surroundings ({sight.what})")
     return Finding("watched_run", "gate" if grave else "note", detail, path=sight.file, line=sight.line)
 

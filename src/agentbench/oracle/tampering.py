@@ -117,7 +117,7 @@ def _frames(node: ast.AST) -> Iterator[Suspicion]:
 def _equality(node: ast.AST) -> Iterator[Suspicion]:
     detail = "compares as equal to everything"
     match node:
-        case ast.FunctionDef(name=name) if name in EQUALITY and _ignores_other(node, wanted=name == "__eq__"):
+        case ast.FunctionDef(name=name) if name in EQUALITY and _always(node, wanted=name == "__eq__"):
             yield Suspicion("universal_equality", node.lineno, detail, name, grave=True)
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(body=body)) if name in EQUALITY:
             if _constant(body, wanted=name == "__eq__"):
@@ -130,25 +130,32 @@ def _equality(node: ast.AST) -> Iterator[Suspicion]:
             yield Suspicion("universal_equality", node.lineno, "an object equal to everything", "ANY", grave=True)
 
 
-def _ignores_other(function: ast.FunctionDef, *, wanted: bool) -> bool:
-    """Every return is the constant, and the other operand is never looked at."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    other = arguments[1].arg if len(arguments) > 1 else ""
+def _always(function: ast.FunctionDef, *, wanted: bool) -> bool:
+    """Every return gives the same answer, whatever the other operand is."""
     returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
-    uses = any(isinstance(node, ast.Name) and node.id == other for node in ast.walk(function))
-    return (
-        bool(returns)
-        and not uses
-        and all(node.value is not None and _constant(node.value, wanted=wanted) for node in returns)
-    )
+    return bool(returns) and all(node.value is not None and _constant(node.value, wanted=wanted) for node in returns)
 
 
 def _constant(node: ast.expr, *, wanted: bool) -> bool:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _constant(node.operand, wanted=not wanted)
-    if isinstance(node, ast.Call) and _dotted(node.func) == ["bool"] and len(node.args) == 1:
-        return _constant(node.args[0], wanted=wanted)
-    return isinstance(node, ast.Constant) and node.value is not Ellipsis and bool(node.value) is wanted
+    """Whether an expression has this truth value whatever its variables hold."""
+    found = False
+    match node:
+        case ast.Constant(value=value):
+            found = value is not Ellipsis and bool(value) is wanted
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = _constant(operand, wanted=not wanted)
+        case ast.Call(func=ast.Name(id="bool"), args=[argument]):
+            found = _constant(argument, wanted=wanted)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, ast.Name(id="object")]):
+            found = wanted
+        case ast.BoolOp(op=operator, values=values):
+            deciding = isinstance(operator, ast.Or) is wanted
+            found = (any if deciding else all)(_constant(value, wanted=wanted) for value in values)
+        case ast.IfExp(body=body, orelse=orelse):
+            found = _constant(body, wanted=wanted) and _constant(orelse, wanted=wanted)
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if ast.dump(left) == ast.dump(right):
+            found = isinstance(operator, (ast.Eq, ast.Is, ast.LtE, ast.GtE)) is wanted
+    return found
 
 
 # --- channels and endings ---------------------------------------------------------------------------------------------

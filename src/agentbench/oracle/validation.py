@@ -15,7 +15,7 @@ from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance, GradingBench, Observation, StepResult, Unlogged
 from agentbench.oracle.cache import key_of, remembered
-from agentbench.oracle.checks import Subject, observe
+from agentbench.oracle.checks import Subject, run_check
 from agentbench.oracle.commands import missing_program
 from agentbench.oracle.pristine import OracleTrouble, base_entries, untouched
 from agentbench.oracle.reference import reference_patch
@@ -126,7 +126,7 @@ def _on_untouched(bench: GradingBench, checks: Sequence[Check]) -> dict[str, Obs
         return StepResult("build", Outcome.PASS)
 
     subject = Subject(bench, untouched(bench, base), base, build)
-    return {check.id: observe(subject, check) for check in checks}
+    return {check.id: run_check(subject, check).decided for check in checks}
 
 
 # --- the whole task ---------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def validate(bench: GradingBench, *, repeats: int = 2) -> TaskValidation:
     screened += _by_check(bench, [seen for _, seen in before if seen])
     reference, why, after = _reference(bench, times)
     screened += _by_check(bench, [_mandatory(one) for one in after])
-    flaky, blocking = _flakes(bench, screened)
+    flaky, blocking = find_flakes(bench, screened)
     state = _common([one.outcome.value for one in baselines])
     problems = [
         *([f"the baseline does not fail: {baselines[0].why}"] if state == "pass" else []),
@@ -229,7 +229,7 @@ def _by_check(bench: GradingBench, runs: Sequence[Mapping[str, Observation]]) ->
     ]
 
 
-def _flakes(
+def find_flakes(
     bench: GradingBench, screened: Sequence[tuple[str, Sequence[Outcomes]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What differed between runs beyond the tolerance; and what of it has no multi-run rule to hold it."""

@@ -139,7 +139,7 @@ def main() -> int:
     os.environ.update(job["env"])
     become_main(pytest)
     kit = os.path.dirname(os.path.abspath(__file__))
-    sys.addaudithook(witness.Witness(channel.send, job["workspace"], job["guarded"], kit))
+    sys.addaudithook(witness.Witness(channel.send, job["workspace"], job["guarded"], kit, sentinel.is_test))
     status = session.run(job, channel.send, frozen, sentinel.Sentinel(job["workspace"]))
     channel.send("end", status)
     for stream in (sys.stdout, sys.stderr):

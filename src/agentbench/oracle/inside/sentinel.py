@@ -52,6 +52,13 @@ class Sentinel:
         self._told.update(news)
         return news
 
+    def watch_tests(self) -> None:
+        """Watch the tests themselves too, as they are after collection: code under test can reach them as well."""
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None) or ""
+            if file.startswith(self._workspace) and is_test(file[len(self._workspace) :]):
+                self._marks += _module_marks(name, module)
+
     def _foreign_hooks(self) -> Iterator[str]:
         """Hooks of the runner that are implemented in the workspace, elsewhere than in a conftest."""
         hooks = {} if self.manager is None else vars(self.manager.hook)
@@ -68,13 +75,24 @@ def _marks() -> Iterator[Mark]:
         if name.split(".")[0] not in WATCHED or not isinstance(module, types.ModuleType):
             continue
         yield Mark(f"module {name}", sys.modules, name, module, None, None, None)
-        for key, value in list(vars(module).items()):
-            if callable(value):
-                yield _mark(f"{name}.{key}", vars(module), key, value)
-            if isinstance(value, type) and value.__module__ == name:
-                for attribute, member in list(vars(value).items()):
-                    if callable(member) or isinstance(member, (classmethod, staticmethod, property)):
-                        yield _mark(f"{name}.{key}.{attribute}", vars(value), attribute, member)
+        yield from _module_marks(name, module)
+
+
+def _module_marks(name: str, module: types.ModuleType) -> Iterator[Mark]:
+    for key, value in list(vars(module).items()):
+        if callable(value):
+            yield _mark(f"{name}.{key}", vars(module), key, value)
+        if isinstance(value, type) and value.__module__ == name:
+            for attribute, member in list(vars(value).items()):
+                if callable(member) or isinstance(member, (classmethod, staticmethod, property)):
+                    yield _mark(f"{name}.{key}.{attribute}", vars(value), attribute, member)
+
+
+def is_test(path: str) -> bool:
+    """Whether a file of the workspace belongs to its tests, by where it is and what it is called."""
+    *folders, name = path.split("/")
+    named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+    return named or "tests" in folders or "test" in folders
 
 
 def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  # noqa: ANN401

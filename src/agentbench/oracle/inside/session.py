@@ -151,6 +151,7 @@ class Recorder:
         cut = early_config.known_args_namespace.confcutdir or early_config.rootpath
         self._send("config", str(early_config.rootpath), str(early_config.inipath or ""), str(cut))
         outcome = yield
+        self._look()
         if outcome.excinfo is not None:
             self._send("conftest", str(outcome.excinfo[1])[:TEXT])
 
@@ -167,6 +168,7 @@ class Recorder:
         else:
             _mix(items, canaries)
         self._look()
+        self._watch.watch_tests()
 
     def _collect_canaries(self, session: pytest.Session) -> list[pytest.Item]:
         module = pytest.Module.from_parent(session, path=pathlib.Path(self._job["canary"]))

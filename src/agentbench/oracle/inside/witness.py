@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 FRAMES = frozenset({"sys._getframe", "sys._current_frames"})
-MEMORY = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents"})
+MEMORY = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.settrace", "sys.setprofile"})
 OPENING = frozenset({"open", "os.listdir", "os.scandir"})
 LIMIT = 100
 
@@ -22,13 +22,16 @@ LIMIT = 100
 class Witness:
     """An audit hook. Cheap for what it does not look at, silent after `LIMIT` reports."""
 
-    def __init__(self, send: Callable[..., None], workspace: str, guarded: list[str], kit: str) -> None:
+    def __init__(
+        self, send: Callable[..., None], workspace: str, guarded: list[str], kit: str, is_test: Callable[[str], bool]
+    ) -> None:
         self._send = send
         self._workspace = workspace.rstrip("/") + "/"
         self._library = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
         self._guarded = frozenset(guarded)
         self._names = frozenset(os.path.basename(path) for path in guarded)  # noqa: PTH119
         self._kit = kit.rstrip("/") + "/"
+        self._is_test = is_test
         self._seen: set[tuple[str, str, int]] = set()
         self._busy = False
 
@@ -37,6 +40,10 @@ class Witness:
             what = self._opened(arguments[0] if arguments else None)
         elif event in FRAMES or event in MEMORY:
             what = event
+        elif event == "object.__setattr__" and arguments[1:2] == ("__code__",):
+            what = "set __code__"
+        elif event == "subprocess.Popen":
+            what = self._started(arguments[1] if len(arguments) > 1 else None)
         else:
             return
         if what and not self._busy and len(self._seen) < LIMIT:
@@ -59,12 +66,18 @@ class Witness:
             return "open test"
         return ""
 
+    def _started(self, command: object) -> str:
+        """Whether a program is started on a file that matters."""
+        words = command if isinstance(command, (list, tuple)) else [command]
+        text = " ".join(word for word in words if isinstance(word, str))
+        return "open test" if any(name in text for name in self._names) else ""
+
     def _report(self, what: str, frame: FrameType | None) -> None:
         frame, helped = self._doer(frame, direct=what in FRAMES)
         if frame is None:
             return
         file = frame.f_code.co_filename
-        if not file.startswith(self._workspace) or self._is_test(file):
+        if not file.startswith(self._workspace) or self._is_test(file[len(self._workspace) :]):
             return
         place = (what + (" for a source line" if helped else ""), file[len(self._workspace) :], frame.f_lineno)
         if place not in self._seen:
@@ -90,9 +103,3 @@ class Witness:
     def _is_library(self, file: str) -> bool:
         """Of the standard library, not of what is installed beside it."""
         return file.startswith(self._library) and "/site-packages/" not in file and "/dist-packages/" not in file
-
-    @staticmethod
-    def _is_test(file: str) -> bool:
-        parts = file.split("/")
-        name = parts[-1]
-        return "tests" in parts or "test" in parts or name.startswith("test_") or name == "conftest.py"
