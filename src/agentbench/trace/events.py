@@ -169,6 +169,10 @@ class LlmResponse(Payload):
     cost_micro_usd: int
     duration_us: int
     conversation_index: int
+    estimated: bool = False
+    """The service stated no tokens: they are counted from bytes."""
+    error: str = ""
+    """What went wrong when `status` is not `ok`; `content` then holds what had come until then."""
 
 
 class ToolCallStarted(Payload):
@@ -177,6 +181,8 @@ class ToolCallStarted(Payload):
     tool: str
     arguments: AnyObject
     stage: str | None = None
+    elapsed_us: int = 0
+    """Time of the session, by a clock that never steps: what breakers know of time."""
 
 
 class ToolCallFinished(Payload):
@@ -236,6 +242,10 @@ class MonitorAlert(Payload):
     detail: str
     format: Literal["natural_text", "code", "none"] = "none"
     evidence: list[int] = Field(default_factory=list)
+    signals: dict[str, int] = Field(default_factory=dict)
+    """What was measured, and the thresholds it was held against."""
+    stage: str | None = None
+    """The privileges of the agent at that moment."""
 
 
 class Intervention(Payload):
