@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.conformance.requirements import Proofs, read_requirements
+
+# No test may depend on how busy the machine is.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _SANDBOX_REASON = re.compile(r"sandbox|bwrap|bubblewrap|ripgrep|user namespace", re.IGNORECASE)
 

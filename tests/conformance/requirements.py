@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -65,12 +66,19 @@ class Proofs:
         ]
         return json.dumps({"requirements": rows}, indent=1, ensure_ascii=False) + "\n"
 
+    def _rows(self, tests: Iterable[str]) -> Iterator[str]:
+        """A line per test function: its cases are counted, the worst of them speaks for it."""
+        for name, cases in groupby(tests, key=lambda test: test.split("[")[0]):
+            outcomes = [self.outcomes[case] for case in cases]
+            count = f" ({len(outcomes)} cases)" if len(outcomes) > 1 else ""
+            yield f"{'':22}{min(outcomes, key=WORST_FIRST.index):<8} {name}{count}"
+
     def as_table(self, requirements: Mapping[str, str]) -> list[str]:
         lines = []
         for requirement, title in requirements.items():
             tests = sorted(self.claims.get(requirement, ()))
-            lines.append(f"{requirement}  {self.result_of(requirement):<8}  {len(tests):>3}  {title}")
-            lines += [f"{'':24}{self.outcomes[test]:<8} {test}" for test in tests]
+            lines.append(f"{requirement}  {self.result_of(requirement):<8}  {len(tests):>4}  {title}")
+            lines += self._rows(tests)
         proved = sum(self.result_of(requirement) == "passed" for requirement in requirements)
         claimed = sum(requirement in self.claims for requirement in requirements)
         lines.append("")
