@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from agentbench.models.faults import BadAnswer
 from agentbench.models.protocol import JsonObject, TokenUsage
 
 
@@ -113,6 +114,10 @@ class ChatReader:
         if index not in self._seen:
             self._seen[index] = True
             pieces.append(CallStart(index, string(call.get("id")) or f"call_{index}", string(function.get("name"))))
+        elif index != next(reversed(self._seen)):
+            # No dialect can go back to a call that is closed, and mixing two would run something nobody asked for.
+            msg = "the stream goes back to a tool call after another has begun"
+            raise BadAnswer(msg)
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             pieces.append(CallText(index, dump(arguments)))

@@ -1,0 +1,101 @@
+"""What an error looks like in each dialect, so that a client's own handling of errors works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentbench.core.errors import ModelFault
+from agentbench.models.endpoint import Dialect
+from agentbench.models.faults import (
+    BudgetReached,
+    ContextOverflow,
+    RateLimited,
+    Rejected,
+    ReplayFault,
+    ServerTrouble,
+    ServiceFault,
+    TimedOut,
+    Unauthorised,
+)
+from agentbench.models.sse import SseEvent, event_of
+
+if TYPE_CHECKING:
+    from agentbench.models.protocol import JsonObject
+
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """An error as a client gets it."""
+
+    status: int
+    code: str
+    message: str
+    retry_after: float | None = None
+
+    def body(self, dialect: Dialect) -> JsonObject:
+        if dialect is Dialect.MESSAGES:
+            kind = _ANTHROPIC_TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
+            return {"type": "error", "error": {"type": kind, "message": self.message}}
+        kind = "insufficient_quota" if self.code == "insufficient_quota" else _openai_type(self.status)
+        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+
+    def event(self, dialect: Dialect) -> SseEvent:
+        """The error in the middle of a stream."""
+        if dialect is Dialect.RESPONSES:
+            value: JsonObject = {
+                "type": "error",
+                "code": self.code,
+                "message": self.message,
+                "param": None,
+                "sequence_number": 0,
+            }
+            return event_of(value, "error")
+        return event_of(self.body(dialect), "error" if dialect is Dialect.MESSAGES else "")
+
+
+def _openai_type(status: int) -> str:
+    if status == 429:
+        return "rate_limit_error"
+    return "server_error" if status >= 500 else "invalid_request_error"
+
+
+def api_error(fault: ModelFault, dialect: Dialect) -> ApiError:  # noqa: PLR0911 - one line per kind of fault
+    """What a client is told of a fault. Total: whatever it is, there is an answer."""
+    message = fault.message
+    match fault:
+        case BudgetReached():
+            # Each service has its own way to say that the money is gone; clients know it and stop.
+            return ApiError(402 if dialect is Dialect.MESSAGES else 429, "insufficient_quota", message)
+        case ContextOverflow():
+            # Clients look for these words to shorten the conversation.
+            said = f"prompt is too long: {message}" if dialect is Dialect.MESSAGES else message
+            return ApiError(400, "context_length_exceeded", said)
+        case Unauthorised():
+            return ApiError(fault.status or 401, "invalid_api_key", message)
+        case RateLimited():
+            return ApiError(429, "rate_limit_exceeded", message, fault.retry_after)
+        case TimedOut():
+            return ApiError(504, "timeout", message)
+        case ServerTrouble():
+            return ApiError(fault.status if fault.status and fault.status >= 500 else 502, "server_error", message)
+        case Rejected():
+            return ApiError(fault.status or 400, "invalid_request_error", message)
+        case ServiceFault():
+            return ApiError(502, fault.label, message)
+        case ReplayFault():
+            return ApiError(400, "replay", message)
+        case _:
+            return ApiError(502, "model_error", message)

@@ -1,0 +1,208 @@
+"""OpenAI's responses dialect, for a service that speaks the chat dialect: answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from agentbench.models.dialects.pieces import (
+    CallStart,
+    CallText,
+    ChatReader,
+    Finish,
+    Piece,
+    Reasoning,
+    Refusal,
+    Text,
+    Used,
+    obj,
+    string,
+)
+from agentbench.models.protocol import JsonObject, TokenUsage
+from agentbench.models.sse import SseEvent, event_of
+from agentbench.models.text import read_object
+
+Kind = Literal["message", "function_call", "custom_tool_call"]
+
+
+@dataclass(slots=True)
+class _Item:
+    """One item of the output while it is written."""
+
+    kind: Kind
+    id: str
+    call_id: str = ""
+    name: str = ""
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def body(self, status: str) -> JsonObject:
+        if self.kind == "message":
+            content: list[JsonValue] = [_part(self.text)] if status != "in_progress" else []
+            return {"type": "message", "id": self.id, "status": status, "role": "assistant", "content": content}
+        said: JsonObject = {"type": self.kind, "id": self.id, "call_id": self.call_id, "name": self.name}
+        if self.kind == "custom_tool_call":
+            return said | {"input": _free_text(self.text), "status": status}
+        return said | {"arguments": self.text, "status": status}
+
+
+def from_chat(body: Mapping[str, JsonValue], request: Mapping[str, JsonValue], custom: frozenset[str]) -> JsonObject:
+    """A chat answer as a responses answer."""
+    writer, reader = ResponsesWriter(request, custom), ChatReader()
+    writer.feed(reader, reader.whole(body))
+    last = writer.end(reader)[-1].object()
+    return obj(last["response"])
+
+
+class ResponsesWriter:
+    """Writes the events of a responses stream from the pieces of a chat stream."""
+
+    def __init__(self, request: Mapping[str, JsonValue], custom: frozenset[str]) -> None:
+        self._request = request
+        self._custom = custom
+        self._created = int(time.time())
+        self._number = 0
+        self._begun = False
+        self._items: list[_Item] = []
+        self._calls: dict[int, int] = {}
+        self._open: int | None = None
+        self._usage = TokenUsage()
+        self._reason = "stop"
+
+    def feed(self, reader: ChatReader, pieces: list[Piece]) -> list[SseEvent]:
+        events = self._begin(reader)
+        for piece in pieces:
+            match piece:
+                case Text() | Refusal():
+                    if self._open is None or self._items[self._open].kind != "message":
+                        events += self._switch(_Item("message", f"msg_{reader.id}_{len(self._items)}"))
+                    events += self._more(piece.text)
+                case CallStart():
+                    kind: Kind = "custom_tool_call" if piece.name in self._custom else "function_call"
+                    item = _Item(kind, f"fc_{reader.id}_{len(self._items)}", piece.id, piece.name)
+                    self._calls[piece.index] = len(self._items)
+                    events += self._switch(item)
+                case CallText():
+                    self._open = self._calls[piece.index]
+                    events += self._more(piece.text)
+                case Finish():
+                    self._reason = piece.reason
+                case Used():
+                    self._usage = piece.usage
+                case Reasoning():
+                    pass  # reasoning items can only be continued by the service that wrote them
+        return events
+
+    def end(self, reader: ChatReader) -> list[SseEvent]:
+        events = self._begin(reader)
+        events += self._close()
+        cut = self._reason == "length"
+        kind = "response.incomplete" if cut else "response.completed"
+        return [*events, self._event(kind, {"response": self._body(reader, "incomplete" if cut else "completed")})]
+
+    def _begin(self, reader: ChatReader) -> list[SseEvent]:
+        if self._begun:
+            return []
+        self._begun = True
+        return [
+            self._event(kind, {"response": self._body(reader, "in_progress")})
+            for kind in ("response.created", "response.in_progress")
+        ]
+
+    def _body(self, reader: ChatReader, status: str) -> JsonObject:
+        done = status != "in_progress"
+        request = self._request
+        usage: JsonObject = {
+            "input_tokens": self._usage.prompt,
+            "input_tokens_details": {"cached_tokens": self._usage.cached},
+            "output_tokens": self._usage.completion,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": self._usage.total,
+        }
+        return {
+            "id": f"resp_{reader.id or 'none'}",
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "model": reader.model or string(request.get("model")),
+            "output": [item.body("completed") for item in self._items] if done else [],
+            "usage": usage if done else None,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "instructions": request.get("instructions"),
+            "metadata": request.get("metadata") or {},
+            "parallel_tool_calls": request.get("parallel_tool_calls") is not False,
+            "temperature": request.get("temperature"),
+            "top_p": request.get("top_p"),
+            "tool_choice": request.get("tool_choice") or "auto",
+            "tools": request.get("tools") or [],
+            "store": False,
+        }
+
+    def _switch(self, item: _Item) -> list[SseEvent]:
+        events = self._close()
+        self._open = len(self._items)
+        self._items.append(item)
+        events.append(
+            self._event("response.output_item.added", {"output_index": self._open, "item": item.body("in_progress")})
+        )
+        if item.kind == "message":
+            events.append(self._event("response.content_part.added", self._place(item) | {"part": _part("")}))
+        return events
+
+    def _more(self, text: str) -> list[SseEvent]:
+        item = self._items[self._open or 0]
+        item.parts.append(text)
+        if item.kind == "message":
+            return [self._event("response.output_text.delta", self._place(item) | {"delta": text, "logprobs": []})]
+        if item.kind == "custom_tool_call":
+            return []  # what arrives is JSON around the text: it is sent when it is whole
+        return [self._event("response.function_call_arguments.delta", self._place(item) | {"delta": text})]
+
+    def _close(self) -> list[SseEvent]:
+        if self._open is None:
+            return []
+        item, index = self._items[self._open], self._open
+        place = self._place(item)
+        body = item.body("completed")
+        events = []
+        if item.kind == "message":
+            done = place | {"text": item.text, "logprobs": []}
+            events.append(self._event("response.output_text.done", done))
+            events.append(self._event("response.content_part.done", place | {"part": _part(item.text)}))
+        elif item.kind == "custom_tool_call":
+            text = body["input"]
+            events.append(self._event("response.custom_tool_call_input.delta", place | {"delta": text}))
+            events.append(self._event("response.custom_tool_call_input.done", place | {"input": text}))
+        else:
+            done = place | {"arguments": item.text, "name": item.name}
+            events.append(self._event("response.function_call_arguments.done", done))
+        events.append(self._event("response.output_item.done", {"output_index": index, "item": body}))
+        self._open = None
+        return events
+
+    def _place(self, item: _Item) -> JsonObject:
+        place: JsonObject = {"item_id": item.id, "output_index": self._open}
+        return place | {"content_index": 0} if item.kind == "message" else place
+
+    def _event(self, kind: str, value: JsonObject) -> SseEvent:
+        self._number += 1
+        return event_of({"type": kind, "sequence_number": self._number - 1, **value}, kind)
+
+
+def _part(text: str) -> JsonObject:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _free_text(arguments: str) -> str:
+    try:
+        return string(read_object(arguments or "{}").get("input"))
+    except ValueError:
+        return arguments

@@ -1,0 +1,91 @@
+"""Tokens of an exchange in any dialect: as the service states them, or estimated where it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from agentbench.models.dialects.pieces import arr, chat_usage, count, dump, obj, text_of
+from agentbench.models.endpoint import Dialect
+from agentbench.models.protocol import TokenUsage
+from agentbench.models.sse import DONE, SseEvent
+
+BYTES_PER_TOKEN = 4
+"""A rough mean over English and code: only used where nobody says better."""
+
+_BOUND_BYTES_PER_TOKEN = 2.5
+"""For what is held of a budget before an answer is known: rather too much."""
+
+DEFAULT_COMPLETION = 4096
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+def usage_of(dialect: Dialect, body: Mapping[str, JsonValue]) -> TokenUsage | None:
+    """What a whole answer states."""
+    if dialect is Dialect.CHAT:
+        return chat_usage(body)
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    if dialect is Dialect.RESPONSES:
+        cached = count(obj(usage.get("input_tokens_details")).get("cached_tokens"))
+        return TokenUsage(count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached)
+    return _anthropic(usage)
+
+
+def _anthropic(usage: Mapping[str, JsonValue]) -> TokenUsage:
+    """Its input tokens are those that came from no cache and went into none; the prompt is all three."""
+    cached = count(usage.get("cache_read_input_tokens"))
+    prompt = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens")) + cached
+    return TokenUsage(prompt, count(usage.get("output_tokens")), cached)
+
+
+class StreamUsage:
+    """Watches the events of a stream for what they state."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._stated: dict[str, JsonValue] = {}
+        self.found: TokenUsage | None = None
+        self.text_bytes = 0
+
+    def see(self, event: SseEvent) -> None:
+        self.text_bytes += len(event.data)
+        if '"usage"' not in event.data or event.data == DONE:
+            return
+        value = event.object()
+        if self._dialect is Dialect.MESSAGES:
+            # The start states the prompt, the end what was written; later numbers replace earlier ones.
+            stated = value.get("usage") or obj(value.get("message")).get("usage")
+            self._stated |= {name: number for name, number in obj(stated).items() if number is not None}
+            self.found = _anthropic(self._stated)
+            return
+        inner = obj(value.get("response")) if self._dialect is Dialect.RESPONSES else value
+        self.found = usage_of(self._dialect, inner) or self.found
+
+
+def estimated(request_bytes: int, answer_bytes: int) -> TokenUsage:
+    return TokenUsage(
+        math.ceil(request_bytes / BYTES_PER_TOKEN), math.ceil(answer_bytes / BYTES_PER_TOKEN), estimated=True
+    )
+
+
+def bound(body: Mapping[str, JsonValue], request_bytes: int) -> TokenUsage:
+    """What a request may come to: held of the budget until the answer is there."""
+    limits = [count(body[name]) for name in _LIMITS if body.get(name) is not None]
+    completion = min(limits) if limits else DEFAULT_COMPLETION
+    return TokenUsage(math.ceil(request_bytes / _BOUND_BYTES_PER_TOKEN), completion, estimated=True)
+
+
+def count_input(body: Mapping[str, JsonValue]) -> int:
+    """An estimate for those who ask before they send (`/v1/messages/count_tokens`)."""
+    parts = [text_of(body.get("system"))]
+    for message in map(obj, arr(body.get("messages"))):
+        content = message.get("content")
+        parts.append(content if isinstance(content, str) else dump(content))
+    if body.get("tools"):
+        parts.append(dump(body["tools"]))
+    size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
+    return max(math.ceil(size / BYTES_PER_TOKEN), 1)

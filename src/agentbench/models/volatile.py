@@ -1,0 +1,78 @@
+"""What differs between two runs of the same agent and means nothing, and how two requests differ otherwise. Pure.
+
+Everything that is declared volatile is listed here: a request of a replay must be the recorded one in all the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from functools import reduce
+
+from pydantic import JsonValue
+
+from agentbench.models.protocol import JsonObject
+
+PATTERNS: Mapping[str, re.Pattern[str]] = {
+    "time": re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| ?[+-]\d\d:?\d\d)?"),
+    "date": re.compile(
+        r"\b(?:\d{4}-\d\d-\d\d|\d{1,2}/\d{1,2}/\d{4}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*,? \w{3} +\d+[\d: A-Z]*\d{4})\b"
+    ),
+    "duration": re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|us|µs|ns|s|sec|secs|seconds?|minutes?)\b|\(\d+:\d\d:\d\d\)"),
+    "temporary": re.compile(r"/(?:tmp|var/tmp|dev/shm)/[\w.+-]+"),
+    "address": re.compile(r"\b0x[0-9a-fA-F]{6,}\b"),
+    "uuid": re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"),
+    "ulid": re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b"),
+    "call": re.compile(r"\b(?:call|toolu|chatcmpl|msg|resp|fc|req)_[A-Za-z0-9_-]{6,}\b"),
+    "port": re.compile(r"\b(?:127\.0\.0\.1|localhost):\d{2,5}\b"),
+    "pid": re.compile(r"\bpid[ =:]+\d+", re.IGNORECASE),
+}
+"""Name -> what is replaced by `<name>` in every text of a request."""
+
+KEYS = frozenset(
+    {"model", "metadata", "user", "prompt_cache_key", "safety_identifier", "cache_control", "client_metadata"}
+)
+"""Keys that are left out wherever they are: who asks, and how to cache it."""
+
+MAX_DIFF_LINES = 80
+MAX_LINE = 300
+
+
+def normalised(value: JsonValue) -> JsonValue:
+    """A request without its volatile parts."""
+    if isinstance(value, dict):
+        return {key: normalised(inner) for key, inner in value.items() if key not in KEYS}
+    if isinstance(value, list):
+        return [normalised(inner) for inner in value]
+    if isinstance(value, str):
+        return reduce(lambda text, one: one[1].sub(f"<{one[0]}>", text), PATTERNS.items(), value)
+    return value
+
+
+def difference(recorded: JsonObject, asked: JsonObject) -> str:
+    """How two requests differ besides what is volatile: a bounded unified diff, empty when they do not."""
+    before, after = _lines(normalised(recorded)), _lines(normalised(asked))
+    if before == after:
+        return ""
+    lines = list(difflib.unified_diff(before, after, "recorded", "asked", lineterm="", n=2))
+    shown = [line if len(line) <= MAX_LINE else line[:MAX_LINE] + " …" for line in lines[:MAX_DIFF_LINES]]
+    if len(lines) > MAX_DIFF_LINES:
+        shown.append(f"… {len(lines) - MAX_DIFF_LINES} more lines")
+    return "\n".join(shown)
+
+
+def _lines(value: JsonValue) -> list[str]:
+    return json.dumps(_opened(value), indent=1, sort_keys=True, ensure_ascii=False).split("\n")
+
+
+def _opened(value: JsonValue) -> JsonValue:
+    """Text of many lines as a list of them: a diff of one endless line shows nothing."""
+    if isinstance(value, dict):
+        return {key: _opened(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_opened(inner) for inner in value]
+    if isinstance(value, str) and "\n" in value:
+        return list(value.split("\n"))
+    return value
