@@ -88,6 +88,17 @@ def test_later_phases_see_neither_index_settings_nor_download_cache(
     assert out(backend, done, f"cat /etc/pip.conf; ls {wheels} /var/cache; echo $https_proxy $PIP_CACHE_DIR") == b"\n"
 
 
+@pytest.mark.req("R-08")
+def test_downloads_are_kept_for_the_same_contract_and_no_other(
+    second: BwrapBackend, source: Path, prepare: Callable[..., Prepared]
+) -> None:
+    put = "cd $PIP_CACHE_DIR; cat http-v2/a/page wheels/built; mkdir -p http-v2/a wheels; echo page > http-v2/a/page; echo w > wheels/built; true"
+    assert prepare(put, key="downloads").steps[0].stdout == b""
+    again = second.prepare(plan(source, put, key="downloads", fresh=True), SETUP, on_step=lambda _: None)
+    assert again.steps[0].stdout == b"page\n"
+    assert prepare(put, key="other downloads").steps[0].stdout == b""
+
+
 def test_second_time_nothing_runs(prepare: Callable[..., Prepared]) -> None:
     first = prepare("date +%N > stamp", key="once")
     again = prepare("date +%N > stamp", key="once")

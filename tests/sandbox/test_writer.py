@@ -22,7 +22,7 @@ def snapshot(root: Path) -> dict[str, tuple[str, bytes]]:
     found: dict[str, tuple[str, bytes]] = {}
     for path in sorted(root.rglob("*")):
         if path.is_symlink():
-            found[str(path.relative_to(root))] = ("link", os.readlink(os.fsencode(path)))
+            found[str(path.relative_to(root))] = ("link", os.fsencode(path.readlink()))
         elif path.is_file():
             found[str(path.relative_to(root))] = ("file", path.read_bytes())
     return found

@@ -29,6 +29,7 @@ from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.nursery import Nursery
 from agentbench.sandbox.prepare import Preparer
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
+from agentbench.sandbox.remedies import INSTALL_BWRAP, for_failed_start
 from agentbench.sandbox.spawn.birth import Request
 
 NAME = "bwrap"
@@ -52,7 +53,7 @@ class BwrapBackend:
         program = shutil.which("bwrap")
         if program is None:
             msg = "bubblewrap (bwrap) is not installed"
-            raise SandboxUnavailable(msg, remedy="apt-get install bubblewrap")
+            raise SandboxUnavailable(msg, remedy=INSTALL_BWRAP)
         self.state = state
         self.uid = sandbox_uid()
         self._program = program
@@ -189,7 +190,10 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
-        return Box(name, nursery.spawner.spawn(request), plan.files, birth.known)
+        try:
+            return Box(name, nursery.spawner.spawn(request), plan.files, birth.known)
+        except SandboxError as error:
+            raise SandboxUnavailable(error.message, remedy=for_failed_start(error.message)) from error
 
     def _disk_folder(self, nursery: Nursery, name: str) -> Path:
         folder = nursery.folder / name

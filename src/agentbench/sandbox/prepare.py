@@ -16,6 +16,7 @@ from agentbench.core.ids import new_ulid, now_iso
 from agentbench.sandbox import inventory, preserved, pythons
 from agentbench.sandbox.birth import Birth
 from agentbench.sandbox.box import Box
+from agentbench.sandbox.cache import DEFAULT_BYTES
 from agentbench.sandbox.etc import PLACES
 from agentbench.sandbox.freeze import Freezer, folder
 from agentbench.sandbox.interpreter import Interpreter
@@ -31,7 +32,6 @@ SCHEMA = 1
 _FOLDERS = ("workspace", "home", "env")
 _BASE_LIMITS = Limits(cpus=4, memory_mb=2048, pids=256, disk_mb=1024)
 _RESOLV = Path("/etc/resolv.conf")
-_CACHE_BYTES = 20 << 30
 
 
 class Starter(Protocol):
@@ -130,7 +130,7 @@ class Preparer:
                 raise
             outcome = _Outcome(tuple(run.steps), changed, tuple(settings.addresses()))
         layer = self._freeze(key, plan, spec, building, outcome)
-        self._backend.layers.prune(max_bytes=_CACHE_BYTES)
+        self._backend.layers.prune(max_bytes=DEFAULT_BYTES)
         return layer
 
     def _lay_out(self, tree: Path, source: Path, base: Layer) -> None:
@@ -148,7 +148,7 @@ class Preparer:
         self, run: SetupRun, plan: SetupPlan, spec: SandboxSpec, settings: PackageSettings, tree: Path
     ) -> tuple[bytes, ...]:
         """Run the commands and lay what they wrote over the build; the files of R that they changed or removed."""
-        downloads = self._downloads()
+        downloads = self._downloads(plan)
         with self._setup_files(settings, network=spec.network) as binds:
             birth = Birth(
                 layers=(tree, downloads),
@@ -218,9 +218,13 @@ class Preparer:
             config.unlink(missing_ok=True)
             private.rmdir()
 
-    def _downloads(self) -> Path:
+    def _downloads(self, plan: SetupPlan) -> Path:
+        """Where pip's downloads of this contract are kept. Not shared between contracts: a setup could leave there what
+        another one would then install.
+        """
         uid = self._backend.uid
-        root = self._backend.state / "downloads" / f"u{os.geteuid() if uid is None else uid}"
+        name = digest([os.geteuid() if uid is None else uid, plan.key]).removeprefix("sha256:")[:32]
+        root = self._backend.state / "downloads" / name
         (root / "downloads").mkdir(parents=True, exist_ok=True)
         Freezer(uid).own(root / "downloads")
         return root

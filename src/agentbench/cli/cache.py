@@ -1,0 +1,107 @@
+"""`ab cache ls|prune`: what is kept between runs, and removing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench.cli.options import json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentbench.sandbox.cache import Item
+
+EPILOG = """\b
+Examples:
+  ab cache ls
+  ab cache prune                     the least recently used beyond 20 GB
+  ab cache prune --max-gb 5
+  ab cache prune --unused-days 30
+  ab cache prune --all
+"""
+_DAY_SEC = 86_400
+
+
+@click.group(epilog=EPILOG)
+def command() -> None:
+    """List or prune prepared environments, snapshots and mirrors.
+
+    What a running harness uses is never removed. Everything can be made again: removing it costs time only.
+    """
+
+
+@command.command("ls", epilog=EPILOG)
+@json_option
+def ls_command(as_json: bool) -> None:
+    """List what is kept, least recently used first."""
+    from agentbench.sandbox.cache import contents
+    from agentbench.sandbox.registry import state_root
+
+    state = state_root()
+    items = contents(state)
+    if as_json:
+        click.echo(_as_json("items", items, str(state)))
+        return
+    click.echo(f"{_size(sum(item.bytes for item in items))} in {len(items)} items in {state}")
+    for item in items:
+        click.echo(_line(item))
+
+
+@command.command("prune", epilog=EPILOG)
+@click.option(
+    "--max-gb", type=click.FloatRange(0), help="Keep at most this much of prepared environments (default 20)."
+)
+@click.option("--unused-days", type=click.FloatRange(0), help="Also remove what was not used for so long.")
+@click.option("--all", "everything", is_flag=True, help="Remove everything that is not in use.")
+@json_option
+def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
+    """Remove prepared environments that were not used for longest."""
+    from agentbench.sandbox.cache import DEFAULT_BYTES, prune
+    from agentbench.sandbox.registry import state_root
+
+    state = state_root()
+    removed = prune(
+        state,
+        max_bytes=DEFAULT_BYTES if max_gb is None else int(max_gb * 1e9),
+        unused_sec=None if unused_days is None else unused_days * _DAY_SEC,
+        everything=everything,
+    )
+    if as_json:
+        click.echo(_as_json("removed", removed, str(state)))
+        return
+    click.echo(f"removed {_size(sum(item.bytes for item in removed))} in {len(removed)} items")
+    for item in removed:
+        click.echo(_line(item))
+
+
+def _line(item: Item) -> str:
+    from datetime import datetime
+
+    from agentbench.core.text import printable
+
+    used = datetime.fromtimestamp(item.used_at).astimezone().strftime("%Y-%m-%d %H:%M")
+    text = f"  {item.kind:<9} {_size(item.bytes):>9}  {used}  {item.name[:32]}  {item.label}"
+    return printable(text.rstrip() + ("  (in use)" if item.in_use else ""))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.1f} MB"
+
+
+def _as_json(name: str, items: Sequence[Item], state: str) -> str:
+    import json
+
+    rows = [
+        {
+            "kind": item.kind,
+            "name": item.name,
+            "label": item.label,
+            "bytes": item.bytes,
+            "used_at": item.used_at,
+            "in_use": item.in_use,
+        }
+        for item in items
+    ]
+    return json.dumps({"state": state, name: rows, "bytes": sum(item.bytes for item in items)}, indent=2)

@@ -1,0 +1,126 @@
+"""`ab doctor`: what works on this machine, and a remedy for what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench.cli.options import json_option
+
+if TYPE_CHECKING:
+    from agentbench.sandbox.doctor import BackendHealth, Diagnosis
+
+EPILOG = """\b
+Examples:
+  ab doctor
+  ab doctor --json | python3 -m json.tool
+
+The first line is the decision: READY, WEAK (something of the host can be reached from inside) or NOT READY. A sandbox is
+started and attacked from inside; nothing is left behind. Exit code 0 for READY, else 3.
+"""
+
+
+@click.command(epilog=EPILOG)
+@json_option
+def command(as_json: bool) -> None:
+    """Look at sandboxes, limits, isolation, tools, disk, keys and package indexes."""
+    from agentbench.sandbox.doctor import diagnose
+    from agentbench.sandbox.registry import state_root
+
+    diagnosis = diagnose(state_root())
+    click.echo(_as_json(diagnosis) if as_json else _as_text(diagnosis))
+    if not diagnosis.usable:
+        raise click.exceptions.Exit(3)
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    ready = [backend.name for backend in diagnosis.backends if backend.available and not backend.weak]
+    weak = [backend.name for backend in diagnosis.backends if backend.weak]
+    if ready:
+        return f"READY {', '.join(ready)}"
+    if weak:
+        return f"WEAK {', '.join(weak)}: something of the host can be reached from inside"
+    return "NOT READY no sandbox works on this machine"
+
+
+def _as_text(diagnosis: Diagnosis) -> str:
+    from agentbench.core.text import printable
+
+    lines = [headline(diagnosis)]
+    for backend in diagnosis.backends:
+        lines += _backend_lines(backend)
+    lines.append("tools")
+    for tool in diagnosis.tools:
+        lines.append(f"  {tool.name}: {tool.version}" if tool.version else f"  {tool.name}: MISSING, {tool.remedy}")
+    lines += ["python for sandboxes", *(f"  {python}" for python in diagnosis.pythons)]
+    lines += ["keys", *(f"  {name}: {'present' if there else 'absent'}" for name, there in diagnosis.keys.items())]
+    lines += ["package index, setup phase only", *(f"  {address}" for address in diagnosis.registries)]
+    lines += [f"  {proxy}" for proxy in diagnosis.proxies]
+    lines += [f"  {name}={path}" for name, path in diagnosis.certificates.items()]
+    lines.append("machine")
+    lines.append(f"  harness runs as {diagnosis.user}; {diagnosis.memory_mb} MB of memory")
+    lines.append(f"  state in {diagnosis.state}; {diagnosis.disk_free_mb} MB free")
+    if diagnosis.problems:
+        lines += ["problems", *(f"  {problem}" for problem in diagnosis.problems)]
+    return "\n".join(printable(line) for line in lines)
+
+
+def _backend_lines(backend: BackendHealth) -> list[str]:
+    if not backend.available or backend.limits is None:
+        lines = [f"sandbox {backend.name}: not available: {backend.error}"]
+        return [*lines, f"  remedy: {backend.remedy}"] if backend.remedy else lines
+    limits = backend.limits
+    lines = [f"sandbox {backend.name}: {'WEAK' if backend.weak else 'ok'}"]
+    lines.append(f"  limits: cpu {limits.cpu}, memory {limits.memory}, pids {limits.pids}, disk {limits.disk}")
+    lines += [f"    {note}" for note in limits.notes]
+    for check in backend.checks:
+        lines.append(f"  {'ok  ' if check.ok else 'WEAK'} {check.name}: {check.detail}")
+    if backend.open_ms is not None and backend.call_ms is not None:
+        lines.append(f"  ready in {backend.open_ms:.0f} ms, a command takes {backend.call_ms:.1f} ms")
+    return lines
+
+
+def _as_json(diagnosis: Diagnosis) -> str:
+    import json
+
+    return json.dumps(
+        {
+            "ready": diagnosis.usable,
+            "headline": headline(diagnosis),
+            "backends": [_backend_json(backend) for backend in diagnosis.backends],
+            "tools": {tool.name: tool.version or None for tool in diagnosis.tools},
+            "pythons": list(diagnosis.pythons),
+            "keys": {name: "present" if there else "absent" for name, there in diagnosis.keys.items()},
+            "index": {
+                "registries": list(diagnosis.registries),
+                "proxies": list(diagnosis.proxies),
+                "certificates": dict(diagnosis.certificates),
+            },
+            "machine": {
+                "user": diagnosis.user,
+                "memory_mb": diagnosis.memory_mb,
+                "state": str(diagnosis.state),
+                "disk_free_mb": diagnosis.disk_free_mb,
+            },
+            "problems": list(diagnosis.problems),
+        },
+        indent=2,
+    )
+
+
+def _backend_json(backend: BackendHealth) -> dict[str, object]:
+    limits = backend.limits
+    strengths = {name: getattr(limits, name) for name in ("cpu", "memory", "pids", "disk")} if limits else None
+    return {
+        "name": backend.name,
+        "available": backend.available,
+        "error": backend.error or None,
+        "remedy": backend.remedy or None,
+        "limits": strengths,
+        "notes": list(limits.notes) if limits else [],
+        "isolation": [{"check": check.name, "ok": check.ok, "detail": check.detail} for check in backend.checks],
+        "weak": [check.name for check in backend.weak],
+        "open_ms": backend.open_ms,
+        "call_ms": backend.call_ms,
+    }

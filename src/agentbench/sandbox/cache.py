@@ -1,0 +1,86 @@
+"""What is kept between runs: prepared environments, interpreters' layers, downloads, snapshots and mirrors of sources."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.spawn.main import remove_tree
+from agentbench.sandbox.state import remove_leftovers
+
+DEFAULT_BYTES = 20 << 30
+"""Beyond this, environments unused for longest go when a new one is stored, or at `ab cache prune`."""
+
+_SOURCES = {"snapshots/snapshots": "snapshot", "snapshots/git": "mirror", "snapshots/sources": "source"}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    kind: str
+    name: str
+    label: str
+    bytes: int
+    used_at: float
+    in_use: bool
+
+
+def contents(state: Path) -> list[Item]:
+    """Everything, least recently used first."""
+    items = [
+        Item(stored.kind, f"{stored.key}/{stored.build}", stored.label, stored.bytes, stored.used_at, stored.in_use)
+        for store in _stores(state)
+        for stored in store.stored()
+    ]
+    busy = _busy(state)
+    for folder, kind in {**_SOURCES, "downloads": "downloads"}.items():
+        paths = sorted((state / folder).glob("*"))
+        items += [Item(kind, path.name, "", _size(path), path.lstat().st_mtime, busy) for path in paths]
+    return sorted(items, key=lambda item: item.used_at)
+
+
+def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, everything: bool = False) -> list[Item]:
+    """Remove what is over the bound, unused for long, or everything; what is in use always stays.
+
+    Snapshots and mirrors go only with `everything`; they and downloads go only while nothing runs on this state, since
+    they carry no mark of who reads them.
+    """
+    remove_leftovers(state)
+    removed: list[Item] = []
+    busy = _busy(state)
+    for store in _stores(state):
+        for stored in store.prune(max_bytes=0 if everything else max_bytes, unused_sec=unused_sec):
+            name = f"{stored.key}/{stored.build}"
+            removed.append(Item(stored.kind, name, stored.label, stored.bytes, stored.used_at, in_use=False))
+    if not busy:
+        places = {**_SOURCES, "etc": "etc"} if everything else {}
+        for folder, kind in {**places, "downloads": "downloads"}.items():
+            for path in sorted((state / folder).glob("*")):
+                age = time.time() - path.lstat().st_mtime
+                if everything or (unused_sec is not None and age > unused_sec):
+                    removed.append(Item(kind, path.name, "", _size(path), path.lstat().st_mtime, in_use=False))
+                    remove_tree(str(path)) if path.is_dir() else path.unlink()
+    return removed
+
+
+def _stores(state: Path) -> list[LayerStore]:
+    return [LayerStore(path) for path in sorted((state / "layers").glob("u*"))]
+
+
+def _busy(state: Path) -> bool:
+    live = state / "live"
+    return live.is_dir() and any(live.iterdir())
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir() or path.is_symlink():
+        return path.lstat().st_size
+    total = 0
+    for top, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(top, name)).st_size
+    return total

@@ -1,0 +1,146 @@
+"""What can be reached from inside a sandbox. Run by `ab doctor`; prints one line per check: `ok|weak<TAB>name<TAB>detail`.
+
+Every check tries the thing itself rather than asking whether it is allowed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import socket
+import sys
+
+_SYSCALLS = {
+    "x86_64": {"keyctl": 250, "bpf": 321, "userfaultfd": 323, "perf_event_open": 298, "io_uring_setup": 425},
+    "aarch64": {"keyctl": 219, "bpf": 280, "userfaultfd": 282, "perf_event_open": 241, "io_uring_setup": 425},
+}
+_NEWUSER, _NEWNS, _REMOUNT = 0x10000000, 0x00020000, 0x20
+_VSOCK = 40
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def say(name: str, weak: str, fine: str) -> None:
+    sys.stdout.write(f"{'weak' if weak else 'ok'}\t{name}\t{(weak or fine)[:200]}\n")
+
+
+def status() -> dict[str, str]:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        return {key: value.strip() for key, _, value in (line.partition(":") for line in file)}
+
+
+def writes(path: str, text: str) -> bool:
+    """Only paths where a write must fail; where it does not, the same value is written back."""
+    try:
+        with open(path, "r+", encoding="ascii") as file:
+            file.write(text or file.read())
+    except OSError:
+        return False
+    return True
+
+
+def readable(path: str) -> bool:
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
+
+
+def rights() -> None:
+    state = status()
+    caps = [name for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb") if int(state.get(name, "1"), 16)]
+    say("capabilities", f"has {', '.join(caps)}" if caps else "", "none")
+    say(
+        "new privileges",
+        "" if state.get("NoNewPrivs") == "1" else "can be gained (set-uid programs)",
+        "cannot be gained",
+    )
+    say("user", "is root inside" if os.getuid() == 0 else "", f"uid {os.getuid()} inside")
+    say("system call filter", "" if state.get("Seccomp") == "2" else "none", "on")
+    passed = [name for name, number in _SYSCALLS.get(platform.machine(), {}).items() if _passes(number)]
+    say("kernel attack surface", f"{', '.join(passed)} can be called" if passed else "", "risky calls are refused")
+
+
+def _passes(number: int) -> bool:
+    result = _libc.syscall(number, -1, 0, 0, 0, 0)
+    return result >= 0 or ctypes.get_errno() not in (1, 13, 38)
+
+
+def host() -> None:
+    patterns = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/overcommit_memory")
+    written = [path for path in patterns if writes(path, "")]
+    say("kernel settings", f"{', '.join(written)} can be written" if written else "", "cannot be written")
+    remounted = _libc.mount(b"none", b"/", None, _REMOUNT, None) == 0
+    mounted = _libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0
+    say("mounts", "can be changed" if remounted or mounted else "", "cannot be changed")
+    nested = [name for name, flag in (("user", _NEWUSER), ("mount", _NEWNS)) if _unshares(flag)]
+    say("nested namespaces", f"{', '.join(nested)} namespaces can be made" if nested else "", "cannot be made")
+    places = (
+        "/etc/shadow",
+        "/root",
+        "/boot",
+        "/sys/kernel/security",
+        "/var/log",
+        "/proc/kcore",
+        "/var/run/docker.sock",
+    )
+    seen = [path for path in places if readable(path)]
+    say("host files", f"{', '.join(seen)} can be read" if seen else "", "not visible")
+    written = [path for path in ("/", "/usr", "/etc", "/dev", "/usr/bin") if _creates(path)]
+    say("system folders", f"{', '.join(written)} can be written" if written else "", "read-only")
+
+
+def _unshares(flag: int) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if _libc.unshare(flag) == 0 else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def _creates(folder: str) -> bool:
+    path = f"{folder}/.agentbench-probe"
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError:
+        return False
+    os.unlink(path)
+    return True
+
+
+def neighbours() -> None:
+    others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+    say("processes", f"{len(others)} others are visible" if len(others) > 4 else "", "only its own are visible")
+    into = [name for name in ("mem", "environ", "maps") if readable(f"/proc/1/{name}")]
+    say("command server", f"its {', '.join(into)} can be read" if into else "", "cannot be looked into")
+    names = [name for _, name in socket.if_nameindex()]
+    say("network", f"interfaces {', '.join(names)}" if names not in ([], ["lo"]) else "", "loopback only")
+    try:
+        socket.socket(_VSOCK, socket.SOCK_STREAM).close()
+    except OSError:
+        say("hypervisor socket", "", "refused")
+    else:
+        say("hypervisor socket", "can be made", "")
+
+
+def room(limit_mb: int) -> None:
+    for place in ("/tmp", "/dev/shm"):
+        info = os.statvfs(place)
+        size_mb = info.f_blocks * info.f_frsize >> 20
+        weak = "" if size_mb <= limit_mb else f"{size_mb} MB where {limit_mb} are allowed"
+        say(f"size of {place}", weak, f"at most {size_mb} MB")
+
+
+def main() -> None:
+    rights()
+    host()
+    neighbours()
+    if int(sys.argv[1]):
+        room(int(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""`ab doctor` and `ab cache`, as a person and as a program see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.cache import command as cache
+from agentbench.cli.doctor import command as doctor
+from agentbench.cli.doctor import headline
+from agentbench.core.command import Completed, Stream
+from agentbench.sandbox.doctor import BackendHealth, Check, _isolation
+from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
+from agentbench.sandbox.remedies import for_failed_start, user_namespaces
+
+HARD = LimitReport("hard", "hard", "hard", "hard")
+
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def invoke(state: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    monkeypatch.setenv("AB_STATE", str(state))
+
+    def run(verb: click.Command, *arguments: str) -> Result:
+        return CliRunner().invoke(verb, list(arguments), catch_exceptions=False)
+
+    return run
+
+
+@pytest.mark.req("U-01")
+def test_doctor_tells_backends_limits_isolation_and_remedies(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-do-not-show")
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://me:hidden-word@index.invalid/simple")
+    done = invoke(doctor, "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    bwrap = next(item for item in report["backends"] if item["name"] == "bwrap")
+    assert bwrap["available"]
+    assert bwrap["weak"] == []
+    assert set(bwrap["limits"]) == {"cpu", "memory", "pids", "disk"}
+    assert {"capabilities", "host user", "network", "mounts", "host files"} <= {i["check"] for i in bwrap["isolation"]}
+    assert report["keys"]["OPENROUTER_API_KEY"] == "present"
+    assert "sk-do-not-show" not in done.output
+    assert "hidden-word" not in done.output
+    assert any("index.invalid" in address for address in report["index"]["registries"])
+    assert report["pythons"]
+    assert report["tools"]["git"]
+
+
+def test_doctor_without_a_sandbox_says_not_ready_and_how_to_mend_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
+    done = CliRunner().invoke(doctor, [])
+    assert done.exit_code == 3
+    assert done.output.startswith("NOT READY")
+    assert "apt-get install bubblewrap" in done.output
+    assert "git: MISSING" in done.output
+
+
+def test_weak_findings_are_the_headline() -> None:
+    from dataclasses import replace
+
+    from agentbench.sandbox.doctor import Diagnosis
+
+    weak = BackendHealth("bwrap", available=True, limits=HARD, checks=(Check("mounts", ok=False, detail="x"),))
+    diagnosis = Diagnosis((weak,), (), (), {}, (), (), {}, Path("/"), 1, 1, "root")
+    assert headline(diagnosis).startswith("WEAK bwrap")
+    assert not diagnosis.usable
+    assert headline(replace(diagnosis, backends=(replace(weak, checks=()),))) == "READY bwrap"
+
+
+def test_probe_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def run(self, _: object) -> Completed:
+            return Completed(
+                1, Stream(head=b"ok\tuser\tfine\n", total_bytes=13), Stream(head=b"boom", total_bytes=4), 0
+            )
+
+    monkeypatch.setattr("agentbench.sandbox.doctor._host_identity", lambda _: Check("host user", ok=True, detail=""))
+    checks = _isolation(Broken(), HARD)  # type: ignore[arg-type]
+    assert [check.name for check in checks if not check.ok] == ["probe"]
+
+
+@pytest.mark.parametrize(
+    "file,value,word",
+    [
+        ("user/max_user_namespaces", "0", "max_user_namespaces"),
+        ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor"),
+    ],
+)
+def test_hosts_that_restrict_user_namespaces_get_their_remedy(tmp_path: Path, file: str, value: str, word: str) -> None:
+    assert user_namespaces(tmp_path) == ""
+    (tmp_path / "proc/sys" / file).parent.mkdir(parents=True)
+    (tmp_path / "proc/sys" / file).write_text(value + "\n")
+    assert word in user_namespaces(tmp_path)
+    assert word in for_failed_start("bwrap: setting up uid map: Permission denied", tmp_path)
+
+
+def test_refused_overlay_and_containers_get_their_remedy(tmp_path: Path) -> None:
+    assert "modprobe overlay" in for_failed_start("mount overlay on /tmp/m: Operation not permitted", tmp_path)
+    assert "seccomp=unconfined" in for_failed_start("unshare: Operation not permitted", tmp_path)
+
+
+def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prepared: Prepared) -> None:
+    listed = json.loads(invoke(cache, "ls", "--json").stdout)
+    kinds = {item["kind"] for item in listed["items"]}
+    assert {"python", "prepared"} <= kinds
+    mine = [item for item in listed["items"] if item["label"] == "conformance"]
+    assert mine
+    assert mine[0]["in_use"]
+    assert mine[0]["bytes"] > 1000
+    removed = json.loads(invoke(cache, "prune", "--max-gb", "0", "--json").stdout)
+    assert "conformance" not in {item["label"] for item in removed["removed"]}
+    assert "conformance" in invoke(cache, "ls").output
+
+
+def test_cache_of_a_new_machine_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AB_STATE", str(tmp_path / "none"))
+    assert CliRunner().invoke(cache, ["ls"]).output.startswith("0.0 MB in 0 items")
+    assert CliRunner().invoke(cache, ["prune", "--all"]).output.startswith("removed 0.0 MB")
