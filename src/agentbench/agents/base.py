@@ -10,6 +10,7 @@ from typing import Protocol
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
+from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.session import Session
@@ -63,6 +64,10 @@ class AgentSetup:
     files: Path | None = None
     script: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    model: Model | None = None
+    prompt: str | None = None
+    test_command: str | None = None
+    """How the project's visible tests are run, as the task's hints say."""
 
 
 def conduct(agent: Agent, session: Session) -> AgentExit:

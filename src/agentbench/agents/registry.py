@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from agentbench.agents import command, noop, reference, scripted
+from agentbench.agents import command, llm_v0, noop, reference, scripted, team
 from agentbench.agents.base import Agent, AgentSetup
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
@@ -22,6 +22,9 @@ AGENTS: Mapping[str, Factory] = {
     "reference": reference.make,
     "scripted": scripted.make,
     "command": command.make,
+    "llm_v0": llm_v0.make,
+    "context_packer": llm_v0.make_context_packer,
+    "subagents": team.make,
 }
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 

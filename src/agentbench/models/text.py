@@ -33,6 +33,22 @@ def read_object(text: str | bytes) -> dict[str, JsonValue]:
     return value
 
 
+def find_object(text: str) -> dict[str, JsonValue]:
+    """The JSON object in a plain-text answer: the whole of it, the first fence that holds one, or the outermost braces.
+
+    Raises:
+        ValueError: there is none.
+    """
+    candidates = [text, *(body for _, body in _fences(text)), text[text.find("{") : text.rfind("}") + 1]]
+    for candidate in candidates:
+        try:
+            return read_object(candidate)
+        except ValueError:
+            continue
+    msg = "no JSON object in the answer"
+    raise ValueError(msg)
+
+
 def _refuse(constant: str) -> NoReturn:
     msg = f"{constant} is no JSON"
     raise ValueError(msg)

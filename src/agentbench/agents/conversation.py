@@ -1,0 +1,114 @@
+"""A conversation with a model that may use tools: asked until it answers in words, within a bound on its length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from agentbench.core.errors import AgentCrashed
+from agentbench.models.faults import MalformedArguments
+from agentbench.models.protocol import Finish, Message, Model, Reply, ToolCall, ToolSpec, answer
+from agentbench.tools.definition import Tool
+from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.session import Session
+
+CHARS_PER_TOKEN = 4
+"""A common rule of thumb; budgets here are about fitting into a window, not about money."""
+MAX_TOOL_TEXT = 12_000
+MAX_FAULTS_IN_A_ROW = 6
+_INVALID = ToolError.INVALID_ARGUMENTS
+_DROPPED = "[an older tool answer was left out to save room]"
+
+
+def tool_specs(tools: Mapping[str, Tool], only: Sequence[str] | None = None) -> list[ToolSpec]:
+    """The session's tools as a model is told of them."""
+    chosen = [tool for name, tool in tools.items() if only is None or name in only]
+    specs = []
+    for tool in chosen:
+        schema = tool.schema()
+        parameters = schema["parameters"]
+        specs.append(ToolSpec(tool.name, tool.description, parameters if isinstance(parameters, dict) else {}))
+    return specs
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Messages so far, and what may be used to go on."""
+
+    model: Model
+    session: Session
+    tools: Sequence[ToolSpec]
+    messages: list[Message] = field(default_factory=list)
+    window_tokens: int = 60_000
+    faults: int = 0
+    """Tool calls in a row that failed."""
+
+    def ask(self) -> Reply:
+        """One turn: ask, carry out the calls of the answer, add both to the conversation.
+
+        Raises:
+            ModelFault, SessionEnded, SandboxError.
+            AgentCrashed: too many failed calls in a row.
+        """
+        self.session.turn()
+        self._fit()
+        reply = self.model.complete(self.messages, self.tools)
+        self.messages.append(reply.message())
+        for call in reply.tool_calls:
+            self.messages.append(answer(call, self._call(call, cut=reply.finish is Finish.LENGTH)))
+        return reply
+
+    def until_words(self, most: int = 50) -> Reply:
+        """Ask until an answer has no tool call."""
+        reply = self.ask()
+        while reply.tool_calls and most > 1:
+            reply, most = self.ask(), most - 1
+        return reply
+
+    def note(self, result: ToolResult) -> None:
+        """Count failed calls in a row; a command that ran and failed is a result, not a fault.
+
+        Raises:
+            AgentCrashed: too many.
+        """
+        broken = not result.ok and result.exit_code is None
+        self.faults = self.faults + 1 if broken else 0
+        if self.faults >= MAX_FAULTS_IN_A_ROW:
+            msg = f"{self.faults} tool calls in a row failed, the last with: {result.error_message}"
+            raise AgentCrashed(msg)
+
+    def _call(self, call: ToolCall, *, cut: bool) -> str:
+        try:
+            arguments: JsonValue = call.arguments()
+        except MalformedArguments as fault:
+            why = "the answer was cut off by its length" if cut else fault.message
+            self.note(ToolResult.refused(_INVALID, why))
+            return json.dumps({"ok": False, "error_type": str(_INVALID), "error_message": why})
+        result = self.session.call(call.name, arguments)
+        self.note(result)
+        return _shown(result)
+
+    def _fit(self) -> None:
+        """Leave out the oldest tool answers when the conversation outgrows the window."""
+        room = self.window_tokens * CHARS_PER_TOKEN
+        size = sum(len(message.text) for message in self.messages)
+        for index, message in enumerate(self.messages[:-2]):
+            if size <= room:
+                return
+            if message.role == "tool" and len(message.text) > len(_DROPPED):
+                size -= len(message.text) - len(_DROPPED)
+                self.messages[index] = Message("tool", _DROPPED, tool_call_id=message.tool_call_id)
+
+
+def _shown(result: ToolResult) -> str:
+    """A result as the model reads it, bounded: the two ends of what is too long."""
+    value = result.as_json()
+    for name in ("stdout", "stderr"):
+        text = value.get(name)
+        if isinstance(text, str) and len(text) > MAX_TOOL_TEXT:
+            half = MAX_TOOL_TEXT // 2
+            value[name] = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    return json.dumps(value, ensure_ascii=False)
