@@ -25,6 +25,8 @@ from agentbench.core.errors import HarnessError
 
 _CHUNK = 65536
 _LINE_BYTES = 1 << 20
+_WITH_US = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
+"""A program that ends when its own stdin does, which is when we do, however we end."""
 _DRAIN_SEC = 0.2
 """How long output may still come after the program itself has ended, from children that hold its pipes."""
 
@@ -239,7 +241,7 @@ class Listener:
         self,
         argv: Sequence[str],
         *,
-        env: Mapping[str, str],
+        env: Mapping[str, str] | None,
         on_line: Callable[[bytes], None],
         on_end: Callable[[], None],
     ) -> None:
@@ -249,9 +251,9 @@ class Listener:
         """
         try:
             self._child = subprocess.Popen(
-                argv,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
+                ["/bin/sh", "-c", _WITH_US, "listener", *argv],
+                env=None if env is None else dict(env),
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -274,5 +276,8 @@ class Listener:
             with pipe:
                 while line := pipe.readline(_LINE_BYTES):
                     self._on_line(line)
+        kill_group(self._child.pid)
         self._child.wait()
+        if self._child.stdin is not None:
+            self._child.stdin.close()
         self._on_end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.command import Command, Completed
+from agentbench.core.errors import SandboxUnavailable
+from agentbench.sandbox.docker.engine import find_engine
+from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
 from agentbench.sandbox.registry import open_backend
 
@@ -17,6 +21,17 @@ SMALL = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
 SPEC = SandboxSpec(Phase.AGENT, SMALL, env={"DECLARED": "yes"})
 
 Open = Callable[..., Sandbox]
+
+
+def require_docker() -> None:
+    """Skip with the reason where docker is not to be had; in CI that is a failure."""
+    try:
+        Images(find_engine(), Path()).check(SPEC)
+    except SandboxUnavailable as error:
+        text = f"docker cannot be used: {error.message} ({error.remedy})"
+        if os.environ.get("CI") == "true":
+            pytest.fail(text)
+        pytest.skip(text)
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +42,11 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "sandbox-state"
 
 
-@pytest.fixture(scope="session", params=["bwrap"])
+@pytest.fixture(scope="session", params=["bwrap", "docker"])
 def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
-    if shutil.which("bwrap") is None:
+    if request.param == "docker":
+        require_docker()
+    elif shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     backend = open_backend(request.param, state=state, needs_image=False)
     yield backend

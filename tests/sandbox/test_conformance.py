@@ -300,8 +300,8 @@ class TestWorkspace:
             assert opened.run(Command(line="pwd; touch x; ls")).stdout.kept == b"/home/agent/project\nx\n"
 
     def test_workdir_of_the_system_is_refused(self, backend: Backend) -> None:
-        with pytest.raises(SandboxUnavailable, match="/usr"):
-            backend.open(replace(SPEC, workdir="/usr/src/app"), None)
+        with pytest.raises(SandboxUnavailable, match="/etc"):
+            backend.open(replace(SPEC, workdir="/etc/app"), None)
 
 
 class TestWriteFiles:
@@ -399,4 +399,4 @@ class TestLimitsAndNetwork:
         report = backend.limits()
         assert {report.cpu, report.memory, report.pids, report.disk} <= {"hard", "monitored", "absent"}
         assert report.pids == "hard"
-        assert report.disk == "hard"
+        assert report.disk == {"bwrap": "hard", "docker": "monitored"}[backend.name]

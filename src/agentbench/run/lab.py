@@ -190,6 +190,7 @@ def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = 
         network=phase is Phase.SETUP and environment.network_policy != "none",
         python=environment.python,
         image=environment.docker_image,
+        dockerfile=task.folder / environment.dockerfile if environment.dockerfile else None,
         mounts=mounts,
         labels={"task": task.id},
     )

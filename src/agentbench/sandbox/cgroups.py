@@ -139,6 +139,23 @@ def _keyed(text: str, key: str) -> int | None:
     return None
 
 
+def files_of(pid: int) -> dict[str, str]:
+    """The files that tell what the groups of a process use, by meaning, as far as this process can see them."""
+    own = _own_groups(_slurp(f"/proc/{pid}/cgroup"))
+    found: dict[str, str] = {}
+    for point, root, kind, options in _cgroup_mounts(_slurp("/proc/self/mountinfo")):
+        controllers = frozenset(options) & frozenset(_CONTROLLERS) if kind == "cgroup" else frozenset(_CONTROLLERS)
+        group = next((own[name] for name in controllers if name in own), None) if kind == "cgroup" else own.get("")
+        if not group or group == "/":
+            continue
+        hierarchy = Hierarchy(1 if kind == "cgroup" else 2, _below(point, root, group), controllers)
+        for key, name in _files(hierarchy).items():
+            path = hierarchy.parent / name
+            if key not in found and os.access(path, os.R_OK):
+                found[key] = str(path)
+    return found
+
+
 def discover(owner: str, *, mountinfo: str | None = None, membership: str | None = None) -> Cgroups:
     """What this process may use, found from its own mounts and membership (given only by tests)."""
     mountinfo = _slurp("/proc/self/mountinfo") if mountinfo is None else mountinfo

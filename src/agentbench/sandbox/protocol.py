@@ -63,6 +63,8 @@ class SandboxSpec:
     network: bool = False
     python: str | None = None
     image: str | None = None
+    dockerfile: Path | None = None
+    """Instead of an image: built once, with nothing but itself as its context."""
     mounts: tuple[Mount, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 

@@ -23,12 +23,18 @@ def open_backend(name: str, *, state: Path, needs_image: bool) -> Backend:
     if name not in NAMES:
         raise InputError(f"no sandbox backend {name!r}", remedy=f"one of {', '.join(NAMES)}")
     if name == "docker" or (name == "auto" and needs_image):
-        raise SandboxUnavailable(
-            "the docker backend is not there yet"
-            if name == "docker"
-            else "the task names an image, which needs docker",
-            remedy="use --sandbox bwrap: it ignores the image and says so",
-        )
+        # Imported when it is wanted: most runs never use it.
+        from agentbench.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
+
+        try:
+            return DockerBackend(state)
+        except SandboxUnavailable as error:
+            if name == "docker":
+                raise
+            raise SandboxUnavailable(
+                f"the task names an image, which needs docker: {error.message}",
+                remedy=f"{error.remedy}; or use --sandbox bwrap, which ignores the image and says so",
+            ) from error
     return BwrapBackend(state)
 
 

@@ -70,6 +70,7 @@ class Server:
         self.paused: set[int] = set()
         self.batches: dict[bytes, Batch] = {}
         self.walks: dict[bytes, Walk] = {}
+        self.born = (time.time_ns(), time.monotonic_ns())
         self.memory = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
         self.here = options["here"]
@@ -339,9 +340,10 @@ class Server:
         if what == b"read":
             root, path, offset, count = request
             return walker.read(root, path, int(offset), int(count))  # type: ignore[no-any-return]
-        root, listing, max_bytes = request
+        root, listing, max_bytes, mode = request
         try:
-            walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes))
+            since = walker.unchanged_since(self.born) if mode == b"changed" else 0
+            walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes), since)
             piece: list[bytes] = walk.piece()
         except OSError as error:
             return [b"failed", str(error.strerror).encode()]

@@ -2,6 +2,9 @@
 
 Nothing is followed: every part of a path is opened below the one before it without following symlinks. A listing is made
 piece by piece, so that the server answers other questions in between and holds no more than one piece in memory.
+
+A file that did not change since the sandbox was born need not be digested again: on an overlay nothing of a lower layer
+can be written without a copy, whose change time is the moment of copying, and no one inside can set that time or the clock.
 """
 
 from __future__ import annotations
@@ -21,14 +24,25 @@ PIECE_BYTES = 256 * 1024
 PIECE_SEC = 0.25
 CHUNK = 1 << 20
 PATH_BYTES = 8192
+CLOCK_SLACK_NS = 20_000_000
+"""Change times come from a clock that ticks every few milliseconds."""
 ENCODING = sys.getfilesystemencoding()
+
+
+def unchanged_since(born: tuple[int, int]) -> int:
+    """The moment of birth, if the clock can be trusted to have gone forward with time ever since; else 0."""
+    passed = time.monotonic_ns() - born[1]
+    steady = abs(time.time_ns() - born[0] - passed) < CLOCK_SLACK_NS
+    return born[0] - CLOCK_SLACK_NS if steady else 0
 
 
 class Walk:
     """A listing under way. The folder `.git` at the root is left out."""
 
-    def __init__(self, root: bytes, max_bytes: int) -> None:
+    def __init__(self, root: bytes, max_bytes: int, since_ns: int) -> None:
+        """`since_ns`: files that changed last before this moment are listed as kind `k`, without a digest (0: none)."""
         self.left = max_bytes
+        self.since_ns = since_ns
         self.stack: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
         self.enter(posix.open(root, FOLDER), b"")
 
@@ -98,6 +112,10 @@ class Walk:
             return [path, kind, b"0", number(len(target)), hashlib.sha256(target).hexdigest().encode()]
         if kind == b"s":
             return [path, kind, b"0", b"0", b""]
+        if self.since_ns:
+            info = posix.stat(name, dir_fd=parent, follow_symlinks=False)
+            if info.st_mode & S_IFMT == S_IFREG and info.st_ctime_ns < self.since_ns:
+                return [path, b"k", b"", b"", b""]
         fd = open_file(name, parent)
         try:
             info = posix.fstat(fd)

@@ -1,0 +1,187 @@
+"""Which image a sandbox starts from: resolved to what it is, and made ready once."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from agentbench.core.canonical import digest, sha256_hex
+from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
+from agentbench.core.ids import new_ulid
+from agentbench.sandbox.arguments import ENV_DIR
+from agentbench.sandbox.bundle import server_source, walker_source, writer_source
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker.engine import Engine, NoSuchImage
+from agentbench.sandbox.docker.options import SERVER_DIR
+from agentbench.sandbox.docker.tarball import packed, streamed
+from agentbench.sandbox.etc import HOME, INNER_ID
+from agentbench.sandbox.protocol import SandboxSpec
+
+RUNNER = "agentbench/py-runner"
+BASE = "agentbench/base"
+BUILT = "agentbench/dockerfile"
+_SCHEMA = 1
+_BUILD_SEC = 1800.0
+_NO_PYTHON = 42
+_FIND_PYTHON = (
+    "for p in /usr/bin/python3 /usr/local/bin/python3 python3 python; do "
+    'if "$p" -I -c "import sys; sys.exit(sys.version_info < (3, 8))" 2>/dev/null; then '
+    f'exec "$p" -I {SERVER_DIR}/furnish.py "$1"; fi; done; exit {_NO_PYTHON}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """An image made ready to hold sandboxes."""
+
+    image: str
+    """The id of the image made ready."""
+    named: str
+    """What the contract or we called the image it was made from."""
+    image_digest: str
+    """What that image is: the registry's digest of it, or its id where no registry knows it."""
+    python: str
+    version: str
+    pip: str
+    os: dict[str, str]
+    env: tuple[str, ...]
+
+
+class Images:
+    def __init__(self, engine: Engine, state: Path) -> None:
+        self._engine = engine
+        self._mark = labels.state_mark(state)
+        self._lock = threading.Lock()
+        self._bases: dict[str, Base] = {}
+
+    def base(self, spec: SandboxSpec) -> Base:
+        """
+        Raises:
+            SandboxUnavailable: there is no such image, or none that can hold a sandbox.
+            SetupFailed: the contract's Dockerfile does not build.
+        """
+        wanted = f"file {spec.dockerfile}" if spec.dockerfile else spec.image or ""
+        with self._lock:
+            if wanted not in self._bases:
+                self._bases[wanted] = self._furnished(*self._resolve(spec))
+            return self._bases[wanted]
+
+    def check(self, spec: SandboxSpec) -> None:
+        """
+        Raises:
+            SandboxUnavailable: the image is not here, said before anything runs.
+        """
+        if spec.dockerfile is None:
+            self._resolve(spec)
+
+    def _resolve(self, spec: SandboxSpec) -> tuple[str, dict[str, Any]]:
+        if spec.dockerfile is not None:
+            return self._built(spec.dockerfile)
+        if spec.image is None:
+            return self._runner()
+        try:
+            return spec.image, self._engine.image(spec.image)
+        except NoSuchImage as error:
+            raise SandboxUnavailable(
+                f"the image {spec.image} is not on this machine", remedy=f"docker pull {spec.image}"
+            ) from error
+
+    def _runner(self) -> tuple[str, dict[str, Any]]:
+        """The newest runner image there is."""
+        listed = self._engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", RUNNER).split()
+        if not listed:
+            raise SandboxUnavailable(
+                "the task names no image, and the runner image is not on this machine",
+                remedy="in a checkout: scripts/runner-image; or name one in environment.docker_image",
+            )
+        # The engine lists the newest first.
+        return listed[0], self._engine.image(listed[0])
+
+    def _built(self, dockerfile: Path) -> tuple[str, dict[str, Any]]:
+        """Built once. The file alone is the context: what lies beside it (hidden tests, the reference) must not get in."""
+        content = dockerfile.read_bytes()
+        tag = f"{BUILT}:{sha256_hex(content)[:24]}"
+        try:
+            return tag, self._engine.image(tag)
+        except NoSuchImage:
+            pass
+        network = [] if self._engine.has_bridge() else ["--network", "host"]
+        mark = f"{labels.STATE}={self._mark}"
+        done = self._engine.call(
+            "build", *network, "--tag", tag, "--label", mark, "--force-rm", "-", stdin=content, timeout_sec=_BUILD_SEC
+        )
+        if not done.ok:
+            trouble = self._engine.trouble(done, f"docker build of {dockerfile.name}")
+            if isinstance(trouble, SandboxUnavailable):
+                raise trouble
+            said = (done.stderr.kept + done.stdout.kept).decode("utf-8", "replace").strip()[-1500:]
+            raise SetupFailed(f"{dockerfile.name} does not build: {said}")
+        return tag, self._engine.image(tag)
+
+    def _furnished(self, named: str, image: dict[str, Any]) -> Base:
+        server = {"server.py": server_source(), "writer.py": writer_source(), "walker.py": walker_source()}
+        files = {**server, "furnish.py": _furnish_source()}
+        key = digest([_SCHEMA, image["Id"], files]).removeprefix("sha256:")[:24]
+        tag = f"{BASE}:{key}"
+        try:
+            ready = self._engine.image(tag)
+        except NoSuchImage:
+            self._furnish(tag, named, image["Id"], {name: text.encode() for name, text in files.items()})
+            ready = self._engine.image(tag)
+        found = json.loads(base64.b64decode(ready["Config"]["Labels"][labels.BASE]))
+        return Base(
+            image=ready["Id"],
+            named=named,
+            image_digest=_digest_of(image),
+            python=found["python"],
+            version=found["version"],
+            pip=found["pip"],
+            os=found["os"],
+            env=tuple(image["Config"].get("Env") or ()),
+        )
+
+    def _furnish(self, tag: str, named: str, image: str, files: dict[str, bytes]) -> None:
+        name = f"agentbench-{new_ulid().lower()}"
+        wanted = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "here": SERVER_DIR, "workdir": "/workspace"}
+        options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never", "--no-healthcheck"]
+        options += ["--security-opt", "no-new-privileges", "--label", f"{labels.STATE}={self._mark}"]
+        options += ["--label", f"{labels.KIND}=base", "--entrypoint", "/bin/sh", image]
+        self._engine.must("create", *options, "-c", _FIND_PYTHON, "sh", json.dumps(wanted))
+        try:
+            tree = {f"{SERVER_DIR[1:]}/{path}": content for path, content in files.items()}
+            with streamed(lambda pipe: packed(pipe, tree)) as stdin:
+                self._engine.must("cp", "-", f"{name}:/", stdin=stdin)
+            done = self._engine.call("start", "--attach", name, timeout_sec=600)
+            if not done.ok:
+                raise self._unfit(named, done.exit_code, done.stderr.kept.decode("utf-8", "replace").strip()[-800:])
+            found = json.loads(done.stdout.kept.splitlines()[-1])
+            label = base64.b64encode(json.dumps(found).encode()).decode()
+            changes = [f"LABEL {labels.BASE}={label}", f"LABEL {labels.STATE}={self._mark}", "ENTRYPOINT []", "CMD []"]
+            self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+        except (ValueError, IndexError, KeyError) as error:
+            raise SandboxError(f"the image {named} could not be made ready: {error}") from error
+        finally:
+            self._engine.call("rm", "--force", "--volumes", name)
+
+    @staticmethod
+    def _unfit(named: str, code: int | None, said: str) -> SandboxError:
+        if code in {_NO_PYTHON, 127}:
+            return SandboxUnavailable(
+                f"the image {named} has no python3 (3.8 or newer), which the command server needs",
+                remedy=f"add it: a Dockerfile with `FROM {named}` and `RUN apt-get update && apt-get install -y python3`",
+            )
+        return SandboxError(f"the image {named} could not be made ready: {said or f'exit code {code}'}")
+
+
+def _digest_of(image: dict[str, Any]) -> str:
+    known = [str(item).partition("@")[2] for item in image.get("RepoDigests") or []]
+    return next((item for item in known if item), str(image["Id"]))
+
+
+def _furnish_source() -> str:
+    return (resources.files("agentbench.sandbox.inside") / "furnish.py").read_text(encoding="utf-8")

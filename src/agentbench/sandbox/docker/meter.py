@@ -1,0 +1,96 @@
+"""What a container uses: from its cgroups and its layer where the host shows them to us, else through the engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentbench.core.command import MIB
+from agentbench.sandbox.cgroups import cpu_seconds, files_of, megabytes, oom_kills
+from agentbench.sandbox.docker.engine import Engine
+from agentbench.sandbox.protocol import Usage
+
+_MOST_FILES = 500_000
+
+
+class Meter:
+    def __init__(self, engine: Engine, name: str, pid: int) -> None:
+        """`pid`: the container's first process as this host sees it; 0 when it does not."""
+        self._engine = engine
+        self._name = name
+        self._files: Mapping[str, str] = files_of(pid) if pid else {}
+        self._upper = _upper(pid) if pid else None
+
+    @property
+    def complete(self) -> bool:
+        """True when nothing has to be asked inside."""
+        return {"cpu", "memory", "pids"} <= set(self._files)
+
+    @property
+    def cheap(self) -> bool:
+        """The disk can be measured without asking the engine."""
+        return self._upper is not None
+
+    def oom_kills(self) -> int | None:
+        return oom_kills(_slurp(self._files["oom"])) if "oom" in self._files else None
+
+    def usage(self, inside: list[float]) -> Usage:
+        """`inside`: processes, bytes, microseconds as the server counts them; may be empty."""
+        read = {key: _slurp(path) for key, path in self._files.items() if key != "memory_stat"}
+        cpu, memory = cpu_seconds(read.get("cpu", "")), megabytes(read.get("memory", ""))
+        pids = read.get("pids", "").strip()
+        return Usage(
+            cpu_sec=inside[2] / 1e6 if cpu is None and inside else cpu,
+            memory_peak_mb=megabytes(read.get("memory_peak", "")),
+            memory_mb=inside[1] / MIB if memory is None and inside else memory,
+            disk_mb=self.disk_mb(),
+            processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
+            oom_kills=oom_kills(read.get("oom", "")),
+        )
+
+    def disk_mb(self) -> float | None:
+        """What the writable layer holds. Files that are open but have no name any more are not seen."""
+        if self._upper is not None:
+            return _allocated(self._upper) / MIB
+        done = self._engine.call("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
+        said = done.stdout.kept.strip()
+        return int(said) / MIB if done.ok and said.isdigit() else None
+
+
+def _upper(pid: int) -> Path | None:
+    """The folder of a container's writable layer, from its own mount table."""
+    for line in _slurp(f"/proc/{pid}/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        fields, rest = left.split(), right.split()
+        if len(fields) > 4 and fields[4] == "/" and len(rest) > 2 and rest[0] == "overlay":
+            for option in rest[2].split(","):
+                key, _, value = option.partition("=")
+                if key == "upperdir" and os.access(value, os.R_OK | os.X_OK):
+                    return Path(value)
+    return None
+
+
+def _allocated(top: Path) -> int:
+    """Bytes on disk below a folder that somebody else may be changing. Counted, never opened."""
+    total = count = 0
+    folders = [os.fspath(top)]
+    while folders and count < _MOST_FILES:
+        try:
+            with os.scandir(folders.pop()) as items:
+                for item in items:
+                    count += 1
+                    if item.is_dir(follow_symlinks=False):
+                        folders.append(item.path)
+                    else:
+                        total += item.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:
+            continue
+    return total
+
+
+def _slurp(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

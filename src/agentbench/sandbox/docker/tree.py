@@ -1,0 +1,141 @@
+"""The workspace of a container, listed and read by the server inside it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.channel import Channel, ChannelClosed
+from agentbench.sandbox.inside.capture import unpack
+from agentbench.tree.entry import Entry, Kind
+from agentbench.tree.limits import Budget, TreeLimits, too_large
+
+_KINDS = {b"f": Kind.FILE, b"l": Kind.SYMLINK, b"s": Kind.SPECIAL}
+_PIECE_SEC = 600.0
+_READ_BYTES = 512 * 1024
+_LISTINGS = count(1)
+_SHA256_CHARS = 64
+
+
+class ChannelTree:
+    """Implements `tree.entry.Tree`.
+
+    `known` has the entries that the sandbox started from: files that were never touched since are not read again.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        root: str,
+        *,
+        known: Mapping[bytes, Entry] | None = None,
+        on_death: Callable[[str], None],
+        limits: TreeLimits | None = None,
+    ) -> None:
+        """`on_death` raises what it means that the channel died."""
+        self._channel = channel
+        self._root = root.encode("utf-8", "surrogateescape")
+        self._known = known
+        self._on_death = on_death
+        self._limits = limits or TreeLimits()
+
+    def entries(self) -> Iterator[Entry]:
+        if self._known is not None:
+            try:
+                yield from list(self._listing(self._known))
+            except _NotKnown:
+                pass
+            else:
+                return
+        yield from self._listing(None)
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        parts: list[bytes] = []
+        size, done = 0, 0
+        while True:
+            wanted = min(_READ_BYTES, max_bytes + 1 - done)
+            answer = self._ask(b"read", [self._root, path, b"%d" % done, b"%d" % wanted])
+            kind = answer[0]
+            if kind == b"link" and len(answer) > 1:
+                parts = [answer[1]]
+                break
+            if kind != b"file":
+                raise _refusal(kind, path)
+            size = int(answer[1])
+            parts.append(answer[2])
+            done += len(answer[2])
+            if size > max_bytes or done > max_bytes or len(answer[2]) < wanted:
+                break
+        content = b"".join(parts)
+        if size > max_bytes or len(content) > max_bytes:
+            raise too_large(f"a file of more than {max_bytes} bytes: {path!r}")
+        return content
+
+    def _listing(self, known: Mapping[bytes, Entry] | None) -> Iterator[Entry]:
+        budget = Budget(self._limits)
+        request = [
+            self._root,
+            b"%d" % next(_LISTINGS),
+            b"%d" % self._limits.bytes,
+            b"all" if known is None else b"changed",
+        ]
+        before = b""
+        while True:
+            answer = self._ask(b"walk", request)
+            if answer[0] == b"failed":
+                # The folder itself is gone or is no folder: its owner did that, and what is left is nothing.
+                return
+            for item in unpack(answer[1]):
+                entry = _entry(unpack(item), known)
+                if entry.path <= before and before:
+                    msg = "a listing that is not in order"
+                    raise SandboxError(msg)
+                before = entry.path
+                budget.entry(entry.path)
+                budget.content(entry.size if entry.kind is Kind.FILE else 0)
+                yield entry
+            if answer[0] == b"large":
+                raise too_large(f"more than {self._limits.bytes} bytes of content, or a path that is too long")
+            if answer[0] == b"end":
+                return
+
+    def _ask(self, what: bytes, fields: list[bytes]) -> list[bytes]:
+        try:
+            answer = self._channel.ask(what, fields, timeout_sec=_PIECE_SEC)
+        except ChannelClosed as error:
+            self._on_death(str(error))
+            raise SandboxError(f"the workspace cannot be read: {error}") from error
+        if not answer or (what == b"walk" and len(answer) < 2):
+            msg = "the command server's answer makes no sense"
+            raise SandboxError(msg)
+        return answer
+
+
+class _NotKnown(Exception):
+    """A file that should not have changed is not among those known: everything has to be read."""
+
+
+def _entry(fields: list[bytes], known: Mapping[bytes, Entry] | None) -> Entry:
+    path, kind, executable, size, sha256 = fields
+    if kind == b"k":
+        entry = known.get(path) if known is not None else None
+        if entry is None or entry.kind is not Kind.FILE:
+            raise _NotKnown
+        return entry
+    digest = sha256.decode("ascii")
+    if kind not in _KINDS or len(digest) not in {0, _SHA256_CHARS}:
+        msg = "an entry that makes no sense"
+        raise SandboxError(msg)
+    return Entry(path, _KINDS[kind], executable == b"1", int(size), digest)
+
+
+def _refusal(kind: bytes, path: bytes) -> OSError:
+    if kind == b"folder":
+        return IsADirectoryError(errno.EISDIR, "is a folder", path)
+    if kind == b"through":
+        return NotADirectoryError(errno.ENOTDIR, "goes through a symlink or a file", path)
+    if kind == b"denied":
+        return PermissionError(errno.EACCES, "cannot be read", path)
+    return FileNotFoundError(errno.ENOENT, "is not there, or is not a regular file", path)
