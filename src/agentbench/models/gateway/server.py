@@ -1,0 +1,215 @@
+"""The server of one attempt: a unix socket in a folder that the sandbox mounts.
+
+    with Gateway(folder, desk) as gateway:
+        spec = replace(spec, mounts=(*spec.mounts, Mount(gateway.folder, TARGET)))
+        …
+        running = sandbox.start(gateway.forwarder())       # loopback inside -> the socket
+        env = gateway.environment()
+
+Whoever may open the socket may spend the attempt's budget, so it belongs to the sandbox's user alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentbench.core.command import Command
+from agentbench.core.errors import SandboxError
+from agentbench.models.desk import Desk
+from agentbench.models.dialects.errors import ApiError
+from agentbench.models.endpoint import Dialect
+from agentbench.models.gateway.http import BadRequest, Connection, Request
+from agentbench.models.gateway.relay import Relay, Waiting
+from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
+from agentbench.models.protocol import JsonObject
+from agentbench.models.wire import Cancel
+
+SOCKET = "gateway.sock"
+FORWARDER = "forward.py"
+TARGET = "/opt/agentbench/gateway"
+"""Where the sandbox sees the folder."""
+
+PORT = 8377
+"""Every sandbox has a loopback of its own, so that one number serves all."""
+
+PLACEHOLDER = "agentbench-placeholder-key"
+"""Clients do not start without a key. This one opens nothing."""
+
+MAX_CONNECTIONS = 64
+IDLE_SEC = 300.0
+_PATH_LIMIT = 107
+
+
+class Gateway:
+    """See the module. `owner` is the user and group of the sandbox where it is not ours."""
+
+    def __init__(
+        self, folder: Path, desk: Desk, *, owner: tuple[int, int] | None = None, waiting: Waiting | None = None
+    ) -> None:
+        self.folder = folder
+        self.desk = desk
+        self._waiting = waiting or Waiting()
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, Cancel | None] = {}
+        self._closed = False
+        self._listener = self._listen(owner)
+        self._thread = threading.Thread(target=self._accept, name="gateway-accept", daemon=True)
+        self._thread.start()
+
+    def _listen(self, owner: tuple[int, int] | None) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            source = resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes()
+            (self.folder / FORWARDER).write_bytes(source)
+            (self.folder / FORWARDER).chmod(0o644)
+            self.folder.chmod(0o755)
+            path = self.folder / SOCKET
+            path.unlink(missing_ok=True)
+            _bind(listener, path)
+            path.chmod(0o600)
+            if owner is not None:
+                os.chown(path, *owner)
+            listener.listen(MAX_CONNECTIONS)
+        except OSError as error:
+            listener.close()
+            msg = f"the gateway cannot listen in {self.folder}: {error.strerror or error}"
+            raise SandboxError(msg) from error
+        return listener
+
+    # --- what a sandbox needs -----------------------------------------------------------------------------------------
+
+    def forwarder(self, *, wall_sec: float) -> Command:
+        """The program that leads loopback inside the sandbox to the socket. It says `ready` on stdout and ends with the sandbox."""
+        return Command(
+            argv=("python3", f"{TARGET}/{FORWARDER}", str(PORT), f"{TARGET}/{SOCKET}"), cwd="/", timeout_sec=wall_sec
+        )
+
+    def environment(self) -> Mapping[str, str]:
+        """What clients find their way by. No key is in it."""
+        base = f"http://127.0.0.1:{PORT}"
+        return {
+            "OPENAI_BASE_URL": f"{base}/v1",
+            "OPENAI_API_BASE": f"{base}/v1",
+            "OPENAI_API_KEY": PLACEHOLDER,
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_API_KEY": PLACEHOLDER,
+            "AB_MODEL": self.desk.identity.name,
+            # A proxy setting of the image must not come between a client and its own loopback.
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+        }
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End every connection, and the desk with them. Safe to call twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            left = list(self._connections.items())
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection, cancel in left:
+            if cancel is not None:
+                cancel.set()
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.desk.close()
+        self._thread.join(timeout=2)
+        for name in (SOCKET, FORWARDER):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                if self._closed:
+                    return
+                time.sleep(0.05)  # out of descriptors, say: others give theirs back
+                continue
+            client.settimeout(IDLE_SEC)
+            with self._lock:
+                full = self._closed or len(self._connections) >= MAX_CONNECTIONS
+                if not full:
+                    self._connections[client] = None
+            if full:
+                with contextlib.suppress(OSError):
+                    Connection(client).answer(503, ApiError(503, "busy", "too many connections").body(Dialect.CHAT))
+                client.close()
+                continue
+            threading.Thread(target=self._serve, args=(client,), name="gateway-client", daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        connection = Connection(client)
+        try:
+            while (request := connection.read_request()) is not None:
+                if not self._handle(connection, request):
+                    return
+        except BadRequest as bad:
+            with contextlib.suppress(OSError):
+                connection.answer(bad.status, _error(bad), {"connection": "close"})
+        except OSError:
+            pass  # It went away, or said nothing for too long.
+        finally:
+            with self._lock:
+                self._connections.pop(client, None)
+            client.close()
+
+    def _handle(self, connection: Connection, request: Request) -> bool:
+        """Answer one request; whether the connection goes on."""
+        dialect = dialect_of(request)
+        try:
+            way = route(request)
+            dialect = way.dialect
+            if way.kind == "call":
+                call = call_of(request, dialect)
+                with self._lock:
+                    self._connections[connection.socket] = call.cancel
+                chunked = request.version == "HTTP/1.1"
+                on = Relay(self.desk, connection, call, self._waiting, chunked=chunked).run()
+                return on and request.keep_alive
+            name = self.desk.identity.name
+            if way.kind == "count":
+                connection.answer(200, token_count(request))
+            else:
+                connection.answer(200, model_list(name) if way.kind == "models" else model_entry(name))
+        except BadRequest as bad:
+            connection.answer(bad.status, _error(bad, dialect), {"x-should-retry": "false"})
+        return request.keep_alive
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """Bind, also where the path is longer than an address of a socket may be."""
+    if len(os.fsencode(path)) <= _PATH_LIMIT:
+        listener.bind(os.fspath(path))
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+
+
+def _error(bad: BadRequest, dialect: Dialect = Dialect.CHAT) -> JsonObject:
+    return ApiError(bad.status, "invalid_request_error", bad.message).body(dialect)
