@@ -79,6 +79,15 @@ def harness(state: Path, seconds: str) -> Iterator[tuple[subprocess.Popen[bytes]
             child.stdout.close()
 
 
+@pytest.fixture
+def own_state(state: Path, backend: Backend, prepared: Prepared, tmp_path: Path) -> Path:
+    """A state folder whose owners are this test's alone, with the layers that are already there."""
+    for name in ("layers", "etc"):
+        (tmp_path / name).symlink_to(state / name)
+    (tmp_path / "live").mkdir()
+    return tmp_path
+
+
 def owners(state: Path) -> set[str]:
     return {path.name for path in (state / "live").iterdir()}
 
@@ -91,24 +100,23 @@ def test_closing_a_sandbox_ends_everything_in_it(backend: Backend, prepared: Pre
     assert processes(box.id) == []
 
 
-def test_closing_a_backend_leaves_no_folder_cgroup_or_process(state: Path, prepared: Prepared) -> None:
-    before = owners(state)
-    backend = BwrapBackend(state)
-    (mine,) = owners(state) - before
+def test_closing_a_backend_leaves_no_folder_cgroup_or_process(own_state: Path) -> None:
+    backend = BwrapBackend(own_state)
+    (mine,) = owners(own_state)
     with backend.open(SPEC, None) as box:
         box.run(Command(line="true"))
         pid = backend._nursery.spawner.pid
     backend.close()
     backend.close()
-    assert mine not in owners(state)
+    assert owners(own_state) == set()
     assert cgroups(mine) == []
     assert not Path(f"/proc/{pid}").exists()
     with pytest.raises(SandboxError, match="closed"):
         backend.open(SPEC, None).__enter__()
 
 
-def test_sandbox_of_a_closed_backend_raises_ours(state: Path) -> None:
-    backend = BwrapBackend(state)
+def test_sandbox_of_a_closed_backend_raises_ours(own_state: Path) -> None:
+    backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
     box = context.__enter__()
     backend.close()
@@ -117,47 +125,42 @@ def test_sandbox_of_a_closed_backend_raises_ours(state: Path) -> None:
     context.__exit__(None, None, None)
 
 
-def test_killed_harness_leaves_nothing(state: Path, backend: Backend, prepared: Prepared) -> None:
-    before = owners(state)
-    with harness(state, "7002.5") as (child, spawner):
-        (theirs,) = owners(state) - before
+def test_killed_harness_leaves_nothing(own_state: Path) -> None:
+    with harness(own_state, "7002.5") as (child, spawner):
+        (theirs,) = owners(own_state)
         child.kill()
         until(lambda: not processes("7002.5"), "its sandbox still lives")
-        until(lambda: not Path(f"/proc/{spawner}").exists(), "its spawner still lives")
-        until(lambda: theirs not in owners(state), "its folder is still there")
+        until(lambda: not processes(str(own_state)), "its spawner still lives")
+        until(lambda: theirs not in owners(own_state), "its folder is still there")
         assert cgroups(theirs) == []
 
 
-def test_killed_harness_and_spawner_are_cleaned_up_by_the_next(
-    state: Path, backend: Backend, prepared: Prepared
-) -> None:
-    before = owners(state)
-    with harness(state, "7003.5") as (child, spawner):
-        (theirs,) = owners(state) - before
+def test_killed_harness_and_spawner_are_cleaned_up_by_the_next(own_state: Path) -> None:
+    with harness(own_state, "7003.5") as (child, spawner):
+        (theirs,) = owners(own_state)
         os.kill(spawner, signal.SIGKILL)
         child.kill()
         child.wait()
         until(lambda: not processes("7003.5"), "its sandbox still lives")
-        assert theirs in owners(state)
-        BwrapBackend(state).close()
-        assert theirs not in owners(state)
+        assert theirs in owners(own_state)
+        BwrapBackend(own_state).close()
+        assert theirs not in owners(own_state)
         assert cgroups(theirs) == []
 
 
-def test_live_owners_are_not_touched(state: Path, backend: Backend, prepared: Prepared) -> None:
-    before = owners(state)
-    with harness(state, "7004.5"):
-        (theirs,) = owners(state) - before
+def test_live_owners_are_not_touched(own_state: Path) -> None:
+    with harness(own_state, "7004.5"):
+        (theirs,) = owners(own_state)
         groups = cgroups(theirs)
-        BwrapBackend(state).close()
-        assert remove_leftovers(state) == []
-        assert theirs in owners(state)
+        BwrapBackend(own_state).close()
+        assert remove_leftovers(own_state) == []
+        assert theirs in owners(own_state)
         assert cgroups(theirs) == groups
         assert len(processes("sleep 7004.5")) >= 2
 
 
-def test_backend_survives_the_death_of_its_spawner(state: Path) -> None:
-    backend = BwrapBackend(state)
+def test_backend_survives_the_death_of_its_spawner(own_state: Path) -> None:
+    backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
     box = context.__enter__()
     os.kill(backend._nursery.spawner.pid, signal.SIGKILL)

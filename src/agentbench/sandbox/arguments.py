@@ -30,7 +30,6 @@ class Layout:
     bwrap: str
     workdir: str
     python: str
-    env: Mapping[str, str]
     network: bool = False
     folders: tuple[str, ...] = ("workspace", "home", "env")
     etc: Path = Path("/etc")
@@ -77,14 +76,15 @@ def bwrap_argv(layout: Layout) -> list[str]:
     for index, (_, place) in enumerate(layout.binds, start=1):
         argv += ["--ro-bind", f"{SOURCES}/{index}", place]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    for key, value in environment(layout).items():
-        argv += ["--setenv", key, value]
     options = {"workdir": layout.workdir, "here": SERVER_DIR, **layout.server_options}
     server = [f"{key}={value}" for key, value in options.items()]
     return [*argv, "--as-pid-1", "--", layout.python, "-I", "-S", f"{SERVER_DIR}/server.pyc", *server]
 
 
-def environment(layout: Layout) -> dict[str, str]:
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """What commands get. The command server itself gets none of it: a contract's variables (a preloaded library, say)
+    must not decide how PID 1 runs.
+    """
     return {
         "PATH": f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         "HOME": HOME,
@@ -96,7 +96,7 @@ def environment(layout: Layout) -> dict[str, str]:
         "TMPDIR": "/tmp",
         "VIRTUAL_ENV": ENV_DIR,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        **layout.env,
+        **more,
     }
 
 

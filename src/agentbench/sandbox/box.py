@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agentbench.core.command import Completed
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.channel import Channel, ChannelClosed
+from agentbench.sandbox.inside.capture import pack
 from agentbench.sandbox.protocol import Usage
 from agentbench.sandbox.served import ServedBox, ended_by_memory
 from agentbench.sandbox.spawner import Ending, Spawned
@@ -20,29 +22,41 @@ _READY_SEC = 60.0
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A sandbox that was started and has not answered yet."""
+
+    name: str
+    spawned: Spawned
+    files: Mapping[str, str]
+    """Its cgroup files, by meaning."""
+
+
 class Box(ServedBox):
     """Implements `protocol.Sandbox`."""
 
-    def __init__(
-        self, name: str, spawned: Spawned, files: Mapping[str, str], known: Mapping[bytes, Entry] | None
-    ) -> None:
+    def __init__(self, started: Started, env: Mapping[str, str], known: Mapping[bytes, Entry] | None) -> None:
         """
-        `files` are the cgroup files of this sandbox by meaning; `known` the entries of the workspace it started from.
+        `env` is what commands get; `known` are the entries of the workspace it started from.
 
         Raises:
             SandboxError: the command server did not come up.
         """
-        self._name = name
-        self._spawned = spawned
-        self._files = files
+        self._name = started.name
+        self._spawned = spawned = started.spawned
+        self._files = started.files
         self._known = known
         self._ooms = 0
         self._closed = False
-        super().__init__(Channel(spawned.channel, name))
+        super().__init__(Channel(spawned.channel, started.name))
         if not self._channel.wait_ready(_READY_SEC):
             words = spawned.last_words()
             self.close()
             raise SandboxError(f"the sandbox did not start: {words or 'no answer from the command server'}")
+        items = [f"{key}={value}".encode("utf-8", "surrogateescape") for key, value in env.items()]
+        # Not waited for: requests are taken in order. A server that died meanwhile is met by the first command.
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send([b"env", b"0", pack(items)])
         self._workspace_fd = os.open("workspace", _DIRECTORY, dir_fd=spawned.merged_fd)
         self._changed_fd = os.open("workspace", _DIRECTORY, dir_fd=spawned.upper_fd)
 

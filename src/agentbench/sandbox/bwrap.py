@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,9 +19,9 @@ from agentbench.core.ids import new_ulid
 from agentbench.sandbox import interpreter as interpreters
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.account import in_initial_namespace, sandbox_uid
-from agentbench.sandbox.arguments import Layout, bwrap_argv, check_workdir
+from agentbench.sandbox.arguments import Layout, bwrap_argv, check_workdir, environment
 from agentbench.sandbox.birth import Birth
-from agentbench.sandbox.box import Box
+from agentbench.sandbox.box import Box, Started
 from agentbench.sandbox.cgroups import Cgroups
 from agentbench.sandbox.etc import etc_folder
 from agentbench.sandbox.facts import bwrap_version, tmpfs_has_user_attributes
@@ -35,6 +36,7 @@ from agentbench.sandbox.spawn.birth import Request
 NAME = "bwrap"
 _OPEN_FILES = 16384
 _DISABLES_USERNS = (0, 8)
+_OWN_PROCESSES = 2
 
 
 class BwrapBackend:
@@ -160,7 +162,6 @@ class BwrapBackend:
             bwrap=self._program,
             workdir=spec.workdir,
             python=python.executable,
-            env={**birth.env, **spec.env},
             network=spec.network,
             folders=birth.folders,
             etc=self._etc_for(python),
@@ -170,7 +171,9 @@ class BwrapBackend:
             seccomp=bool(self._filter),
             can_disable_userns=bwrap_version(self._program) >= _DISABLES_USERNS,
         )
-        plan = nursery.cgroups.plan(name, spec.limits, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
+        # Bubblewrap and the command server are two processes of their own beside what was asked for.
+        held = replace(spec.limits, pids=spec.limits.pids + _OWN_PROCESSES)
+        plan = nursery.cgroups.plan(name, held, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
         request = Request(
             id=name,
             cgroups=[{"dir": folder, "settings": list(items)} for folder, items in plan.settings.items()],
@@ -191,7 +194,8 @@ class BwrapBackend:
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
         try:
-            return Box(name, nursery.spawner.spawn(request), plan.files, birth.known)
+            started = Started(name, nursery.spawner.spawn(request), plan.files)
+            return Box(started, environment({**birth.env, **spec.env}), birth.known)
         except SandboxError as error:
             raise SandboxUnavailable(error.message, remedy=for_failed_start(error.message)) from error
 
@@ -220,7 +224,7 @@ def _server_options(limits: Limits, cgroups: Cgroups) -> dict[str, str]:
     """What the command server holds itself where no cgroup does."""
     options = {}
     if "pids" not in cgroups.controllers:
-        options["nproc"] = str(limits.pids)
+        options["nproc"] = str(limits.pids + 1)
     if "memory" not in cgroups.controllers:
         options["memory"] = str(limits.memory_mb * MIB)
     return options

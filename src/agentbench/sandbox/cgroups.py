@@ -67,16 +67,21 @@ class Cgroups:
         files: dict[str, str] = {}
         for hierarchy, owner in zip(self._hierarchies, self.owner_dirs(), strict=True):
             folder = str(owner / name)
-            writer = _v1 if hierarchy.version == 1 else _v2
-            settings[folder] = writer(hierarchy.controllers, limits, memory_bytes)
+            if hierarchy.version == 1:
+                settings[folder] = _v1(hierarchy, limits, memory_bytes)
+            else:
+                settings[folder] = _v2(hierarchy.controllers, limits, memory_bytes)
             files.update({key: f"{folder}/{file}" for key, file in _files(hierarchy).items()})
         return Plan(settings, files)
 
 
-def _v1(controllers: frozenset[str], limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
+def _v1(hierarchy: Hierarchy, limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
+    controllers = hierarchy.controllers
     settings = []
     if "memory" in controllers:
         settings.append(("memory.limit_in_bytes", str(memory_bytes)))
+        if (hierarchy.parent / "memory.memsw.limit_in_bytes").exists():
+            settings.append(("memory.memsw.limit_in_bytes", str(memory_bytes)))
     if "pids" in controllers:
         settings.append(("pids.max", str(limits.pids)))
     if "cpu" in controllers:

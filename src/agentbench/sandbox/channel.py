@@ -26,6 +26,7 @@ _SEND_PATIENCE_SEC = 60
 _ANSWER_PATIENCE_SEC = 30.0
 """Beyond a command's own ceiling, which the server inside enforces."""
 _DONE_FIELDS = 18
+_LONGEST_SEC = 1e9
 
 Callback = Callable[[bytes], None]
 
@@ -60,7 +61,7 @@ class CommandCall(_Call):
         self._channel = channel
         self._name = name
         self._callbacks = dict(zip((b"1", b"2"), callbacks, strict=True))
-        self._patience = command.timeout_sec + _ANSWER_PATIENCE_SEC
+        self._patience = min(command.timeout_sec + _ANSWER_PATIENCE_SEC, threading.TIMEOUT_MAX)
         self._window = threading.Condition()
         self._under_way = 0
         self._callback_error: Exception | None = None
@@ -163,7 +164,7 @@ class Channel:
         request = [
             b"exec",
             name,
-            b"%d" % int(command.timeout_sec * 1e6),
+            b"%d" % int(min(command.timeout_sec, _LONGEST_SEC) * 1e6),
             b"%d" % command.keep_bytes,
             b"%d" % command.side_bytes if command.side_channel else b"",
             (command.cwd or "").encode("utf-8", "surrogateescape"),

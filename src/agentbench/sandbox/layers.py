@@ -11,6 +11,7 @@ A new build takes the name of the old one by renaming a link; the old one goes w
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -113,6 +114,8 @@ class LayerStore:
             json.dump(meta, file)
             file.flush()
             os.fsync(file.fileno())
+            # The files themselves too, before the name: a power cut must not leave a layer that looks whole.
+            _sync_file_system(file.fileno())
         building.rename(place / build)
         link = place / f".current-{build}"
         link.symlink_to(build)
@@ -218,6 +221,10 @@ class LayerStore:
             current=current,
             in_use=_locked(folder / "use"),
         )
+
+
+def _sync_file_system(fd: int) -> None:
+    ctypes.CDLL(None).syncfs(fd)
 
 
 def _builds(place: Path) -> list[Path]:
