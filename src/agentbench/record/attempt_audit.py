@@ -31,8 +31,10 @@ from agentbench.trace.plain import sound
 from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 
-Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord], Iterable[str]]
-"""Computes the verdict again and says how the record differs from it."""
+Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, Callable[[str], str | None]], Iterable[str]]
+"""Computes the verdict and the decisions of breakers again and says how the record and the log differ from them.
+
+The last argument reads the text of a blob."""
 
 _TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _BLOB = re.compile(rb'"blob":"([0-9a-f]{64})"')
@@ -129,8 +131,12 @@ class _Work:
             self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
         if recompute and manifest and not self.audit.problems:
             self.audit.recomputed = 1
-            for difference in recompute(read_events(self.folder / EVENTS), manifest, self.record):
-                self.found("inconsistent", EVENTS, f"the verdict computed again differs: {difference}")
+            for difference in recompute(read_events(self.folder / EVENTS), manifest, self.record, self._blob_text):
+                self.found("inconsistent", EVENTS, f"computed again, it differs: {difference}")
+
+    def _blob_text(self, name: str) -> str | None:
+        data = content(self.folder / "blobs" / name) if name.isalnum() else None
+        return None if data is None else data.decode("utf-8", "replace")
 
     def _log(self) -> bool:
         """The chain, its end, and the run's seal of it."""

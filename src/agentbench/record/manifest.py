@@ -87,11 +87,36 @@ class GradingPlan(Part):
     cap_usd: float | None = None
 
 
+class GuardPlan(Part):
+    """What breakers and monitors decide by, so that every decision of theirs can be made again from the log."""
+
+    thresholds: dict[str, int]
+    monitors: str
+    """Digest of the rules."""
+    wall_us: int | None = None
+    tool_calls: int | None = None
+    steps_are_calls: bool = False
+    tokens: int | None = None
+    cost_micro_usd: int | None = None
+    failed_cycles: int | None = None
+    max_installs: int | None = None
+    deny_commands: tuple[tuple[str, Literal["gate", "penalty"]], ...] = ()
+    allow_new_dependencies: bool = True
+    dependency_severity: Literal["gate", "penalty"] = "penalty"
+    operator: bool = False
+    stages: tuple[str, ...] = ()
+    """Privileges in the order in which they are granted."""
+    stages_enforced: bool = True
+    """False for a program that works on its own: all stages are granted at its start, and the trace says so."""
+
+
 class Planned(Part):
     repository: RepositoryPlan
     task: TaskIds
     acceptance: tuple[PlannedCheck, ...]
     grading: GradingPlan = GradingPlan()
+    guard: GuardPlan | None = None
+    """Null in manifests of versions that had no breakers."""
     entrypoints: Entrypoints
     sandbox: SandboxPlan
     environment: dict[str, str] = Field(default_factory=dict)

@@ -5,14 +5,19 @@ Nothing but those two goes in, so anybody who holds a run directory can check ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from agentbench.core.canonical import Json
 from agentbench.grading.decide import Verdict, decide
 from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
-from agentbench.record.manifest import GradingPlan, Manifest, Planned
+from agentbench.policy.budget import Budget
+from agentbench.policy.guard import GUARDS, Limits
+from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, published_rules
+from agentbench.policy.recheck import recheck
+from agentbench.policy.thresholds import Thresholds
+from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
 
@@ -60,11 +65,75 @@ def terms_from(planned: Planned) -> Terms:
     )
 
 
-def recompute(events: Iterable[Event], manifest: Manifest, record: AttemptRecord) -> list[str]:
-    """How the record differs from the verdict that its events give; empty when it does not."""
-    verdict = decide(fold(events), terms_from(manifest.protocol_manifest.planned))
+def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], *, enforced: bool) -> GuardPlan:
+    """What the manifest keeps of what breakers and monitors decide by."""
+    budget = limits.budget
+    return GuardPlan(
+        thresholds=limits.thresholds.as_json(),
+        monitors=published_rules().digest,
+        wall_us=limits.wall_us,
+        tool_calls=budget.tool_calls,
+        steps_are_calls=budget.steps_are_calls,
+        tokens=budget.tokens,
+        cost_micro_usd=budget.cost_micro_usd,
+        failed_cycles=budget.failed_cycles,
+        max_installs=limits.max_installs,
+        deny_commands=contract.deny_commands,
+        allow_new_dependencies=contract.allow_new_dependencies,
+        dependency_severity=contract.dependency_severity,
+        operator=contract.operator,
+        stages=stages,
+        stages_enforced=enforced,
+    )
+
+
+def limits_from(plan: GuardPlan) -> Limits:
+    """
+    Raises:
+        ValueError: the thresholds are not those of any version.
+    """
+    budget = Budget(
+        tool_calls=plan.tool_calls,
+        tokens=plan.tokens,
+        cost_micro_usd=plan.cost_micro_usd,
+        failed_cycles=plan.failed_cycles,
+        steps_are_calls=plan.steps_are_calls,
+    )
+    return Limits(budget, plan.wall_us, Thresholds.of(plan.thresholds), plan.max_installs)
+
+
+def recompute_guard(
+    events: Iterable[Event], plan: GuardPlan, blobs: Callable[[str], str | None] = lambda _name: None
+) -> list[str]:
+    """Where a decision of a breaker or monitor in the log is not the one that its events give.
+
+    Alerts of monitors are computed again when this version has the rules they came from.
+    """
+    contract = ContractRules(
+        plan.deny_commands, plan.allow_new_dependencies, plan.dependency_severity, operator=plan.operator
+    )
+    try:
+        limits = limits_from(plan)
+    except ValueError as error:
+        return [str(error)]
+    if plan.monitors != published_rules().digest:
+        return []
+    return recheck(events, limits, PolicyMonitor(contract, blobs=blobs), GUARDS | MONITORS)
+
+
+def recompute(
+    events: Iterable[Event],
+    manifest: Manifest,
+    record: AttemptRecord,
+    blobs: Callable[[str], str | None] = lambda _name: None,
+) -> list[str]:
+    """How record and decisions differ from what the events give; empty when they do not."""
+    planned = manifest.protocol_manifest.planned
+    known = list(events)
+    verdict = decide(fold(known), terms_from(planned))
     recorded = record.model_dump(mode="json")
-    return [
+    decisions = recompute_guard(known, planned.guard, blobs) if planned.guard else []
+    return decisions + [
         f"{name} is {_shown(_at(recorded, name))} in the record, {_shown(value)} computed again"
         for name, value in _decided(verdict).items()
         if _at(recorded, name) != value

@@ -26,6 +26,7 @@ from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.validation import BaselineReport, baseline
+from agentbench.policy.termination import category_of
 from agentbench.record.folder import FINAL_PATCH, AttemptFolder
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
@@ -258,6 +259,7 @@ class Attempt:
             self.folder.attempt_id,
             self.base_seed,
             self.terms,
+            self.rules,
         )
 
     def setup_step(self, step: SetupStep) -> None:
@@ -266,10 +268,11 @@ class Attempt:
 
     def ended_by(self, error: BaseException) -> None:
         """Write down what kept the attempt from a verdict."""
+        code = self.code_of(error)
         self.log.append(
             Termination(
-                code=self.code_of(error),
-                category=None,
+                code=code,
+                category=category_of(code),
                 rationale=rationale(error),
                 evidence=[self.log.count] if self.log.count else [],
             )

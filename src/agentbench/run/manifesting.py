@@ -24,10 +24,11 @@ from agentbench.record.manifest import (
     SandboxPlan,
     TaskIds,
 )
-from agentbench.record.recompute import grading_plan
+from agentbench.record.recompute import grading_plan, guard_plan
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.lab import Ground
 from agentbench.run.plan import PlanRow
+from agentbench.tools.rules import Rules
 
 US = 1_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -43,6 +44,7 @@ class Names:
     attempt_id: str
     base_seed: int
     terms: Terms
+    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,12 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
         },
         config_class=place.config_class,
         grading=grading_plan(names.terms),
+        guard=guard_plan(
+            names.rules.limits,
+            names.rules.contract,
+            names.rules.stages,
+            enforced=row.configuration.agent_command is None,
+        ),
         base_seed=names.base_seed,
         seed=row.seed,
     )

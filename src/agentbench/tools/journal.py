@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from pydantic import JsonValue
 
 from agentbench.core.command import Stream
+from agentbench.core.errors import RecordError
 from agentbench.core.text import printable
-from agentbench.policy.budget import Spent
+from agentbench.policy.breakers import Trip
+from agentbench.policy.guard import Guard, Limits, responses
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
 from agentbench.trace.events import (
@@ -17,6 +20,7 @@ from agentbench.trace.events import (
     Intervention,
     MonitorAlert,
     Payload,
+    ToolCallStarted,
 )
 from agentbench.trace.log import EventLog
 
@@ -25,13 +29,16 @@ MAX_ARGUMENTS = 50
 
 
 class Journal:
-    """The attempt's log, and the store for what is too large for it."""
+    """The attempt's log, the store for what is too large for it, and the guard who is told of every event."""
 
-    def __init__(self, log: EventLog, blobs: BlobStore | None = None) -> None:
+    def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: Guard | None = None) -> None:
         self._log = log
         self._blobs = blobs
-        self.spent = Spent()
-        """What the events written so far have used of the budget."""
+        self.guard = guard or Guard(Limits())
+        self._trips: dict[int, tuple[Trip, ...]] = {}
+        self._alerts: dict[int, int] = {}
+        self._stop: int | None = None
+        log.attend(self._attend)
 
     @property
     def last(self) -> int:
@@ -39,8 +46,31 @@ class Journal:
         return self._log.count
 
     def write(self, payload: Payload, actor: Actor = "harness") -> int:
-        self.spent = self.spent.after(payload)
         return self._log.append(payload, actor)
+
+    def trips(self, seq: int) -> tuple[Trip, ...]:
+        """What the guard decided on event `seq`, told once."""
+        return self._trips.pop(seq, ())
+
+    def alert_of(self, trip: Trip) -> int:
+        """Number of the alert that tells of a decision."""
+        if trip is self.guard.stop:
+            return self._stop or 0
+        return self._alerts.get(id(trip), 0)
+
+    def _attend(self, seq: int, payload: Payload) -> Iterable[tuple[Payload, Actor]]:
+        trips = self.guard.see(seq, payload)
+        if not trips:
+            return ()
+        if isinstance(payload, ToolCallStarted):
+            self._trips = {seq: trips}
+        told = responses(seq, trips, self.guard.stage)
+        alerts = (seq + at for at, (one, _) in enumerate(told, start=1) if isinstance(one, MonitorAlert))
+        # Only decisions that somebody still asks about are kept; they stay alive with the guard or the call.
+        self._alerts = {id(trip): alert for trip, alert in zip(trips, alerts, strict=True)}
+        if self.guard.stop is not None and self._stop is None and self.guard.stop in trips:
+            self._stop = self._alerts[id(self.guard.stop)]
+        return told
 
     def excerpt(self, data: bytes | Stream, *, limit: int = LIMIT) -> Excerpt:
         """A bounded part of `data` with the digest of the whole, which is stored as a blob."""
@@ -54,7 +84,7 @@ class Journal:
         *,
         severity: Literal["note", "penalty", "gate", "terminate"] = "note",
         evidence: int = 0,
-        code: bool = False,
+        signals: Mapping[str, int] | None = None,
     ) -> int:
         """Something a monitor saw; its number, which an intervention points to."""
         payload = MonitorAlert(
@@ -62,8 +92,9 @@ class Journal:
             severity=severity,
             rule=rule,
             detail=detail,
-            format="code" if code else "none",
             evidence=[evidence] if evidence else [],
+            signals=dict(signals or {}),
+            stage=self.guard.stage,
         )
         return self.write(payload, "monitor")
 
@@ -96,3 +127,13 @@ def _without_floats(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return {key: _without_floats(inner) for key, inner in value.items()}
     return value
+
+
+def stored_text(blobs: BlobStore | None, name: str) -> str | None:
+    """The text of a stored blob; None when it cannot be had."""
+    if blobs is None:
+        return None
+    try:
+        return blobs.get(name).decode("utf-8", "replace")
+    except RecordError:
+        return None

@@ -16,6 +16,8 @@ class ToolError(StrEnum):
     TOOL_DENIED = "tool_denied"
     STAGE_DENIED = "stage_denied"
     COMMAND_DENIED = "command_denied"
+    WRITE_SUSPENDED = "write_suspended"
+    QUARANTINED = "quarantined"
     PATH_UNSAFE = "path_unsafe"
     PATH_DENIED = "path_denied"
     OUTSIDE_SCOPE = "outside_scope"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentbench.contract.schema import DenyCommand, StageName, Task
+from agentbench.contract.schema import DenyCommand, DependencyRules, StageName, Task
 from agentbench.policy.budget import Budget
+from agentbench.policy.guard import Limits
+from agentbench.policy.monitors import ContractRules
+from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.tools.output import OutputPolicy
 from agentbench.tools.scope import Scope
 
@@ -37,6 +40,30 @@ class Rules:
     test_commands: tuple[str, ...] = ()
     """Command lines known to run the tests, besides those that are recognised."""
     output: OutputPolicy = field(default_factory=OutputPolicy)
+    thresholds: Thresholds = field(default_factory=published_thresholds)
+    max_installs: int | None = None
+    """Installations of dependencies that the contract allows; None: the published threshold."""
+
+    new_dependencies: DependencyRules = field(default_factory=DependencyRules)
+    operator: bool = False
+    """Somebody can be asked while the attempt waits."""
+
+    @property
+    def contract(self) -> ContractRules:
+        """What the contract adds to the published monitors."""
+        return ContractRules(
+            tuple((rule.pattern, rule.severity) for rule in self.deny_commands),
+            self.new_dependencies.allow_new,
+            self.new_dependencies.severity,
+            self.operator,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """What breakers decide by."""
+        return Limits(
+            self.caps.budget, int(self.caps.wall_sec * 1_000_000), self.thresholds, self.new_dependencies.max_events
+        )
 
     @property
     def scope(self) -> Scope:
@@ -63,6 +90,7 @@ def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
         deny_commands=task.policy.deny_commands,
         generated=task.oracle.generated,
         test_commands=_test_commands(task),
+        new_dependencies=task.policy.dependencies,
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
 
 from agentbench.contract.pytest_command import recognise
-from agentbench.contract.schema import DenyCommand
 from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.reasons import Outcome
 from agentbench.tools.bench import Bench, Work
@@ -120,18 +118,6 @@ def _error(completed: Completed) -> tuple[ToolError | None, str | None]:
 
 
 _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
-
-
-def denied(command: str, rules: tuple[DenyCommand, ...]) -> DenyCommand | None:
-    """The first rule that the line, or one command of it, matches.
-
-    A shell has endless ways to say a thing: this tells an agent the rule, it is no boundary. The sandbox is.
-    """
-    pieces = [command.strip(), *(piece.strip() for piece in _SEPARATORS.split(command))]
-    for rule in rules:
-        if any(fnmatch.fnmatchcase(piece, rule.pattern) for piece in pieces if piece):
-            return rule
-    return None
 
 
 def is_test(command: str, known: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from pydantic import JsonValue
@@ -20,20 +20,32 @@ from agentbench.core.command import Command
 from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
+from agentbench.policy.breakers import READING, WRITING, Trip
 from agentbench.policy.budget import reached
+from agentbench.policy.guard import Guard
+from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.bench import Bench, Work
 from agentbench.tools.definition import Tool
 from agentbench.tools.ending import SessionEnded
-from agentbench.tools.journal import Journal
+from agentbench.tools.journal import Journal, stored_text
+from agentbench.tools.operator import Operator, ask
 from agentbench.tools.patching import patch_workspace
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
-from agentbench.tools.running import denied, execute
+from agentbench.tools.running import execute
 from agentbench.tools.watch import Watch
 from agentbench.trace.blobs import BlobStore
-from agentbench.trace.events import AgentTurnStarted, Briefing, StageChanged, ToolCallFinished, ToolCallStarted
+from agentbench.trace.events import (
+    AgentTurnStarted,
+    Briefing,
+    Delegation,
+    OperatorDecision,
+    StageChanged,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from agentbench.trace.log import EventLog
 from agentbench.tree.entry import Tree
 
@@ -43,11 +55,12 @@ _TOO_SHORT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where an agent works. `base` is the workspace as the agent finds it."""
+    """Where an agent works. `base` is the workspace as the agent finds it, `operator` who can be asked about it."""
 
     sandbox: Sandbox
     workdir: str = "/workspace"
     base: Tree | None = None
+    operator: Operator | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +118,14 @@ class Session:
         self.last_event = 0
         """Number of the event that ended the last call: what an agent's end can point to."""
         self._rules = rules
-        self._journal = journal = Journal(record.log, record.blobs)
+        self._guard = guard = Guard(rules.limits, _monitor(rules, record))
+        self._journal = journal = Journal(record.log, record.blobs, guard)
+        self._operator = workplace.operator
         self._clock = clock
+        self._sleep: Callable[[float], None] = time.sleep
         self._cancelled = cancelled
-        self._deadline = clock() + rules.caps.wall_sec
+        self._began = clock()
+        self._paused = 0.0
         self._calls = self._programs = self._turns = 0
         self._stage: StageName | None = None
         self._ended: SessionEnded | None = None
@@ -121,7 +138,7 @@ class Session:
 
     @property
     def remaining(self) -> Remaining:
-        most, used = self._rules.caps.budget.tool_calls, self._journal.spent.tool_calls
+        most, used = self._rules.caps.budget.tool_calls, self._guard.spent.tool_calls
         return Remaining(None if most is None else max(most - used, 0), max(self._time_left(), 0.0))
 
     @property
@@ -138,18 +155,17 @@ class Session:
         """
         with self._lock:
             self._check_open()
-            cap = reached(self._journal.spent, self._rules.caps.budget)
-            if cap is not None:
-                self._end_by_cap(cap.code, cap.rationale)
+            self.check_budget()
             self._calls += 1
             started = ToolCallStarted(
                 call_id=f"c{self._calls}",
                 tool=printable(name[:80]),
                 arguments=self._journal.arguments(arguments),
                 stage=self._stage,
+                elapsed_us=self._elapsed_us(),
             )
-            self._journal.write(started, "agent")
-            return self._carry_out(started, lambda: self._use(name, arguments))
+            trips = self._journal.trips(self._journal.write(started, "agent"))
+            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._wait(trips))
 
     def list_files(self, root: str = ".", glob: str | None = None) -> ToolResult:
         return self.call("list_files", {"root": root, "glob": glob})
@@ -174,16 +190,36 @@ class Session:
             self._journal.write(AgentTurnStarted(turn=self._turns), "agent")
             return self._turns
 
+    def delegate(self, parent: str, child: str, role: str, task: str) -> None:
+        """Say that one part of the agent hands work to another."""
+        with self._lock:
+            self._check_open()
+            shown = self._journal.excerpt(task.encode("utf-8", "backslashreplace"))
+            self._journal.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
+
     def stop(self, rationale: str = "") -> NoReturn:
         """The agent is done."""
         why = printable(rationale[:1000], keep="\n")
         raise self._finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._pointer()))
 
+    def check_budget(self) -> None:
+        """Whether anything may still be done: nothing is left of a cap, or a breaker has tripped, and the session ends.
+
+        Raises:
+            SessionEnded.
+        """
+        with self._lock:
+            self._check_open()
+            self._check_breakers()
+            cap = reached(self._guard.spent, self._rules.caps.budget)
+            if cap is not None:
+                self._end_by_cap(cap.code, cap.rationale)
+
     # --- what the harness does on behalf of an agent ----------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the clock, log the briefing verbatim and enter the first stage."""
-        self._deadline = self._clock() + self._rules.caps.wall_sec
+        self._began = self._clock()
         parts = dict(self.briefing.parts)
         self._journal.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
         first = next((stage for stage in STAGES if stage in self._rules.stages), None)
@@ -246,11 +282,17 @@ class Session:
             self._check_open()
             self._programs += 1
             logged = self._journal.arguments(arguments)
-            started = ToolCallStarted(call_id=f"h{self._programs}", tool=tool, arguments=logged, stage=self._stage)
+            started = ToolCallStarted(
+                call_id=f"h{self._programs}",
+                tool=tool,
+                arguments=logged,
+                stage=self._stage,
+                elapsed_us=self._elapsed_us(),
+            )
             self._journal.write(started, "harness")
             return self._carry_out(started, work)
 
-    def _use(self, name: str, arguments: JsonValue) -> Work:
+    def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Work:
         tool = TOOLS.get(name)
         if tool is None:
             there = ", ".join(self.tools)
@@ -261,24 +303,58 @@ class Session:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
         if arguments is not None and not isinstance(arguments, dict):
             raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
+        self._refuse(name, trips)
         self._enter(tool.stage, name)
-        given = arguments or {}
-        if name == "run":
-            self._refuse_denied(given.get("command"))
-        return tool.invoke(self._bench, given)
+        return tool.invoke(self._bench, arguments or {})
 
-    def _refuse_denied(self, command: JsonValue) -> None:
-        rule = denied(command, self._rules.deny_commands) if isinstance(command, str) else None
-        if rule is None:
+    def _refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
+        """Carry out what the guard decided about this call before anything of it happens."""
+        for trip in trips:
+            if trip.action == "pause":
+                self._ask_operator(trip)
+            elif trip.action in {"deny", "quarantine", "terminate"}:
+                why = (
+                    f"the contract denies commands like '{trip.rule}'" if trip.monitor == DENY_COMMANDS else trip.detail
+                )
+                raise ToolFault(f"refused: {why}", kind=ToolError.COMMAND_DENIED)
+        if name in READING:
             return
-        detail = f"denied command: {printable(str(command)[:500])}"
-        alert = self._journal.alert(
-            "deny_commands", rule.pattern, detail, severity=rule.severity, evidence=self._journal.last, code=True
-        )
-        self._journal.intervene("deny", alert, "the command was not run")
-        raise ToolFault(f"the contract denies commands like '{rule.pattern}'", kind=ToolError.COMMAND_DENIED)
+        if self._guard.quarantined is not None:
+            why = f"the workspace is in quarantine since {self._guard.quarantined.rule}: only reading is left"
+            raise ToolFault(why, kind=ToolError.QUARANTINED)
+        if name in WRITING and self._guard.writes_suspended:
+            reads = self._rules.thresholds.reads_to_restore
+            why = f"too many patches were refused in a row: read what is there first ({reads} calls that read)"
+            raise ToolFault(why, kind=ToolError.WRITE_SUSPENDED)
 
-    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work]) -> ToolResult:
+    def _wait(self, trips: tuple[Trip, ...]) -> str:
+        """Backpressure: wait as long as the guard says; what the agent is told about it."""
+        waits = [trip for trip in trips if trip.action == "throttle"]
+        if not waits:
+            return ""
+        seconds = min(max(trip.signals["wait_ms"] for trip in waits) / 1000, max(self._time_left(), 0.0))
+        self._sleep(seconds)
+        return f"backpressure: waited {seconds:g} s, {waits[0].detail}"
+
+    def _ask_operator(self, trip: Trip) -> None:
+        """Wait for a person. The wait is not the agent's time.
+
+        Raises:
+            SessionEnded: the person, or the deadline, says stop.
+        """
+        begin = self._clock()
+        alert = self._journal.alert_of(trip)
+        answer = ask(self._operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
+        self._paused += self._clock() - begin
+        decision = OperatorDecision(
+            decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
+        )
+        said = self._journal.write(decision, "operator")
+        if answer.decision == "stop":
+            why = f"{answer.operator}: {answer.justification}"
+            raise self._finish(SessionEnded(TerminationCode.OPERATOR_ABORT, why, (alert, said)))
+
+    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work], *, waited: str = "") -> ToolResult:
         self._bench.call_id = started.call_id
         begin = self._clock()
         try:
@@ -287,6 +363,8 @@ class Session:
             done = Work(ToolResult.refused(ToolError(fault.kind), fault.message))
         took = self._clock() - begin
         result = done.result
+        if waited:
+            result = replace(result, note="; ".join(filter(None, (waited, result.note))))
         finished = ToolCallFinished(
             call_id=started.call_id,
             tool=started.tool,
@@ -302,6 +380,7 @@ class Session:
             killed_processes=done.killed,
         )
         self.last_event = self._journal.write(finished)
+        self._check_breakers()
         self._check_time()
         return result
 
@@ -331,10 +410,18 @@ class Session:
 
     def _check_time(self) -> None:
         if self._time_left() <= _TOO_SHORT:
-            self._end_by_cap(TerminationCode.WALL_CAP, f"the time of {self._rules.caps.wall_sec:g} s is over")
+            measured = {"elapsed_us": self._elapsed_us(), "cap_us": int(self._rules.caps.wall_sec * 1_000_000)}
+            self._end_by_cap(TerminationCode.WALL_CAP, f"the time of {self._rules.caps.wall_sec:g} s is over", measured)
 
-    def _end_by_cap(self, code: TerminationCode, why: str) -> NoReturn:
-        alert = self._journal.alert("budget", code, why, severity="terminate", evidence=self.last_event)
+    def _check_breakers(self) -> None:
+        stop = self._guard.stop
+        if stop is not None and stop.code is not None:
+            raise self._finish(SessionEnded(stop.code, stop.detail, (self._journal.alert_of(stop), *stop.evidence)))
+
+    def _end_by_cap(self, code: TerminationCode, why: str, measured: Mapping[str, int] | None = None) -> NoReturn:
+        alert = self._journal.alert(
+            "budget", code, why, severity="terminate", evidence=self.last_event, signals=measured
+        )
         self._journal.intervene("terminate", alert, why)
         raise self._finish(SessionEnded(code, why, (alert, *self._pointer())))
 
@@ -346,4 +433,20 @@ class Session:
         return (self.last_event,) if self.last_event else ()
 
     def _time_left(self) -> float:
-        return self._deadline - self._clock()
+        return self._rules.caps.wall_sec - self._elapsed()
+
+    def _elapsed(self) -> float:
+        """Time of the session: without that in which a person was waited for."""
+        return self._clock() - self._began - self._paused
+
+    def _elapsed_us(self) -> int:
+        return max(int(self._elapsed() * 1_000_000), 0)
+
+
+def _monitor(rules: Rules, record: Record) -> PolicyMonitor:
+    redact = record.log.redact
+    return PolicyMonitor(
+        rules.contract,
+        blobs=lambda name: stored_text(record.blobs, name),
+        redact=redact.text if redact else lambda text: text,
+    )

@@ -7,7 +7,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,9 @@ from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_lin
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
+
+Attendant = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
+"""Is told of every event as it is written, and says which events must follow it at once."""
 
 
 class EventLog:
@@ -34,6 +37,7 @@ class EventLog:
         self._lock = threading.Lock()
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
+        self._attendant: Attendant | None = None
 
     @classmethod
     def create(cls, path: Path, *, redact: Redactor | None = None) -> EventLog:
@@ -98,7 +102,23 @@ class EventLog:
         """
         body = self._body(payload)
         with self._lock:
-            return self._write(body, payload.type, actor)
+            seq = self._write(body, payload.type, actor)
+            for answer, who in self._attendant(seq, payload) if self._attendant else ():
+                self._write(self._body(answer), answer.type, who)
+            return seq
+
+    def attend(self, attendant: Attendant) -> None:
+        """From now on `attendant` is told of every event, whoever writes it, in the order of the log.
+
+        It is called while the log is locked, so it must be quick and must not write itself: what it returns is written
+        right behind the event, before anybody else's.
+        """
+        self._attendant = attendant
+
+    @property
+    def redact(self) -> Redactor | None:
+        """What keeps secrets out of this log."""
+        return self._redact
 
     def sync(self) -> None:
         """Make everything written so far survive a loss of power."""

@@ -1,0 +1,85 @@
+"""Which command lines install or resolve dependencies: each is an event that amplifies cost and changes the supply chain."""
+
+from __future__ import annotations
+
+import re
+
+from agentbench.policy.shell import simple_commands
+
+_HINT = re.compile(r"install|sync|lock|update|upgrade|\badd\b|\bget\b|fetch|ci\b|resolve|restore|tidy|require")
+
+_INSTALLS = re.compile(
+    r"""
+    (?:python[\d.]*\ +-m\ +)?pip[\d.]*\ +(?:install|download|wheel)\b
+    | uv\ +(?:pip\ +(?:install|sync|compile)|sync|add|lock)\b
+    | poetry\ +(?:install|add|update|lock)\b
+    | pdm\ +(?:install|add|update|lock|sync)\b
+    | pipenv\ +(?:install|update|lock|sync)\b
+    | pipx\ +install\b
+    | conda\ +(?:install|update|env\ +(?:create|update))\b
+    | (?:npm|pnpm)\ +(?:install|i|ci|add|update)\b
+    | yarn(?:$|\ +(?:install|add|upgrade)\b)
+    | bun\ +(?:install|add)\b
+    | cargo\ +(?:add|install|update|fetch)\b
+    | go\ +(?:get|install|mod\ +(?:download|tidy))\b
+    | (?:gem|bundle)\ +(?:install|update)\b
+    | composer\ +(?:install|update|require)\b
+    | (?:apt|apt-get|dnf|yum|apk|brew)\ +(?:-\S+\ +)*(?:install|add|update|upgrade)\b
+    | mvn\ .*dependency:resolve
+    | dotnet\ +(?:restore|add\ +package)
+    """,
+    re.VERBOSE,
+)
+
+
+def installs_of(line: str) -> tuple[str, ...]:
+    """The commands of a line that install or resolve dependencies, each in one normal form."""
+    if not _HINT.search(line):
+        # A bare `yarn` installs; it has no word to recognise it by but its name.
+        return ("yarn",) if line.strip() == "yarn" else ()
+    words = (" ".join(command.words) for command in simple_commands(line))
+    return tuple(one for one in words if _INSTALLS.match(one))
+
+
+_NOT_NEW = re.compile(r"-|\.|/|~|.*\.(?:txt|in|toml|cfg|whl|tar\.gz|lock)$|.*==.*\{")
+_ADDS = re.compile(r"(?:install|add|get|i|require|download|package)$")
+_TAKES_VALUE = frozenset(
+    [
+        "-r",
+        "--requirement",
+        "-c",
+        "--constraint",
+        "-t",
+        "--target",
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+        "-f",
+        "--find-links",
+        "--prefix",
+        "--group",
+        "-G",
+        "-E",
+        "--extras",
+        "--extra",
+    ]
+)
+
+
+def new_packages(line: str) -> tuple[str, ...]:
+    """Packages that a line installs by name. Installing what a project declares (`-r`, `.`, a lock file) names none."""
+    found: list[str] = []
+    for install in installs_of(line):
+        words = install.split(" ")
+        start = next((at for at, word in enumerate(words) if _ADDS.match(word)), None)
+        if start is None:
+            continue
+        skip = False
+        for word in words[start + 1 :]:
+            if word in {">", ">>", "<", "|"}:
+                break
+            if skip or word.startswith("-"):
+                skip = word in _TAKES_VALUE
+            elif not _NOT_NEW.match(word):
+                found.append(word)
+    return tuple(found)
