@@ -14,6 +14,7 @@ from agentbench.core.reasons import Assurance, Outcome
 from agentbench.oracle import events
 from agentbench.oracle.bench import CheckResult, GradingBench, Observation, StepResult
 from agentbench.oracle.commands import ending, missing_program
+from agentbench.oracle.environment import build_findings, fingerprint
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.junit import MAX_BYTES, ReportRefused, read_report
 from agentbench.oracle.kit import packed
@@ -22,7 +23,7 @@ from agentbench.oracle.probe import observe_probe
 from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.pytest_runner import run_pytest
 from agentbench.oracle.pytest_verdict import decide
-from agentbench.oracle.replica import open_replica, shell
+from agentbench.oracle.replica import declares_build, open_replica, shell
 from agentbench.oracle.requirement import Requirement, declared, from_outcomes, tally, words
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import TestsStarted
@@ -168,12 +169,14 @@ def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> O
         open_replica(bench, subject.tree, [kit.mount]) as sandbox,
     ):
         subject.build(sandbox)
+        built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
         run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
     usual = set(found.usual)
     if set(run.transcript.unusual()) - usual:
         # Tests of R may do the same when they are run, not only when they are collected.
         usual.update(pristine(bench, check, invocation)[0].usual)
-    return decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
+    seen = decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
+    return dataclasses.replace(seen, findings=(*seen.findings, *build_findings(found.fingerprint, built)))
 
 
 # --- other commands ---------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from agentbench.contract.schema import Check
 from agentbench.core.errors import TaskError
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.cache import key_of, remembered
+from agentbench.oracle.environment import Interpreter, fingerprint
 from agentbench.oracle.invocation import Invocation
 from agentbench.oracle.kit import packed
 from agentbench.oracle.protected import GradedTree, Protection, compose, top_level_names
 from agentbench.oracle.pytest_records import canaries_held, passing_canary_passed
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
-from agentbench.oracle.replica import open_replica, run_build
+from agentbench.oracle.replica import declares_build, open_replica, run_build
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -47,6 +48,9 @@ class Survey(BaseModel):
     """Whether the canary that must pass does: fixtures of the project may get in its way."""
     usual: tuple[str, ...]
     """What the watch over the runner reports of R itself."""
+    python: Interpreter
+    fingerprint: dict[str, str]
+    """Of the runner after R's own build; empty where no build is declared."""
 
     @property
     def test_files(self) -> frozenset[str]:
@@ -99,10 +103,13 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
     with packed(None) as kit, open_replica(bench, untouched(bench), [kit.mount]) as sandbox:
         run_build(bench, sandbox)  # R may be what does not build: then this tells less, which is fine
         run = run_pytest(sandbox, bench.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
-    told = run.transcript
-    trouble = _trouble(run, check)
-    if trouble:
-        raise OracleTrouble(f"check {check.id}: {trouble}")
+        told = run.transcript
+        trouble = _trouble(run, check)
+        if trouble or told.python is None:
+            raise OracleTrouble(f"check {check.id}: {trouble}")
+        behind, programs, folders = told.python
+        python = Interpreter(behind=behind, programs=programs, folders=tuple(folders))
+        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
     return Survey(
         plugins=tuple(told.declared_plugins),
         names=tuple(told.names),
@@ -113,6 +120,8 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         uncollected=told.uncollected,
         passing_canary=passing_canary_passed(told, run.canaries),
         usual=told.unusual(),
+        python=python,
+        fingerprint=made,
     )
 
 

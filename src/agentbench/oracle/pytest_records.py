@@ -68,6 +68,8 @@ class Transcript:
     started: bool = False
     no_pytest: str = ""
     names: list[str] = field(default_factory=list)
+    python: tuple[str, str, list[str]] | None = None
+    """The interpreter behind the environment, the folder of its programs, its package folders."""
     declared_plugins: list[tuple[str, str]] = field(default_factory=list)
     loaded_plugins: list[str] = field(default_factory=list)
     rootdir: str = ""
@@ -143,16 +145,6 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.started = True
         case ["no_pytest", str(why)]:
             transcript.no_pytest = why
-        case ["names", list(names)] if _strings(names):
-            transcript.names = names
-        case ["plugins", list(pairs)]:
-            transcript.declared_plugins = [
-                (pair[0], pair[1]) for pair in pairs if isinstance(pair, list) and len(pair) == 2 and _strings(pair)
-            ]
-        case ["plugin", str(name), str(_)]:
-            transcript.loaded_plugins.append(name)
-        case ["config", str(rootdir), str(inifile), str(confcutdir)]:
-            transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
         case ["changed", list(names)] if _strings(names):
             transcript.changed += names
         case ["seen", str(what), str(file), int(line)]:
@@ -164,8 +156,28 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.status = own
         case ["end", _]:
             transcript.ended = True
+        case ["names" | "python" | "plugins" | "plugin" | "config", *_]:
+            _take_surroundings(transcript, record)
         case _:
             _take_test(transcript, record)
+
+
+def _take_surroundings(transcript: Transcript, record: list[Value]) -> None:
+    match record:
+        case ["names", list(names)] if _strings(names):
+            transcript.names = names
+        case ["python", str(behind), str(programs), list(folders)] if _strings(folders):
+            transcript.python = (behind, programs, folders)
+        case ["plugins", list(pairs)]:
+            transcript.declared_plugins = [
+                (pair[0], pair[1]) for pair in pairs if isinstance(pair, list) and len(pair) == 2 and _strings(pair)
+            ]
+        case ["plugin", str(name), str(_)]:
+            transcript.loaded_plugins.append(name)
+        case ["config", str(rootdir), str(inifile), str(confcutdir)]:
+            transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
+        case _:
+            transcript.foreign.append(str(record)[:80])
 
 
 def _take_test(transcript: Transcript, record: list[Value]) -> None:

@@ -133,6 +133,10 @@ def main() -> int:
     session, sentinel, witness = load("session"), load("sentinel"), load("witness")
     if job["mode"] == "survey":
         channel.send("names", importable(frozen))
+        behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+        channel.send(
+            "python", behind, os.path.dirname(sys.executable), [path for path in frozen if "-packages" in path]
+        )
         channel.send("plugins", session.installed_plugins(frozen))
     import_path = [os.getcwd()] if job["module"] else []
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]

@@ -194,7 +194,7 @@ class Recorder:
         if report.when == "teardown":
             self._seen += 1
             # At first always, later now and then.
-            if self._seen <= 16 or self._seen % 32 == 0:
+            if self._seen <= 16 or self._seen % 128 == 0:
                 self._look()
 
     @pytest.hookimpl(tryfirst=True)

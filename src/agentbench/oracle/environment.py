@@ -1,0 +1,70 @@
+"""Did a build change the test runner? Compared on disk between a replica of the candidate and one of untouched R."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.core.command import Command
+from agentbench.core.errors import SandboxError
+from agentbench.oracle.bench import Finding
+from agentbench.oracle.kit import Kit
+from agentbench.sandbox.protocol import Sandbox
+
+RUNNER_PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging")
+
+
+class Interpreter(BaseModel):
+    """Where the environment's Python keeps things."""
+
+    model_config = ConfigDict(frozen=True)
+    behind: str
+    """The interpreter that the environment is made of, outside of what a build can write."""
+    programs: str
+    folders: tuple[str, ...]
+
+
+def fingerprint(sandbox: Sandbox, kit: Kit, python: Interpreter, plugins: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Digests of the runner, its plugins and all start-up files, by path.
+
+    Raises:
+        SandboxError: ours; also when the answer is no answer, since no candidate code takes part in it.
+    """
+    modules = {target.split(":")[0].split(".")[0] for _, target in plugins}
+    job = {
+        "names": sorted({*RUNNER_PACKAGES, *modules}),
+        "folders": list(python.folders),
+        "programs": python.programs,
+    }
+    command = Command(
+        argv=(python.behind, "-I", "-S", f"{kit.mount.target}/fingerprint.py"),
+        cwd="/",
+        timeout_sec=120,
+        stdin=json.dumps(job).encode(),
+        side_channel=True,
+    )
+    completed = sandbox.run(command)
+    try:
+        found = json.loads(completed.side)
+    except ValueError:
+        found = None
+    if not completed.ok or not isinstance(found, dict):
+        raise SandboxError(f"the environment could not be examined (exit {completed.exit_code})")
+    return {str(path): str(value) for path, value in found.items()}
+
+
+def build_findings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Finding, ...]:
+    """What a candidate's build did to the runner that R's own build does not do."""
+    found = []
+    for path in sorted({*before, *after}):
+        if before.get(path) == after.get(path):
+            continue
+        name = posixpath.basename(path)
+        # An editable install writes its own path file, and its name has the version in it.
+        grave = not name.startswith("__editable__")
+        detail = "the build changed what the test runner or every interpreter starts from"
+        found.append(Finding("build_changed_runner", "gate" if grave else "note", detail, path=path))
+    return tuple(found[:20])
