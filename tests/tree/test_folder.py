@@ -19,6 +19,7 @@ from agentbench.tree import beneath
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import NOTHING_CHANGED, FolderTree, TreeLimits, TreeTooLarge, tree_digest
 from agentbench.tree.memory import MemoryTree
+from tests.workspace import child
 
 NAMES = st.binary(min_size=1, max_size=12).filter(lambda name: not {0, 47} & set(name) and name not in {b".", b".."})
 
@@ -281,6 +282,16 @@ def test_reading_a_folder_or_a_missing_file_says_so(root: Path) -> None:
         assert tree.entry(b"no") is None
 
 
+AS_SOMEBODY = """
+import os, sys
+from agentbench.tree.folder import FolderTree
+os.setgroups([])
+os.setresuid(54321, 54321, 54321)
+tree = FolderTree(int(sys.argv[1]))
+print(([entry.kind.value for entry in tree.entries()], sorted(tree.problems)))
+"""
+
+
 def test_unreadable_files_and_folders_are_entries_with_a_reason(root: Path) -> None:
     (root / "file").write_text("x")
     (root / "file").chmod(0)
@@ -290,21 +301,10 @@ def test_unreadable_files_and_folders_are_entries_with_a_reason(root: Path) -> N
     try:
         if os.geteuid() == 0:
             assert [entry.kind for entry in listed(root).values()] == [Kind.FILE, Kind.FILE]
-            read_end, write_end = os.pipe()
             fd = os.open(root, os.O_RDONLY)
-            child = os.fork()
-            if child == 0:
-                os.setgroups([])
-                os.setresuid(54321, 54321, 54321)
-                tree = FolderTree(fd)
-                report = repr(([entry.kind.value for entry in tree.entries()], sorted(tree.problems)))
-                os.write(write_end, report.encode())
-                os._exit(0)
-            os.close(write_end)
-            os.waitpid(child, 0)
-            report = os.read(read_end, 1000).decode()
-            os.close(read_end)
+            _, written = child.run(AS_SOMEBODY, fd, pass_fds=(fd,))
             os.close(fd)
+            report = written.decode().strip()
         else:
             with FolderTree.at(root) as tree:
                 report = repr(([entry.kind.value for entry in tree.entries()], sorted(tree.problems)))

@@ -7,13 +7,13 @@ import json
 import os
 import random
 import shutil
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentbench.tree.folder import FolderTree
+from tests.workspace import child
 
 pytestmark = pytest.mark.req("E-05")
 
@@ -145,20 +145,18 @@ def in_a_namespace(base: Path, seeds: range) -> list[str]:
     return [found for seed in seeds if (found := compare(base, seed))]
 
 
+IN_A_NAMESPACE = """
+import json, sys
+from pathlib import Path
+from tests.tree.test_overlay import in_a_namespace
+print(json.dumps(in_a_namespace(Path(sys.argv[1]), range(25))))
+"""
+
+
 def test_every_way_to_change_a_file_is_seen(tmp_path: Path) -> None:
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:  # mounts live and die with the child's own namespace
-        try:
-            report = in_a_namespace(tmp_path, range(25))
-        except BaseException:  # noqa: BLE001 - whatever it is, the parent shows it
-            report = [traceback.format_exc()]
-        os.write(write_end, json.dumps(report).encode()[:60_000])
-        os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as pipe:
-        report = json.loads(pipe.read() or b'["nothing came back"]')
-    os.waitpid(child, 0)
+    code, written = child.run(IN_A_NAMESPACE, tmp_path)  # mounts live and die with the child's own namespace
+    assert code == 0
+    report = json.loads(written)
     if report and str(report[0]).startswith(("unshare:", "mount:")):
         pytest.skip(f"overlay mounts for a sandbox are not allowed here: {report[0]}")
     assert report == []

@@ -16,6 +16,7 @@ from agentbench.workspace.location import hidden, locate, relative_to
 from agentbench.workspace.mirror import Mirrors
 from agentbench.workspace.snapshot import Snapshot
 from agentbench.workspace.store import Store
+from tests.workspace import child
 from tests.workspace.reference_git import commit_all, git, repository
 from tests.workspace.tasks import files, make_lock, objects, snapshots, task
 
@@ -177,15 +178,35 @@ class TestCommits:
         assert take(tmp_path, commit_all(origin)).source["lfs_pointers"] == "1"
 
 
+TAKE = """
+import sys
+from pathlib import Path
+from tests.workspace.tasks import files
+from tests.workspace.test_git_source import take
+print(files(take(Path(sys.argv[1]), sys.argv[2]))["f"])
+"""
+
+DIE_WHILE_FETCHING = (
+    """
+import os
+from agentbench.workspace.hostgit import HostGit
+run = HostGit.run
+def dying(self, git_dir, *arguments, **options):
+    done = run(self, git_dir, *arguments, **options)
+    if arguments[0] == "fetch":
+        os._exit(9)
+    return done
+HostGit.run = dying
+"""
+    + TAKE
+)
+
+
 class TestMirror:
     def test_a_clone_that_was_killed_leaves_nothing_half(self, tmp_path: Path, origin: Path) -> None:
         commit = head(origin)
-        child = os.fork()
-        if child == 0:
-            HostGit.run = _die_at("fetch")  # type: ignore[method-assign, assignment]
-            take(tmp_path, commit)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        code, _ = child.run(DIE_WHILE_FETCHING, tmp_path, commit)
+        assert code == 9
         assert not (tmp_path / "cache/mirrors").exists()
         assert files(take(tmp_path, commit))["f"] == b"one\n"
 
@@ -240,13 +261,9 @@ class TestMirror:
 
     def test_processes_share_a_mirror(self, tmp_path: Path, origin: Path) -> None:
         commit = head(origin)
-        children = []
-        for _ in range(3):
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if files(take(tmp_path, commit))["f"] == b"one\n" else 1)
-            children.append(child)
-        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0]
+        children = [child.start(TAKE, tmp_path, commit) for _ in range(3)]
+        assert [one.communicate(timeout=100)[0] for one in children] == [b"b'one\\n'\n"] * 3
+        assert [one.returncode for one in children] == [0, 0, 0]
 
     def test_no_space_while_fetching_is_our_error(
         self, tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
@@ -261,18 +278,6 @@ class TestMirror:
         monkeypatch.setenv("PATH", f"{binary}:{os.environ['PATH']}")
         with pytest.raises(WorkspaceError, match="No space left"):
             take(tmp_path, head(origin))
-
-
-def _die_at(word: str) -> object:
-    run = HostGit.run
-
-    def dying(self: HostGit, git_dir: Path, *arguments: str, **options: object) -> object:
-        done = run(self, git_dir, *arguments, **options)  # type: ignore[arg-type]
-        if arguments[0] == word:
-            os._exit(9)
-        return done
-
-    return dying
 
 
 class TestSubmodules:

@@ -201,6 +201,18 @@ def test_a_plain_diff_of_a_new_file_by_its_time_stamp() -> None:
     assert (added.op, deleted.op) == (Op.ADD, Op.DELETE)
 
 
+def test_without_prefixes_a_folder_called_like_one_is_a_folder() -> None:
+    (added,) = parse(b"diff --git b/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+k\n")
+    (prefixed,) = parse(b"diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+k\n")
+    assert (added.path, prefixed.path) == (b"b/x", b"x")
+
+
+def test_messages_stay_short_whatever_the_names_are() -> None:
+    with pytest.raises(PatchInvalid) as caught:
+        parse(b"--- a/" + b"x" * 100_000 + b"\n+++ b/" + b"x" * 100_000 + b"\n@@ -1 +1 @@\n-a\n+b\n")
+    assert len(str(caught.value)) < 500
+
+
 def test_names_with_spaces_in_entries_without_content() -> None:
     (file_patch,) = parse(b"diff --git a/a b c b/a b c\nold mode 100644\nnew mode 100755\n")
     assert file_patch.path == b"a b c"

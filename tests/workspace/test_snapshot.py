@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from agentbench.tree.folder import FolderTree, tree_digest
 from agentbench.workspace import repository, store
 from agentbench.workspace.planting import SourceLimits
 from agentbench.workspace.snapshot import Snapshot, Snapshots
+from tests.workspace import child
 from tests.workspace.reference_git import commit_all, git
 from tests.workspace.reference_git import repository as make_repository
 from tests.workspace.tasks import files, make_lock, objects, snapshots, task
@@ -193,6 +193,25 @@ class TestRepository:
         assert not (tmp_path / "pwned").exists()
 
 
+DIE_WHILE_BUILDING = """
+import os, sys
+from pathlib import Path
+import agentbench.workspace.snapshot
+from tests.workspace.test_snapshot import made
+agentbench.workspace.snapshot.open_up = lambda folder: os._exit(9)
+made(Path(sys.argv[1]))
+"""
+
+HOLD_A_LOCK = """
+import sys, time
+from pathlib import Path
+from agentbench.workspace.store import Store
+with Store(Path(sys.argv[1])).lock("x"):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
 class TestCache:
     def test_a_second_look_finds_the_same_folder_and_makes_nothing(
         self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
@@ -250,15 +269,9 @@ class TestCache:
         assert len(set(map(str, found))) == 1
         assert len(list((tmp_path / "cache/snapshots").iterdir())) == 1
 
-    def test_a_build_that_dies_leaves_nothing_half(
-        self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        child = os.fork()
-        if child == 0:
-            monkeypatch.setattr("agentbench.workspace.snapshot.open_up", lambda _folder: os._exit(9))
-            made(tmp_path)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    def test_a_build_that_dies_leaves_nothing_half(self, tmp_path: Path, source: Path) -> None:
+        code, _ = child.run(DIE_WHILE_BUILDING, tmp_path)
+        assert code == 9
         (left,) = (tmp_path / "cache/scratch").iterdir()
         assert not (tmp_path / "cache/snapshots").exists()
         os.utime(left, (0, 0))
@@ -308,20 +321,12 @@ class TestCache:
         assert files(made(tmp_path))
 
     def test_locks_end_with_their_holder(self, tmp_path: Path) -> None:
-        read_end, write_end = os.pipe()
-        child = os.fork()
-        if child == 0:
-            with store.Store(tmp_path / "cache").lock("x"):
-                os.write(write_end, b"!")
-                time.sleep(60)
-            os._exit(0)
-        os.read(read_end, 1)
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        with child.start(HOLD_A_LOCK, tmp_path / "cache") as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            holder.kill()
         with store.Store(tmp_path / "cache").lock("x"):
             pass
-        os.close(read_end)
-        os.close(write_end)
 
 
 class TestLock:

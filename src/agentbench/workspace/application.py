@@ -10,7 +10,7 @@ from agentbench.core.errors import PatchInvalid, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.binary import apply_delta, blob_id
-from agentbench.workspace.change import EXECUTABLE, SYMLINK, FilePatch, Op, PatchLimits
+from agentbench.workspace.change import EXECUTABLE, SYMLINK, Binary, FilePatch, Op, PatchLimits
 from agentbench.workspace.hunks import Placement, place
 from agentbench.workspace.paths import shown, target_problem
 
@@ -164,9 +164,9 @@ class _Work:
                 raise _refuse(patch, f"cannot be read: {error}") from error
             except OSError as error:
                 raise WorkspaceError(f"{shown(patch.path)} cannot be read: {error}") from error
-        if patch.binary is not None:
-            return _binary(patch, before)
         try:
+            if patch.binary is not None:
+                return _binary(patch, patch.binary, before)
             after, placements = place(before, patch.hunks, self._fuzz)
         except PatchInvalid as error:
             raise PatchInvalid(f"{shown(patch.path)}: {error}", remedy=error.remedy) from error
@@ -178,15 +178,12 @@ def _refuse(patch: FilePatch, why: str) -> PatchInvalid:
     return PatchInvalid(f"{shown(patch.path)}: {why}")
 
 
-def _binary(patch: FilePatch, before: bytes) -> bytes:
-    binary = patch.binary
-    if binary is None:
-        return before
+def _binary(patch: FilePatch, binary: Binary, before: bytes) -> bytes:
     if patch.op is not Op.ADD and not _is_blob(patch.old_blob, before):
-        raise _refuse(patch, "the binary patch was made for other content")
+        raise PatchInvalid("the binary patch was made for other content")
     after = apply_delta(before, binary.data) if binary.delta else binary.data
     if patch.op is not Op.DELETE and not _is_blob(patch.new_blob, after):
-        raise _refuse(patch, "the binary patch does not make the content it names")
+        raise PatchInvalid("the binary patch does not make the content it names")
     return after
 
 

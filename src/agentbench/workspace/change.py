@@ -25,7 +25,7 @@ class PatchLimits:
     """Bounds of a patch, checked before anything of that size is made."""
 
     patch_bytes: int = 64 * MIB
-    lines: int = 2_000_000
+    lines: int = 1_000_000
     files: int = 20_000
     file_bytes: int = 64 * MIB
     """Of one file as the patch makes it."""

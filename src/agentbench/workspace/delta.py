@@ -32,7 +32,7 @@ class DeltaLimits:
     total_bytes: int = 96 * MIB
     """Old and new content of all changed files."""
     patch_bytes: int = 48 * MIB
-    patch_lines: int = 1_500_000
+    patch_lines: int = 800_000
     text_bytes: int = 4 * MIB
     """A longer text is carried as binary: nobody reads its lines, and the patch stays small when it is deleted."""
 

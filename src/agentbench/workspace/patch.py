@@ -114,25 +114,33 @@ class _Reader:
                     raise PatchInvalid(f"line {start}: a {op.value} to its own name")
                 return op, old, new
         said = strip(*names) if names is not None else None
-        lines = None
-        if head.old_name is not None and head.new_name is not None:
-            lines = strip(head.old_name, head.new_name)
-            if lines is None:
-                raise PatchInvalid(f"line {start}: the names of the file before and after differ")
-            added, deleted = lines[0] == DEV_NULL, lines[1] == DEV_NULL
-            if (added, deleted) != (head.added, head.deleted):
-                # Hand-made patches leave out the mode line; the names alone say as much.
-                if head.added or head.deleted or (added and deleted):
-                    raise PatchInvalid(
-                        f"line {start}: the header contradicts itself about the file being new or deleted"
-                    )
-                head.added, head.deleted = added, deleted
+        lines = self._line_names(head, names, start)
         name = (lines[0] if head.deleted else lines[1]) if lines is not None else said[1] if said is not None else None
         if name is None or (said is not None and name not in said):
             raise PatchInvalid(f"line {start}: the names in the header do not agree or cannot be told apart")
         if head.added and head.deleted:
             raise PatchInvalid(f"line {start}: a file both new and deleted")
         return (Op.ADD if head.added else Op.DELETE if head.deleted else Op.MODIFY), name, name
+
+    @staticmethod
+    def _line_names(head: Head, names: tuple[bytes, bytes] | None, start: int) -> tuple[bytes, bytes] | None:
+        """The names of the `---` and `+++` lines, if there are any; they may say that the file is new or deleted."""
+        old, new = head.old_name, head.new_name
+        if old is None or new is None:
+            return None
+        added, deleted = old == DEV_NULL, new == DEV_NULL
+        if (added, deleted) != (head.added, head.deleted):
+            # Hand-made patches leave out the mode line; the names alone say as much.
+            if head.added or head.deleted or (added and deleted):
+                raise PatchInvalid(f"line {start}: the header contradicts itself about the file being new or deleted")
+            head.added, head.deleted = added, deleted
+        if names is not None and (added or deleted):
+            # Whether `b/x` is a prefix and a name or a path, only both names of the first line tell.
+            old, new = (names[0], new) if added else (old, names[1])
+        lines = strip(old, new)
+        if lines is None:
+            raise PatchInvalid(f"line {start}: the names of the file before and after differ")
+        return lines
 
     def _plain_file(self) -> FilePatch:
         start = self._at + 1
@@ -223,14 +231,17 @@ class _Reader:
         if size > self._limits.file_bytes:
             raise self._bad(f"a binary file of {size} bytes, more than {self._limits.file_bytes}")
         self._at += 1
-        parts: list[bytes] = []
-        while line := self._head_line():
-            parts.append(decode_line(line))
-            self._at += 1
+        try:
+            parts: list[bytes] = []
+            while line := self._head_line():
+                parts.append(decode_line(line))
+                self._at += 1
+            data = inflate(b"".join(parts), size)
+            binary = Binary(match[1] == b"delta", data)
+            made = delta_target_size(data) if binary.delta else size
+        except PatchInvalid as error:
+            raise self._bad(str(error)) from error
         self._at += 1
-        data = inflate(b"".join(parts), size)
-        binary = Binary(match[1] == b"delta", data)
-        made = delta_target_size(data) if binary.delta else size
         self._bytes_left -= size
         if made > self._limits.file_bytes or self._bytes_left < 0:
             raise self._bad("binary files larger than a patch may make")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
@@ -19,8 +19,7 @@ class PatchedTree:
     def entries(self) -> Iterator[Entry]:
         added = {path: _entry(write) for path, write in self._writes.items() if not _deletes(write)}
         kept = (entry for entry in self._base.entries() if entry.path not in self._writes)
-        hidden = tuple(path + b"/" for path in added)
-        merged = [*added.values(), *(entry for entry in kept if not entry.path.startswith(hidden))]
+        merged = [*added.values(), *(entry for entry in kept if not _is_below(entry.path, added))]
         return iter(sorted(merged, key=lambda entry: entry.path))
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
@@ -34,6 +33,16 @@ class PatchedTree:
             msg = f"a file of {len(content)} bytes is more than {max_bytes}"
             raise TreeTooLarge(msg)
         return content
+
+
+def _is_below(path: bytes, files: Container[bytes]) -> bool:
+    """True if one of the files is where a folder of this path would have to be."""
+    at = path.find(b"/")
+    while at >= 0:
+        if path[:at] in files:
+            return True
+        at = path.find(b"/", at + 1)
+    return False
 
 
 def _deletes(write: FileWrite) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _PATH_MAX = 4095
 _NAME_MAX = 255
+_SHOWN = 300
 _HFS_IGNORED = dict.fromkeys(
     (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF),
 )
@@ -11,7 +12,9 @@ _HFS_IGNORED = dict.fromkeys(
 
 
 def shown(path: bytes) -> str:
-    """A path for a message: readable, and unable to end a line."""
+    """A path for a message: readable, unable to end a line, and not longer than a reader wants."""
+    if len(path) > _SHOWN:
+        path = path[: _SHOWN // 2] + b"..." + path[-_SHOWN // 2 :]
     text = path.decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
