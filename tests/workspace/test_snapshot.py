@@ -249,6 +249,14 @@ class TestCache:
         assert git(again.folder, "status", "--porcelain") == b""
         assert list((tmp_path / "cache/scratch").iterdir()) == []
 
+    def test_an_entry_that_was_pruned_under_a_running_process_is_made_again(self, tmp_path: Path, source: Path) -> None:
+        running = snapshots(tmp_path)
+        loaded = task(tmp_path / "task", path="../source")
+        first = running.materialise(loaded)
+        shutil.rmtree(tmp_path / "cache/snapshots")
+        assert running.materialise(loaded) == first
+        assert "run.sh" in files(first)
+
     def test_a_damaged_record_is_made_again(self, tmp_path: Path, source: Path) -> None:
         first = made(tmp_path)
         for record in (tmp_path / "cache/sources").iterdir():

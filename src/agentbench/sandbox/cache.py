@@ -15,7 +15,12 @@ from agentbench.sandbox.state import remove_leftovers
 DEFAULT_BYTES = 20 << 30
 """Beyond this, environments unused for longest go when a new one is stored, or at `ab cache prune`."""
 
-_SOURCES = {"snapshots/snapshots": "snapshot", "snapshots/git": "mirror", "snapshots/sources": "source"}
+_SOURCES = {
+    "snapshots/snapshots": "snapshot",
+    "snapshots/mirrors": "mirror",
+    "snapshots/archives": "archive",
+    "snapshots/sources": "source",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,10 +137,10 @@ class Snapshots:
 
     def _is_sound(self, digest: str) -> bool:
         """True if a cached snapshot is there and is still what its name says. Looked at once per process."""
-        with self._guard:
-            if digest in self._sound:
-                return True
         folder = self._folder(digest)
+        with self._guard:
+            if digest in self._sound and folder.is_dir():
+                return True
         seal = _read_json(folder.parent / "seal.json")
         if seal.get("format") != _FORMAT or seal.get("digest") != digest or not folder.is_dir():
             return False
