@@ -24,11 +24,13 @@ class AgentExit:
     code: TerminationCode
     rationale: str = ""
     evidence: tuple[int, ...] = ()
+    rule: str = ""
+    """Of the monitor that ended it, if one did."""
 
     def event(self) -> Termination:
         return Termination(
             code=self.code,
-            category=category_of(self.code),
+            category=category_of(self.code, self.rule),
             rationale=self.rationale,
             evidence=list(self.evidence),
         )
@@ -97,4 +99,4 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
 
 
 def _exit(end: SessionEnded) -> AgentExit:
-    return AgentExit(end.code, end.rationale, end.evidence)
+    return AgentExit(end.code, end.rationale, end.evidence, end.rule)

@@ -23,9 +23,10 @@ BRIEFING_VARIABLE = "AB_BRIEFING"
 
 class CommandAgent:
     name = "command"
-    observability = Observability.PROCESS
 
-    def __init__(self, line: str, *, has_files: bool) -> None:
+    def __init__(self, line: str, *, has_files: bool, has_model: bool = False) -> None:
+        # With a model its traffic passes the gateway; without one only its effects are seen.
+        self.observability = Observability.GATEWAY if has_model else Observability.PROCESS
         self._line = line
         self._has_files = has_files
 
@@ -53,7 +54,7 @@ def make(setup: AgentSetup) -> CommandAgent:
     if "\0" in setup.command:
         msg = "the command line of the agent has a NUL character in it"
         raise InputError(msg)
-    return CommandAgent(setup.command, has_files=setup.files is not None)
+    return CommandAgent(setup.command, has_files=setup.files is not None, has_model=setup.model is not None)
 
 
 def agent_mounts(setup: AgentSetup) -> tuple[Mount, ...]:

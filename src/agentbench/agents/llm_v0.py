@@ -50,6 +50,7 @@ class LlmAgent:
     ) -> None:
         self.name = name
         self.prompt = prompt
+        self.prompt_version = prompt.version
         self._model = model
         self._test_command = test_command
         self._context_tokens = context_tokens

@@ -74,6 +74,8 @@ class Team:
     observability = Observability.TOOLS
 
     def __init__(self, model: Model, *, test_command: str | None) -> None:
+        prompts = (load_prompt(name).version for name in ("router_v1", "searcher_v1", "patcher_v1", "tester_v1"))
+        self.prompt_version = " ".join(prompts)
         self._model = model
         self._test_command = test_command
 

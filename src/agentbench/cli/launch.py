@@ -23,6 +23,7 @@ from agentbench.record.schema import AttemptRecord
 from agentbench.reports.writing import write_summary
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
 from agentbench.run.lab import Lab, declared_secrets
+from agentbench.run.modelling import Models, read_prices
 from agentbench.run.plan import PlanRow, make_plan
 from agentbench.run.study import Study
 from agentbench.run.version import harness_version
@@ -46,6 +47,8 @@ class Asked:
     workers: int = 1
     sandbox: str = "auto"
     fresh_setup: bool = False
+    prices: str | None = None
+    lenient: bool = False
     out: Path = Path("artifacts/runs")
 
     def as_json(self) -> dict[str, Any]:
@@ -81,6 +84,8 @@ def asked_for(
         workers=options["workers"],
         sandbox=options["sandbox"],
         fresh_setup=options["fresh_setup"],
+        prices=str(options["prices"].absolute()) if options["prices"] else None,
+        lenient=options["lenient"],
         out=options["out"],
     )
 
@@ -116,10 +121,13 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
     """Refuse what cannot be honoured, make a run directory per variant, carry the rows out."""
     tasks = list({row.task.id: row.task for row in rows}.values())
     names = list(dict.fromkeys(row.configuration.variant for row in rows))
-    redact = _redactor(tasks)
-    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup) as lab, ExitStack() as stack:
+    models = _models(asked)
+    redact = _redactor(tasks, models)
+    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab, ExitStack() as stack:
         for task in tasks:
             lab.require(task)
+        for row in rows:
+            models.require(row)
         study_id = new_ulid()
         runs = {
             name: stack.enter_context(
@@ -148,8 +156,10 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
     """Continue a run whose process ended early: what is finished stays, what was interrupted is tried again."""
     variants = _variants(asked)
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
-    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup) as lab:
-        run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=_redactor(tasks))
+    models = _models(asked)
+    with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab:
+        redact = _redactor(tasks, models)
+        run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=redact)
         with run:
             variant = str(run.meta["variant"])
             rows = [
@@ -194,11 +204,14 @@ def _refuse_unknown(plan: Sequence[tuple[LoadedTask, Sequence[Configuration]]]) 
             require_agent(configuration.agent)
 
 
-def _redactor(tasks: Sequence[LoadedTask]) -> Redactor:
-    import os
+def _models(asked: Asked) -> Models:
+    return Models(prices=read_prices(Path(asked.prices) if asked.prices else None), lenient=asked.lenient)
+
+
+def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:
 
     named = {name for task in tasks for name in task.task.artifacts.redact}
-    values = {name: os.environ[name] for name in named if os.environ.get(name)}
+    values = models.keys.values([*models.presets.key_names, *named])
     for task in tasks:
         values |= declared_secrets(task)
     return Redactor(values)

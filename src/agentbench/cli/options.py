@@ -51,8 +51,13 @@ run_options = _stack(
         type=click.Path(path_type=Path),
         help="With --agent scripted: a YAML of tool calls, or a folder of them.",
     ),
-    click.option("--model", help="The model's name."),
+    click.option(
+        "--model",
+        help="PROVIDER:NAME, NAME@http://host/v1, scripted:FILE or recorded:RUN. With --agent command it is reached through the gateway.",
+    ),
     click.option("--temperature", type=float, help="The model's temperature."),
+    click.option("--prices", type=FILE, help="A price table (CSV); without one costs are in abstract units."),
+    click.option("--lenient", is_flag=True, help="With --model recorded:RUN: go on where a request differs."),
     click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
@@ -74,6 +79,8 @@ class RunOptions(TypedDict):
     model: str | None
     temperature: float | None
     max_steps: int | None
+    prices: Path | None
+    lenient: bool
     repeats: int
     seed: int
     workers: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.grading.decide import Verdict
 from agentbench.grading.facts import Facts
+from agentbench.policy.prices import Prices
 from agentbench.record.folder import FINAL_PATCH
 from agentbench.record.schema import (
     ArtifactPaths,
@@ -55,6 +56,7 @@ class Attempted:
     seed: int
     observability: Observability
     model: Model
+    prices: Prices
     started_at: str
     ended_at: str
     duration_sec: float
@@ -143,7 +145,12 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
             tool_sec=usage.tool_us / US,
             check_sec=usage.check_us / US,
         ),
-        cost=Cost(lm=usage.cost_micro_usd / US, total=usage.cost_micro_usd / US),
+        cost=Cost(
+            lm=usage.cost_micro_usd / US,
+            total=usage.cost_micro_usd / US,
+            unit=attempted.prices.unit,
+            method_id=attempted.prices.method_id,
+        ),
         artifact_paths=attempted.paths,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from agentbench.agents.base import Agent, AgentSetup, conduct
@@ -23,6 +24,7 @@ from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.grading.decide import decide
 from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, Terms, terms_of
+from agentbench.models.desk import Desk
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.validation import BaselineReport, baseline
@@ -37,6 +39,7 @@ from agentbench.run.lab import Ground, Lab, config_class
 from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, note_step, rationale, resource_sample
 from agentbench.run.plan import PlanRow
+from agentbench.run.reach import open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Phase, Sandbox, SetupStep
 from agentbench.tools.rules import Rules, rules_for
@@ -75,6 +78,7 @@ class Attempt:
     base_seed: int = PROTOCOL_SEED
     tell: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
+    desk: Desk | None = None
     ids: Identities | None = None
     place: Place | None = None
     ground: Ground | None = None
@@ -127,6 +131,7 @@ class Attempt:
             )
         )
         if self.row.configuration.patch is None:
+            self.desk = self.lab.models.desk(self.row, self.log, self.blobs)
             self.agent = make_agent(self.row.configuration.agent, self.agent_setup())
 
     def agent_setup(self) -> AgentSetup:
@@ -142,6 +147,9 @@ class Attempt:
             files=configuration.agent_files,
             script=script,
             options=configuration.options,
+            model=None if self.desk is None else self.lab.models.chat(self.desk, self.row),
+            prompt=configuration.prompt,
+            test_command=task.task.hints.test_command,
         )
 
     def bind(self) -> Ground:
@@ -185,8 +193,15 @@ class Attempt:
         task = self.row.task
         assert self.agent is not None  # noqa: S101 - open() made it
         self.tell("agent")
-        spec = ground.spec(Phase.AGENT, mounts=agent_mounts(self.agent_setup()))
-        with ground.backend.open(spec, ground.prepared) as sandbox:
+        with ExitStack() as stack:
+            spec = ground.spec(Phase.AGENT, mounts=agent_mounts(self.agent_setup()))
+            gateway = None
+            if self.desk is not None and self.agent.observability is Observability.GATEWAY:
+                gateway = stack.enter_context(reachable(self.desk, self.lab.state, self.folder.attempt_id))
+                spec = with_gateway(spec, gateway)
+            sandbox = stack.enter_context(ground.backend.open(spec, ground.prepared))
+            if gateway is not None:
+                open_way(sandbox, gateway, self.rules.caps.wall_sec)
             session = Session(
                 write_briefing(task.task, task.statement, task.checks, self.rules),
                 Workplace(sandbox, spec.workdir, ground.prepared.base_tree),
@@ -327,8 +342,14 @@ class Attempt:
             seed=self.row.seed,
             observability=self.agent.observability if self.agent else Observability.PROCESS,
             model=Model.model_validate(
-                {"name": model["model"], **{key: model[key] for key in ("temperature", "top_p", "max_tokens")}}
+                {
+                    "provider": None if self.desk is None else self.desk.identity.provider,
+                    "name": model["model"] if self.desk is None else self.desk.identity.name,
+                    "prompt_version": None if self.agent is None else getattr(self.agent, "prompt_version", None),
+                    **{key: model[key] for key in ("temperature", "top_p", "max_tokens")},
+                }
             ),
+            prices=self.lab.models.prices,
             started_at=self.started_at,
             ended_at=ended_at,
             duration_sec=duration,

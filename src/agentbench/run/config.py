@@ -79,6 +79,7 @@ class Configuration:
     agent_command: str | None = None
     agent_files: Path | None = None
     script: Path | None = None
+    prompt: str | None = None
     patch: bytes | None = None
     """A patch made elsewhere: nothing runs before acceptance."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -157,5 +158,6 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
         agent_command=cli.agent_command,
         agent_files=cli.agent_files,
         script=cli.script,
+        prompt=variant.prompt if variant else None,
         options=variant.options if variant else {},
     )

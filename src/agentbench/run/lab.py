@@ -17,6 +17,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.inside import Inside, look_inside
+from agentbench.run.modelling import Models
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -59,9 +60,17 @@ class Ground:
 class Lab:
     """Shared by worker threads. Each task is made ready once; who comes second waits for the first."""
 
-    def __init__(self, *, sandbox: str = "auto", state: Path | None = None, fresh_setup: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        sandbox: str = "auto",
+        state: Path | None = None,
+        fresh_setup: bool = False,
+        models: Models | None = None,
+    ) -> None:
         self.state = state or default_state()
         self.cancelled = threading.Event()
+        self.models = models or Models()
         self._sandbox = sandbox
         self._fresh = fresh_setup
         self._lock = threading.Lock()
@@ -90,6 +99,7 @@ class Lab:
     def close(self) -> None:
         """End every sandbox this lab started."""
         self._open.close()
+        self.models.close()
 
     def cancel(self) -> None:
         """Stop everything now: attempts in flight end as interrupted."""

@@ -1,0 +1,57 @@
+"""How a program in a sandbox reaches the model of its attempt: a socket of the gateway, and a forwarder on loopback inside."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agentbench.core.errors import SandboxError, WorkspaceError
+from agentbench.models.desk import Desk
+from agentbench.models.gateway.server import SOCKET, TARGET, Gateway
+from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+
+READY_SEC = 20.0
+
+
+@contextmanager
+def reachable(desk: Desk, state: Path, attempt_id: str) -> Iterator[Gateway]:
+    """A gateway for one attempt. Its socket may be opened by any user who can get at it, and only the sandbox can.
+
+    Raises:
+        WorkspaceError, SandboxError: ours.
+    """
+    private = state / "gateway"
+    folder = private / attempt_id
+    try:
+        # The folder around the sockets is ours alone, whoever the sandbox runs as; it sees only what is mounted.
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.chmod(0o700)
+    except OSError as error:
+        msg = f"the state folder cannot be written: {private}: {error.strerror}"
+        raise WorkspaceError(msg) from error
+    with Gateway(folder, desk) as gateway:
+        (folder / SOCKET).chmod(0o666)
+        yield gateway
+    folder.rmdir()
+
+
+def with_gateway(spec: SandboxSpec, gateway: Gateway) -> SandboxSpec:
+    return dataclasses.replace(
+        spec, mounts=(*spec.mounts, Mount(gateway.folder, TARGET)), env={**spec.env, **gateway.environment()}
+    )
+
+
+def open_way(sandbox: Sandbox, gateway: Gateway, wall_sec: float) -> None:
+    """Start the forwarder inside and wait until it listens; it ends with the sandbox.
+
+    Raises:
+        SandboxError: it did not start.
+    """
+    ready = threading.Event()
+    sandbox.start(gateway.forwarder(wall_sec=wall_sec + 60), on_stdout=lambda _data: ready.set())
+    if not ready.wait(READY_SEC):
+        msg = "the way to the model could not be opened inside the sandbox (it needs python3 there)"
+        raise SandboxError(msg)
