@@ -41,7 +41,13 @@ class Layout:
     """Bubblewrap 0.8 or newer. The filter refuses new namespaces as well."""
 
     def sources(self) -> list[str]:
-        return [str(self.etc), *(str(source) for source, _ in self.binds)]
+        """What is bound into the stage, in the order of its names there."""
+        own = [] if self.bwrap.startswith("/usr/") else [self.bwrap]
+        return [str(self.etc), *(str(source) for source, _ in self.binds), *own]
+
+    def program(self) -> str:
+        """Bubblewrap, also where the stage covers it or the sandbox's user could not get to it."""
+        return self.bwrap if self.bwrap.startswith("/usr/") else f"{SOURCES}/{len(self.binds) + 1}"
 
 
 def check_workdir(workdir: str) -> None:
@@ -57,7 +63,14 @@ def check_workdir(workdir: str) -> None:
 
 
 def bwrap_argv(layout: Layout) -> list[str]:
-    argv = [layout.bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    argv = [
+        layout.program(),
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     if not layout.network:
         argv.append("--unshare-net")
     argv += ["--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox"]

@@ -1,0 +1,132 @@
+"""What is particular to the bubblewrap backend: whose fault a death is, what PID 1 runs with, how a refused start reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command
+from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable
+from agentbench.sandbox.arguments import check_workdir
+from agentbench.sandbox.box import Box
+from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.protocol import Limits, Prepared
+from agentbench.tree.entry import FileWrite
+from tests.sandbox.conftest import SPEC
+
+
+@pytest.fixture
+def mine(state: Path) -> Iterator[BwrapBackend]:
+    backend = BwrapBackend(state)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def box(mine: BwrapBackend) -> Iterator[Box]:
+    opened = mine.start(SPEC, mine._preparer.birth(SPEC, None))
+    yield opened
+    opened.close()
+
+
+def server_pid(box: Box) -> int:
+    """PID 1 of the sandbox as the host sees it: the last of the two processes that carry the server's command line."""
+    pids = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"server.pyc" in (folder / "cmdline").read_bytes() and box.id in (folder / "cgroup").read_text():
+                pids.append(int(folder.name))
+        except OSError:
+            continue
+    if not pids:
+        pytest.skip("no cgroup tells which process is this sandbox's")
+    return max(pids)
+
+
+class TestWhoseFault:
+    def test_server_killed_from_outside_is_ours(self, box: Box) -> None:
+        os.kill(server_pid(box), signal.SIGKILL)
+        with pytest.raises(SandboxError, match="ended unexpectedly"):
+            box.run(Command(line="true"))
+        with pytest.raises(SandboxError):
+            box.kill_processes()
+
+    def test_server_ended_for_memory_is_the_candidates(self, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+        os.kill(server_pid(box), signal.SIGKILL)
+        monkeypatch.setattr("agentbench.sandbox.box.oom_kills", lambda _: 1)
+        for _ in range(2):
+            done = box.run(Command(line="true"))
+            assert (done.exit_code, done.signal, done.oom) == (137, 9, True)
+        started = box.start(Command(line="true"))
+        started.write(b"x")
+        started.close_stdin()
+        started.kill()
+        assert started.wait().oom
+        with pytest.raises(PatchInvalid, match="memory"):
+            box.write_files([FileWrite(b"x", b"y")])
+        assert box.kill_processes() == 0
+        assert list(box.tree().entries()) == []
+
+
+class TestServer:
+    def test_contract_variables_do_not_reach_pid_1(self, mine: BwrapBackend) -> None:
+        spec = replace(SPEC, env={"LD_DEBUG": "libs", "PYTHONHOME": "/nowhere", "MINE": "yes"})
+        opened = mine.start(spec, mine._preparer.birth(spec, None))
+        try:
+            assert opened.run(Command(line="echo $MINE")).stdout.kept == b"yes\n"
+            assert opened._spawned.last_words() == ""
+        finally:
+            opened.close()
+
+    def test_values_bubblewrap_could_take_for_its_own(self, mine: BwrapBackend) -> None:
+        spec = replace(SPEC, env={"A": "{info}", "B": "{seccomp}", "C": "--bind", "D": ""})
+        with mine.open(spec, None) as opened:
+            assert opened.run(Command(line='echo "$A $B $C [$D]"')).stdout.kept == b"{info} {seccomp} --bind []\n"
+
+    def test_process_limit_is_what_the_command_gets(self, mine: BwrapBackend) -> None:
+        spec = replace(SPEC, limits=Limits(cpus=1, memory_mb=128, pids=5, disk_mb=16))
+        with mine.open(spec, None) as opened:
+            assert opened.run(Command(line="sleep 0.01 & sleep 0.01 & sleep 0.01 & sleep 0.01 & wait")).ok
+            assert not opened.run(Command(line="for i in 1 2 3 4 5 6; do sleep 1 & done; wait")).ok
+
+    def test_endless_time_is_allowed(self, box: Box) -> None:
+        assert box.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
+
+
+class TestRefused:
+    def test_bubblewrap_that_fails_is_told_in_its_own_words(self, mine: BwrapBackend, tmp_path: Path) -> None:
+        fake = tmp_path / "bwrap"
+        fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
+        fake.chmod(0o755)
+        mine._program = str(fake)
+        with pytest.raises(SandboxUnavailable, match=r"uid map: Permission denied") as caught:
+            mine.open(SPEC, None).__enter__()
+        assert caught.value.remedy
+
+    def test_bubblewrap_outside_of_the_systems_folders(self, mine: BwrapBackend, tmp_path: Path) -> None:
+        shutil.copy(mine._program, tmp_path / "bwrap")
+        mine._program = str(tmp_path / "bwrap")
+        with mine.open(SPEC, None) as opened:
+            assert opened.run(Command(line="echo up")).stdout.kept == b"up\n"
+
+    def test_mount_of_something_absent(self, mine: BwrapBackend, prepared: Prepared, tmp_path: Path) -> None:
+        from agentbench.sandbox.protocol import Mount
+
+        spec = replace(SPEC, mounts=(Mount(tmp_path / "absent", "/x"),))
+        with pytest.raises(SandboxError, match="does not exist"):
+            mine.open(spec, None).__enter__()
+
+    @pytest.mark.parametrize("workdir", ["/", "/usr/src/app", "/etc/x", "/tmp", "/opt/env/x", "/proc/x", "/var/x"])
+    def test_places_of_the_system(self, workdir: str) -> None:
+        with pytest.raises(SandboxUnavailable, match="cannot place the workspace"):
+            check_workdir(workdir)
+
+    @pytest.mark.parametrize("workdir", ["/workspace", "/home/agent/x", "/srv/app", "/tmp/x", "/app", "/testbed"])
+    def test_places_of_its_own(self, workdir: str) -> None:
+        check_workdir(workdir)
