@@ -42,7 +42,15 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "sandbox-state"
 
 
-@pytest.fixture(scope="session", params=["bwrap", "docker"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module's tests run on the backends it names in BACKENDS; bubblewrap alone when it names none."""
+    own = any(mark.args[0] == "backend" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "backend" in metafunc.fixturenames and not own:
+        names = getattr(metafunc.module, "BACKENDS", ["bwrap"])
+        metafunc.parametrize("backend", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
     if request.param == "docker":
         require_docker()

@@ -19,6 +19,8 @@ from tests.sandbox.conftest import SPEC
 
 Run = Callable[..., Completed]
 
+BACKENDS = ["bwrap", "docker"]
+
 
 class TestCommands:
     def test_exit_code_and_both_streams(self, sh: Run) -> None:

@@ -15,7 +15,7 @@ from agentbench.sandbox.docker.fates import Fate
 from agentbench.sandbox.docker.meter import Meter
 from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.inside.capture import pack
-from agentbench.sandbox.protocol import Usage
+from agentbench.sandbox.protocol import Limits, Usage
 from agentbench.sandbox.served import ServedBox, ended_by, ended_by_memory
 from agentbench.tree.entry import Entry, FileWrite
 
@@ -35,7 +35,7 @@ class Body:
     pid: int
     """Of its first process, as this host sees it; 0 when it does not."""
     workdir: str
-    disk_mb: int
+    limits: Limits
     known: Mapping[bytes, Entry] | None
 
 
@@ -64,8 +64,8 @@ class DockerBox(ServedBox):
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
         # Without a file system of its own a container would take it and be ended for it afterwards.
-        if sum(len(file.content or b"") for file in files) > self._body.disk_mb * MIB:
-            msg = f"files cannot be written: no space left (the disk limit is {self._body.disk_mb} MB)"
+        if sum(len(file.content or b"") for file in files) > self._body.limits.disk_mb * MIB:
+            msg = f"files cannot be written: no space left (the disk limit is {self._body.limits.disk_mb} MB)"
             raise PatchInvalid(msg)
         super().write_files(files)
 
@@ -80,9 +80,15 @@ class DockerBox(ServedBox):
 
     def hold_disk(self) -> None:
         """End a container that holds more than its limit."""
-        used = self._body.meter.disk_mb()
-        if used is not None and used > self._body.disk_mb and not self._closed:
-            self._body.fate.ended_for = f"it wrote {used:.0f} MB, more than its disk limit of {self._body.disk_mb} MB"
+        used, files = self._body.meter.layer()
+        limits = self._body.limits
+        if self._closed:
+            return
+        if used is not None and used > limits.disk_mb:
+            self._body.fate.ended_for = f"it wrote {used:.0f} MB, more than its disk limit of {limits.disk_mb} MB"
+        elif files is not None and files > limits.inodes:
+            self._body.fate.ended_for = f"it made {files} files, more than its limit of {limits.inodes}"
+        if self._body.fate.ended_for:
             self._kill()
 
     @property

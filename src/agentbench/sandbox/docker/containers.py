@@ -100,7 +100,7 @@ class Containers:
                 meter=Meter(self.engine, name, pid),
                 pid=pid,
                 workdir=spec.workdir,
-                disk_mb=spec.limits.disk_mb,
+                limits=spec.limits,
                 known=known if self.engine.facts.plain_overlay else None,
             )
             box = DockerBox(body, Channel(sock, name), self._closed)

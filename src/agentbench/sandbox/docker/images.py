@@ -10,9 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from agentbench.core.canonical import digest, sha256_hex
+from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.core.ids import new_ulid
+from agentbench.sandbox import seccomp
 from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.bundle import server_source, walker_source, writer_source
 from agentbench.sandbox.docker import labels
@@ -125,13 +126,15 @@ class Images:
 
     def _furnished(self, named: str, image: dict[str, Any]) -> Base:
         server = {"server.py": server_source(), "writer.py": writer_source(), "walker.py": walker_source()}
-        files = {**server, "furnish.py": _furnish_source()}
-        key = digest([_SCHEMA, image["Id"], files]).removeprefix("sha256:")[:24]
+        texts = {**server, "furnish.py": _furnish_source()}
+        files = {name: text.encode() for name, text in texts.items()} | {"filter": seccomp.assemble()}
+        contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
+        key = digest([_SCHEMA, image["Id"], contents]).removeprefix("sha256:")[:24]
         tag = f"{BASE}:{key}"
         try:
             ready = self._engine.image(tag)
         except NoSuchImage:
-            self._furnish(tag, named, image["Id"], {name: text.encode() for name, text in files.items()})
+            self._furnish(tag, named, image["Id"], files)
             ready = self._engine.image(tag)
         found = json.loads(base64.b64decode(ready["Config"]["Labels"][labels.BASE]))
         return Base(

@@ -50,12 +50,16 @@ class Meter:
         )
 
     def disk_mb(self) -> float | None:
-        """What the writable layer holds. Files that are open but have no name any more are not seen."""
+        return self.layer()[0]
+
+    def layer(self) -> tuple[float | None, int | None]:
+        """MB and files of the writable layer. Files that are open but have no name any more are not seen."""
         if self._upper is not None:
-            return _allocated(self._upper) / MIB
+            size, count = _allocated(self._upper)
+            return size / MIB, count
         done = self._engine.call("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
         said = done.stdout.kept.strip()
-        return int(said) / MIB if done.ok and said.isdigit() else None
+        return int(said) / MIB if done.ok and said.isdigit() else None, None
 
 
 def _upper(pid: int) -> Path | None:
@@ -71,8 +75,8 @@ def _upper(pid: int) -> Path | None:
     return None
 
 
-def _allocated(top: Path) -> int:
-    """Bytes on disk below a folder that somebody else may be changing. Counted, never opened."""
+def _allocated(top: Path) -> tuple[int, int]:
+    """Bytes on disk and files below a folder that somebody else may be changing. Counted, never opened."""
     total = count = 0
     folders = [os.fspath(top)]
     while folders and count < _MOST_FILES:
@@ -86,7 +90,7 @@ def _allocated(top: Path) -> int:
                         total += item.stat(follow_symlinks=False).st_blocks * 512
         except OSError:
             continue
-    return total
+    return total, count
 
 
 def _slurp(path: str) -> str:

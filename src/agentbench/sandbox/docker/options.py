@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.errors import SandboxUnavailable
+from agentbench.sandbox import seccomp
 from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.docker.link import NAME as SOCKET_NAME
 from agentbench.sandbox.etc import HOME, INNER_ID
@@ -15,6 +16,8 @@ from agentbench.sandbox.protocol import Limits, SandboxSpec
 
 SERVER_DIR = "/opt/agentbench"
 LINK_DIR = f"{SERVER_DIR}/link"
+FILTER = f"{SERVER_DIR}/filter"
+"""Our own system call filter: the server puts it on top of the engine's, which differs between engines."""
 USER = f"{INNER_ID}:{INNER_ID}"
 _OPEN_FILES = 16384
 _RESERVED = ("/proc", "/dev", "/sys", "/run", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", SERVER_DIR, ENV_DIR)
@@ -66,6 +69,8 @@ def container_options(name: str, spec: SandboxSpec, birth: Birth, link: Path) ->
 
 def server_arguments(workdir: str) -> list[str]:
     where = [f"socket={LINK_DIR}/{SOCKET_NAME}", f"workdir={workdir}", f"here={SERVER_DIR}"]
+    if seccomp.supported():
+        where.append(f"filter={FILTER}")
     return ["-I", "-S", f"{SERVER_DIR}/server.pyc", *where]
 
 
@@ -92,7 +97,7 @@ def _limits(limits: Limits) -> list[str]:
         ("/tmp", limits.disk_mb, "exec,mode=1777"),
         ("/var/tmp", limits.disk_mb, "exec,mode=1777"),
         ("/dev/shm", limits.disk_mb, "noexec,mode=1777"),
-        ("/run", _RUN_MB, f"noexec,mode=755,uid={INNER_ID},gid={INNER_ID}"),
+        ("/run", _RUN_MB, "noexec,mode=755"),
     ):
         options += ["--tmpfs", f"{place}:{common},size={size}m,{more}"]
     return options
