@@ -254,6 +254,21 @@ def test_a_file_that_grows_without_end_stays_within_the_limits(root: Path) -> No
         thread.join()
 
 
+def test_folders_that_move_while_they_are_read_are_the_agent_s_doing(root: Path, tmp_path: Path) -> None:
+    list(deep(root, 80))
+    (root / "dd/dd/zz").mkdir()
+    (root / "dd/dd/zz/after").write_text("x")
+    bottom = root.joinpath(*["dd"] * 80)
+    (bottom / "file").write_text("x")
+    with FolderTree.at(root) as tree:
+        walking = tree.entries()
+        assert next(walking).path.endswith(b"/file")
+        (root / "dd/dd/dd").rename(root / "dd/away")
+        with pytest.raises(TreeTooLarge, match="move while they are read"):
+            list(walking)
+    flatten(root / "dd/away", tmp_path)
+
+
 def test_a_deleted_folder_is_an_empty_tree(root: Path) -> None:
     (root / "x").write_text("x")
     with FolderTree.at(root) as tree:

@@ -198,6 +198,14 @@ class TestFiles:
         edit = parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
         assert apply(edit, listed) == apply(edit, self.base)
 
+    def test_what_may_not_be_looked_at_is_not_patched(self) -> None:
+        class Closed(MemoryTree):
+            def entry(self, path: bytes) -> Entry | None:
+                raise PermissionError(13, "Permission denied")
+
+        with pytest.raises(PatchInvalid, match="f: cannot be read"):
+            apply(parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), Closed({b"f": b"a\n"}))
+
     def test_our_own_trouble_with_the_base_is_not_the_patch_s_fault(self) -> None:
         class Broken(MemoryTree):
             def read(self, path: bytes, *, max_bytes: int) -> bytes:

@@ -108,6 +108,8 @@ class FolderTree:
                     if entry is not None:
                         yield entry
         except OSError as error:
+            if error.errno == errno.ESTALE:  # somebody moves folders while we are in them: not our trouble
+                raise too_large("folders that move while they are read") from error
             msg = f"reading a workspace failed: {error}"
             raise WorkspaceError(msg) from error
 

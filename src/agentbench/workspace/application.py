@@ -123,7 +123,10 @@ class _Work:
 
     def _entry(self, path: bytes) -> Entry | None:
         if isinstance(self._base, Lookup):
-            return self._base.entry(path)
+            try:
+                return self._base.entry(path)
+            except PermissionError as error:
+                raise PatchInvalid(f"{shown(path)}: cannot be read: {error.strerror}") from error
         found = self._entries().get(path)
         if found is None:
             parts = path.split(b"/")
