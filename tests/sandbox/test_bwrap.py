@@ -16,7 +16,9 @@ from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailabl
 from agentbench.sandbox.arguments import check_workdir
 from agentbench.sandbox.box import Box
 from agentbench.sandbox.bwrap import BwrapBackend
-from agentbench.sandbox.protocol import Limits, Prepared
+from agentbench.sandbox.protocol import Limits, Prepared, SetupPlan
+from agentbench.sandbox.spawn.birth import Request
+from agentbench.sandbox.spawner import Spawned
 from agentbench.tree.entry import FileWrite
 from tests.sandbox.conftest import SPEC
 
@@ -97,6 +99,45 @@ class TestServer:
 
     def test_endless_time_is_allowed(self, box: Box) -> None:
         assert box.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
+
+
+class TestCopies:
+    """Where overlays are refused every sandbox starts from a copy; nothing else is different."""
+
+    @pytest.fixture
+    def copying(self, state: Path) -> Iterator[BwrapBackend]:
+        backend = BwrapBackend(state, writable_layer="copies")
+        yield backend
+        backend.close()
+
+    def test_same_results_without_an_overlay(self, copying: BwrapBackend, source: Path) -> None:
+        commands = ("echo more >> README; rm -r keep; touch src/app.py", "echo x > ~/y; rm /opt/env/bin/pip3")
+        plan = SetupPlan("copies", source, commands, (), 60)
+        done = copying.prepare(plan, SPEC, on_step=lambda _: None)
+        assert done.setup_changed == (b"README", b"keep/file")
+        with copying.open(SPEC, done) as opened:
+            line = "cat README ~/y; ls keep /opt/env/bin/pip3; mkdir new; echo n > new/n; rm run.sh; id -u; stat -c %u README"
+            assert opened.run(Command(line=line)).stdout.kept == b"read me\nmore\nx\n1000\n1000\n"
+            paths = [entry.path for entry in opened.tree().entries()]
+            assert paths == [b"README", b"link", b"new/n", b"src/app.py"]
+            full = opened.run(Command(line="head -c 200M /dev/zero > fill"))
+            assert b"No space left" in full.stderr.kept
+            assert not full.oom
+        with copying.open(SPEC, done) as again:
+            assert again.run(Command(line="ls run.sh")).ok
+
+    def test_refused_overlay_falls_back_by_itself(self, mine: BwrapBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+        spawn = mine._nursery.spawner.spawn
+
+        def refuse(request: Request) -> Spawned:
+            if not request["copies"]:
+                raise SandboxError("the sandbox did not start: mount overlay on /tmp/m: Operation not permitted")
+            return spawn(request)
+
+        monkeypatch.setattr(mine._nursery.spawner, "spawn", refuse)
+        with mine.open(SPEC, None) as opened:
+            assert opened.run(Command(line="python -c 'print(1)'")).stdout.kept == b"1\n"
+        assert any("overlays are refused" in note for note in mine.limits().notes)
 
 
 class TestRefused:

@@ -26,7 +26,7 @@ from agentbench.sandbox.cgroups import Cgroups
 from agentbench.sandbox.etc import etc_folder
 from agentbench.sandbox.facts import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.interpreter import Interpreter
-from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.layers import LayerStore, tree_bytes
 from agentbench.sandbox.nursery import Nursery
 from agentbench.sandbox.prepare import Preparer
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
@@ -37,6 +37,10 @@ NAME = "bwrap"
 _OPEN_FILES = 16384
 _DISABLES_USERNS = (0, 8)
 _OWN_PROCESSES = 2
+_COPIED_INODES = 200_000
+
+WritableLayer = Literal["memory", "disk", "copies"]
+"""Where sandboxes write: into a tmpfs or a folder of the host as the upper layer of an overlay, or into a copy."""
 
 
 class BwrapBackend:
@@ -44,9 +48,9 @@ class BwrapBackend:
 
     name = NAME
 
-    def __init__(self, state: Path, *, writable_layer: Literal["memory", "disk"] | None = None) -> None:
+    def __init__(self, state: Path, *, writable_layer: WritableLayer | None = None) -> None:
         """
-        `writable_layer`: where sandboxes write; None: in memory, where that can be a layer of an overlay.
+        `writable_layer`: None finds out what this host can do.
 
         Raises:
             SandboxUnavailable: bubblewrap is not installed.
@@ -61,7 +65,7 @@ class BwrapBackend:
         self._program = program
         self._userxattr = self.uid is None or not in_initial_namespace()
         in_memory = not self._userxattr or tmpfs_has_user_attributes()
-        self._on_disk = writable_layer == "disk" or (writable_layer is None and not in_memory)
+        self._layer: WritableLayer = writable_layer or ("memory" if in_memory else "disk")
         self._lock = threading.Lock()
         self._interpreters: dict[str | None, Interpreter] = {}
         self._etc: dict[str, Path] = {}
@@ -84,7 +88,9 @@ class BwrapBackend:
             notes.append("pids: held by RLIMIT_NPROC inside the sandbox's user namespace")
         if "cpu" not in has:
             notes.append("cpu: no cgroup for us here")
-        if self._on_disk:
+        if self._layer == "copies":
+            notes.append("overlays are refused here: each sandbox starts from a copy, which takes time")
+        if self._layer == "disk":
             notes.append("disk: this kernel's tmpfs cannot be an ordinary user's writable layer (Linux 6.6 can)")
         if not self._filter:
             notes.append("no system call filter for this architecture")
@@ -92,9 +98,12 @@ class BwrapBackend:
             cpu="hard" if "cpu" in has else "absent",
             memory="hard" if "memory" in has else "monitored",
             pids="hard",
-            disk="absent" if self._on_disk else "hard",
+            disk="absent" if self._layer == "disk" else "hard",
             notes=tuple(notes),
         )
+
+    def check(self, spec: SandboxSpec) -> None:
+        check_workdir(spec.workdir)
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
         check_workdir(spec.workdir)
@@ -111,6 +120,11 @@ class BwrapBackend:
             self._closed = True
         self._nursery.close()
         self.layers.close()
+
+    @property
+    def copies(self) -> bool:
+        """Sandboxes have no layers: their whole tree is a copy."""
+        return self._layer == "copies"
 
     # --- for the preparer ---------------------------------------------------------------------------------------
 
@@ -153,8 +167,17 @@ class BwrapBackend:
     def start(self, spec: SandboxSpec, birth: Birth) -> Box:
         """
         Raises:
-            SandboxError: it did not come up.
+            SandboxUnavailable: it did not come up.
         """
+        try:
+            return self._start(spec, birth)
+        except SandboxError as error:
+            if "mount overlay" not in error.message or self.copies:
+                raise SandboxUnavailable(error.message, remedy=for_failed_start(error.message)) from error
+        self._layer = "copies"
+        return self.start(spec, birth)
+
+    def _start(self, spec: SandboxSpec, birth: Birth) -> Box:
         name = new_ulid().lower()
         nursery = self._living_nursery()
         python = birth.python or self.interpreter(spec.python)
@@ -173,31 +196,30 @@ class BwrapBackend:
         )
         # Bubblewrap and the command server are two processes of their own beside what was asked for.
         held = replace(spec.limits, pids=spec.limits.pids + _OWN_PROCESSES)
-        plan = nursery.cgroups.plan(name, held, (spec.limits.memory_mb + spec.limits.disk_mb) * MIB)
+        size = spec.limits.disk_mb * MIB + (sum(map(tree_bytes, birth.layers)) if self.copies else 0)
+        plan = nursery.cgroups.plan(name, held, spec.limits.memory_mb * MIB + size)
         request = Request(
             id=name,
             cgroups=[{"dir": folder, "settings": list(items)} for folder, items in plan.settings.items()],
             evidence=list(plan.files.values()),
             uid=self.uid,
             userxattr=self._userxattr,
+            copies=self.copies,
             sources=layout.sources(),
             layers=[str(path) for path in birth.layers],
             folders=list(birth.folders),
-            size=spec.limits.disk_mb * MIB,
-            inodes=spec.limits.inodes,
-            upper=str(self._disk_folder(nursery, name)) if self._on_disk else "",
-            limits=_resource_limits(spec.limits, on_disk=self._on_disk),
+            size=size,
+            inodes=spec.limits.inodes + (_COPIED_INODES if self.copies else 0),
+            upper=str(self._disk_folder(nursery, name)) if self._layer == "disk" else "",
+            limits=_resource_limits(spec.limits, on_disk=self._layer == "disk"),
             argv=bwrap_argv(layout),
             seccomp=self._filter,
         )
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
-        try:
-            started = Started(name, nursery.spawner.spawn(request), plan.files)
-            return Box(started, environment({**birth.env, **spec.env}), birth.known)
-        except SandboxError as error:
-            raise SandboxUnavailable(error.message, remedy=for_failed_start(error.message)) from error
+        started = Started(name, nursery.spawner.spawn(request), plan.files)
+        return Box(started, environment({**birth.env, **spec.env}), None if self.copies else birth.known)
 
     def _disk_folder(self, nursery: Nursery, name: str) -> Path:
         folder = nursery.folder / name

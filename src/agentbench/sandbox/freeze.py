@@ -54,8 +54,8 @@ class Freezer:
             self._copy_entry(name, info, source, target, path=_join(path, name), depth=depth)
         self._own_folder(source, target)
 
-    def apply(self, upper: int, target: int, *, path: bytes = b"", depth: int = 0) -> Iterator[bytes]:
-        """Lay an overlay's upper folder over `target`; yields the paths of files it changed, added or removed.
+    def apply(self, upper: int, target: int, *, path: bytes = b"", depth: int = 0) -> None:
+        """Lay an overlay's upper folder over `target`.
 
         Raises:
             SetupFailed: folders nested deeper than we will follow.
@@ -63,13 +63,11 @@ class Freezer:
         self._check_depth(path, depth)
         for name, info in _entries(upper):
             below = _join(path, name)
-            if stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
-                yield from _removed(name, target, below)  # an overlay's sign for "deleted"
-            elif stat.S_ISDIR(info.st_mode):
-                yield from self._apply_folder(name, upper, target, path=below, depth=depth)
-            else:
-                yield from _removed(name, target, below)
-                yield below
+            if stat.S_ISDIR(info.st_mode):
+                self._apply_folder(name, upper, target, path=below, depth=depth)
+                continue
+            _remove(name, target)
+            if not (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0):  # an overlay's sign for "deleted"
                 self._copy_entry(name, info, upper, target, path=below, depth=depth)
         self._own_folder(upper, target)
 
@@ -106,14 +104,13 @@ class Freezer:
         if self._uid is not None:
             os.chown(folder, self._uid, self._uid)
 
-    def _apply_folder(self, name: bytes, upper: int, target: int, *, path: bytes, depth: int) -> Iterator[bytes]:
+    def _apply_folder(self, name: bytes, upper: int, target: int, *, path: bytes, depth: int) -> None:
         with _opened(name, upper) as source:
-            replaces = _opaque(source) or not _is_folder(name, target)
-            if replaces:
-                yield from _removed(name, target, path)
+            if _opaque(source) or not _is_folder(name, target):
+                _remove(name, target)
                 os.mkdir(name, 0o755, dir_fd=target)
             with _opened(name, target) as copy:
-                yield from self.apply(source, copy, path=path, depth=depth + 1)
+                self.apply(source, copy, path=path, depth=depth + 1)
 
     def _copy_entry(
         self, name: bytes, info: os.stat_result, source: int, target: int, *, path: bytes, depth: int
@@ -228,17 +225,16 @@ def _opaque(folder: int) -> bool:
     return False
 
 
-def _removed(name: bytes, folder: int, path: bytes) -> Iterator[bytes]:
-    """Remove what is there; yields the files that went."""
+def _remove(name: bytes, folder: int) -> None:
+    """Whatever is there, if anything."""
     if _is_folder(name, folder):
         with _opened(name, folder) as below:
             for child, _ in _entries(below):
-                yield from _removed(child, below, _join(path, child))
+                _remove(child, below)
         os.rmdir(name, dir_fd=folder)
         return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
-        yield path
 
 
 def _pump(reader: int, writer: int) -> int:

@@ -227,6 +227,14 @@ def _sync_file_system(fd: int) -> None:
     ctypes.CDLL(None).syncfs(fd)
 
 
+def tree_bytes(tree: Path) -> int:
+    """The size of a stored layer's tree, as it was noted; of another folder, as it is."""
+    try:
+        return int(json.loads((tree.parent / "meta.json").read_text())["bytes"])
+    except (OSError, ValueError, KeyError):
+        return sum(os.lstat(os.path.join(top, name)).st_size for top, _, names in os.walk(tree) for name in names)
+
+
 def _builds(place: Path) -> list[Path]:
     """Finished builds: neither the link to the newest nor what is being built or removed."""
     return sorted(path for path in place.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")

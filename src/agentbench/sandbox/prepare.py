@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from agentbench.sandbox.layers import Layer, LayerStore
 from agentbench.sandbox.packages import PackageSettings, host_settings, setup_environment
 from agentbench.sandbox.protocol import Limits, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.setup import SetupRun, secret_guard
+from agentbench.sandbox.spawn.main import remove_tree
 from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
 
@@ -41,6 +42,9 @@ class Starter(Protocol):
     uid: int | None
     layers: LayerStore
 
+    @property
+    def copies(self) -> bool: ...
+
     def interpreter(self, wanted: str | None) -> Interpreter: ...
 
     def private_folder(self) -> Path: ...
@@ -53,7 +57,8 @@ class _Outcome:
     """What setup did to a build."""
 
     steps: tuple[SetupStep, ...] = ()
-    changed: tuple[bytes, ...] = ()
+    before: Mapping[bytes, Entry] = field(default_factory=dict)
+    """The workspace as it was."""
     registries: tuple[str, ...] = ()
 
 
@@ -124,11 +129,12 @@ class Preparer:
             settings = host_settings()
             run = SetupRun(plan, settings.secrets(), on_step)
             try:
-                changed = self._run_setup(run, plan, spec, settings, building / "tree")
+                before = _entries(building / "tree/workspace")
+                self._run_setup(run, plan, spec, settings, building / "tree")
             except SetupFailed as error:
                 self._failures[key] = _Failure(tuple(run.steps), str(error))
                 raise
-            outcome = _Outcome(tuple(run.steps), changed, tuple(settings.addresses()))
+            outcome = _Outcome(tuple(run.steps), before, tuple(settings.addresses()))
         layer = self._freeze(key, plan, spec, building, outcome)
         self._backend.layers.prune(max_bytes=DEFAULT_BYTES)
         return layer
@@ -146,8 +152,8 @@ class Preparer:
 
     def _run_setup(
         self, run: SetupRun, plan: SetupPlan, spec: SandboxSpec, settings: PackageSettings, tree: Path
-    ) -> tuple[bytes, ...]:
-        """Run the commands and lay what they wrote over the build; the files of R that they changed or removed."""
+    ) -> None:
+        """Run the commands and lay what they wrote over the build."""
         downloads = self._downloads(plan)
         with self._setup_files(settings, network=spec.network) as binds:
             birth = Birth(
@@ -160,22 +166,31 @@ class Preparer:
             try:
                 run.run(box)
                 box.kill_processes()
-                before = _paths(tree / "workspace")
                 freezer = Freezer(self._backend.uid, look=secret_guard(plan.secrets))
-                touched: dict[str, list[bytes]] = {}
-                for name in _FOLDERS:
-                    with folder(name, below=box.trees[1]) as upper, folder(tree / name) as target:
-                        touched[name] = list(freezer.apply(upper, target))
+                self._take_over(box, tree, freezer)
                 self._keep_downloads(box.trees[1], downloads)
             finally:
                 box.close()
-        return tuple(sorted(before.intersection(touched["workspace"])))
+
+    def _take_over(self, box: Box, tree: Path, freezer: Freezer) -> None:
+        """Make the build what setup left."""
+        merged, upper = box.trees
+        for name in _FOLDERS:
+            if self._backend.copies:
+                remove_tree(str(tree / name))
+                (tree / name).mkdir()
+                with folder(name, below=merged) as left, folder(tree / name) as target:
+                    freezer.copy(left, target)
+            else:
+                with folder(name, below=upper) as left, folder(tree / name) as target:
+                    freezer.apply(left, target)
 
     def _freeze(self, key: str, plan: SetupPlan, spec: SandboxSpec, building: Path, outcome: _Outcome) -> Layer:
         tree = building / "tree"
         python = self._backend.interpreter(spec.python)
-        with FolderTree.at(tree / "workspace") as workspace:
-            entries = list(workspace.entries())
+        after = _entries(tree / "workspace")
+        entries = list(after.values())
+        changed = sorted(path for path, entry in outcome.before.items() if after.get(path) != entry)
         total, files = _size(tree)
         meta: dict[str, Json] = {
             "label": plan.key,
@@ -185,7 +200,7 @@ class Preparer:
             "digest": inventory.environment_digest(entries, tree, python.full),
             "steps": preserved.dump_steps(outcome.steps),
             "entries": preserved.dump_entries(entries),
-            "changed": preserved.dump_paths(outcome.changed),
+            "changed": preserved.dump_paths(changed),
             "lockfiles": inventory.lockfiles(entries),
             "details": {
                 "layer": key,
@@ -293,9 +308,9 @@ class Preparer:
             yield
 
 
-def _paths(workspace: Path) -> set[bytes]:
+def _entries(workspace: Path) -> dict[bytes, Entry]:
     with FolderTree.at(workspace) as tree:
-        return {entry.path for entry in tree.entries()}
+        return {entry.path: entry for entry in tree.entries()}
 
 
 def _size(tree: Path) -> tuple[int, int]:

@@ -16,6 +16,7 @@ import signal
 import socket
 from typing import TypedDict
 
+from agentbench.sandbox.spawn.copying import copy_into
 from agentbench.sandbox.spawn.kernel import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -50,6 +51,8 @@ class Request(TypedDict):
     uid: int | None
     """Drop to this uid and gid (the harness is root); None: stay who we are."""
     userxattr: bool
+    copies: bool
+    """No overlay: the layers are copied into the writable layer."""
     sources: list[str]
     """Host paths, seen by bubblewrap as SOURCES/0, SOURCES/1, …"""
     layers: list[str]
@@ -124,11 +127,20 @@ def _mounts(request: Request) -> None:
     for name in ("tmp", "shm"):
         os.chmod(f"{DISK}/{name}", 0o1777)  # noqa: S103 - what a /tmp is
     lower = [f"{LAYERS}/{index}" for index in range(len(layers))]
+    if request["copies"]:
+        for layer in reversed(lower):
+            copy_into(layer, f"{DISK}/u", request["uid"])
+        mount(f"{DISK}/u", MERGED, flags=MS_BIND)
+    else:
+        _overlay(lower, userxattr=request["userxattr"])
+
+
+def _overlay(lower: list[str], *, userxattr: bool) -> None:
     if not lower:
         os.mkdir(f"{STAGE}/e", 0o755)
         lower = [f"{STAGE}/e"]
     # No folder may be redirected and no file copied up in part: the harness reads the upper layer as "what changed".
-    extra = "userxattr" if request["userxattr"] else "redirect_dir=nofollow,metacopy=off,index=off"
+    extra = "userxattr" if userxattr else "redirect_dir=nofollow,metacopy=off,index=off"
     options = f"lowerdir={':'.join(lower)},upperdir={DISK}/u,workdir={DISK}/w,{extra}"
     mount("overlay", MERGED, "overlay", MS_NOSUID | MS_NODEV, options)
 
