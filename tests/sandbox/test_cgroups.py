@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,23 @@ def test_version_2_uses_a_delegated_group(tmp_path: Path) -> None:
     found.create_owner_dirs()
     enabled = (tmp_path / "user/me/agentbench-me/cgroup.subtree_control").read_text()
     assert enabled == "+cpu +memory +pids"
+
+
+def test_version_2_scope_of_our_own_is_vacated_first(tmp_path: Path) -> None:
+    scope = folder(tmp_path / "run.scope", "cpu memory pids", "")
+    (scope / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (scope / "agentbench-harness").mkdir()
+    found = discover("me", mountinfo=mount(tmp_path, "cgroup2", "nsdelegate"), membership="0::/run.scope\n")
+    assert found.owner_dirs() == [scope / "agentbench-me"]
+    assert (scope / "agentbench-harness/cgroup.procs").read_text() == str(os.getpid())
+    assert (scope / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+
+
+def test_version_2_group_with_others_in_it_is_left_as_it_is(tmp_path: Path) -> None:
+    session = folder(tmp_path / "session.scope", "cpu memory pids", "")
+    (session / "cgroup.procs").write_text(f"1\n{os.getpid()}\n")
+    discover("me", mountinfo=mount(tmp_path, "cgroup2", "nsdelegate"), membership="0::/session.scope\n")
+    assert not (session / "agentbench-harness").exists()
 
 
 def test_version_2_without_delegation_gives_none(tmp_path: Path) -> None:

@@ -197,9 +197,20 @@ def _unified(top: Path, own: Path) -> Hierarchy | None:
             return Hierarchy(2, parent, wanted)
         # Controllers can be turned on only where no process lives (the true top is exempt).
         with contextlib.suppress(OSError):
+            if parent == own:
+                _move_out(own)
             (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(wanted)))
             return Hierarchy(2, parent, wanted)
     return None
+
+
+def _move_out(own: Path) -> None:
+    """Into a group of our own below, when nobody but us lives in a group that was delegated to us (`systemd-run --scope`)."""
+    if _slurp(own / "cgroup.procs").split() != [str(os.getpid())]:
+        return
+    leaf = own / "agentbench-harness"
+    leaf.mkdir(exist_ok=True)
+    (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def _own_groups(membership: str) -> dict[str, str]:
