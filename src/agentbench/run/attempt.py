@@ -37,7 +37,7 @@ from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.evidence import write_evidence
 from agentbench.run.lab import Ground, Lab, config_class
 from agentbench.run.manifesting import Names, Place, manifest_of
-from agentbench.run.noting import baseline_record, note_step, rationale, resource_sample
+from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
 from agentbench.run.plan import PlanRow
 from agentbench.run.reach import open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
@@ -199,7 +199,7 @@ class Attempt:
             if self.desk is not None and self.agent.observability is Observability.GATEWAY:
                 gateway = stack.enter_context(reachable(self.desk, self.lab.state, self.folder.attempt_id))
                 spec = with_gateway(spec, gateway)
-            sandbox = stack.enter_context(ground.backend.open(spec, ground.prepared))
+            sandbox = stack.enter_context(monitored(ground.backend, self.log).open(spec, ground.prepared))
             if gateway is not None:
                 open_way(sandbox, gateway, self.rules.caps.wall_sec)
             session = Session(
@@ -256,7 +256,7 @@ class Attempt:
 
     def bench(self, ground: Ground) -> GradingBench:
         return GradingBench(
-            backend=ground.backend,
+            backend=monitored(ground.backend, self.log),
             spec=ground.spec(Phase.ORACLE),
             prepared=ground.prepared,
             loaded=self.row.task,

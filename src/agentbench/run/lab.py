@@ -130,6 +130,7 @@ class Lab:
             InputError: a feature that is not there.
         """
         backend = self.backend(task)
+        backend.check(sandbox_spec(task, Phase.AGENT))
         held = backend.limits()
         wanted = task.task.policy.require_limits
         for name in ("cpu", "memory", "pids", "disk"):

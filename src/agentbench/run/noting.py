@@ -6,7 +6,8 @@ from agentbench.core.errors import AgentFault, HarnessError, Interrupted, TaskEr
 from agentbench.core.text import printable
 from agentbench.oracle.validation import BaselineReport
 from agentbench.record.schema import BaselineValidation
-from agentbench.sandbox.protocol import SetupStep, Usage
+from agentbench.sandbox.protocol import Backend, Phase, SetupStep, Usage
+from agentbench.sandbox.sampling import MonitoredBackend
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.events import ResourceSample, SetupCommandFinished, SetupCommandStarted
 from agentbench.trace.log import EventLog
@@ -46,6 +47,15 @@ def baseline_record(found: BaselineReport | None) -> BaselineValidation:
     return BaselineValidation(
         attempted=True, failed_as_expected=found.failed_as_expected, exit_code=found.exit_code, cached=found.cached
     )
+
+
+def monitored(backend: Backend, log: EventLog) -> MonitoredBackend:
+    """A backend whose sandboxes are sampled into a log for as long as they live."""
+
+    def note(phase: Phase, usage: Usage) -> None:
+        log.append(resource_sample(phase.value, usage), "monitor")
+
+    return MonitoredBackend(backend, note)
 
 
 def resource_sample(phase: str, usage: Usage) -> ResourceSample:

@@ -202,6 +202,14 @@ class Backend(Protocol):
 
     def limits(self) -> LimitReport: ...
 
+    def check(self, spec: SandboxSpec) -> None:
+        """Refuse before anything runs what cannot be had here.
+
+        Raises:
+            SandboxUnavailable: an image that is not there, a workspace where none can be; with the remedy.
+        """
+        ...
+
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
         """Run setup once per key and freeze the result; later calls find it.
 

@@ -1,0 +1,106 @@
+"""What sandboxes use, looked at again and again while they live (M-01), at a rate that stays bounded however long they do."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from agentbench.core.errors import AgentBenchError
+from agentbench.sandbox.protocol import (
+    Backend,
+    LimitReport,
+    Phase,
+    Prepared,
+    Sandbox,
+    SandboxSpec,
+    SetupPlan,
+    SetupStep,
+    Usage,
+)
+
+FIRST_SEC = 1.0
+SLOWEST_SEC = 15.0
+GROWTH = 1.5
+
+Emit = Callable[[Phase, Usage], None]
+
+
+class Sampler:
+    """Samples one sandbox from a thread of its own: after a second first, then less and less often.
+
+    Nothing is told of a sandbox in which nothing happened since the last look.
+    """
+
+    def __init__(self, sandbox: Sandbox, emit: Callable[[Usage], None], *, first_sec: float = FIRST_SEC) -> None:
+        self._sandbox = sandbox
+        self._emit = emit
+        self._first_sec = first_sec
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name=f"sampler-{sandbox.id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        pause = self._first_sec
+        last: float | None = None
+        while not self._stop.wait(pause):
+            pause = min(pause * GROWTH, SLOWEST_SEC)
+            # A sandbox that died is found dead by whoever uses it, with the reason.
+            with contextlib.suppress(AgentBenchError, OSError):
+                usage = self._sandbox.usage()
+                if self._stop.is_set():
+                    return
+                if usage.cpu_sec is None or usage.cpu_sec != last:
+                    self._emit(usage)
+                last = usage.cpu_sec
+
+
+class MonitoredBackend:
+    """A backend whose sandboxes are sampled. Implements `protocol.Backend`."""
+
+    def __init__(self, backend: Backend, emit: Emit, *, first_sec: float = FIRST_SEC) -> None:
+        self._backend = backend
+        self._emit = emit
+        self._first_sec = first_sec
+
+    @property
+    def name(self) -> str:
+        return self._backend.name
+
+    def limits(self) -> LimitReport:
+        return self._backend.limits()
+
+    def check(self, spec: SandboxSpec) -> None:
+        self._backend.check(spec)
+
+    def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
+        return self._backend.prepare(plan, spec, on_step=on_step)
+
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
+        return self._opened(spec, self._backend.open(spec, prepared))
+
+    def close(self) -> None:
+        self._backend.close()
+
+    @contextlib.contextmanager
+    def _opened(self, spec: SandboxSpec, opening: AbstractContextManager[Sandbox]) -> Iterator[Sandbox]:
+        def emit(usage: Usage) -> None:
+            self._emit(spec.phase, usage)
+
+        with opening as sandbox:
+            with Sampler(sandbox, emit, first_sec=self._first_sec):
+                yield sandbox
+            # An agent's last sample is its attempt's to take, once everything the agent started is dead.
+            if spec.phase is not Phase.AGENT:
+                with contextlib.suppress(AgentBenchError, OSError):
+                    emit(sandbox.usage())
