@@ -118,7 +118,7 @@ class Desk:
             body = {**call.body, "model": self.identity.name, **self.identity.overrides}
             answer = self._upstream.send(replace(call, body=body))
         except ModelFault as fault:
-            self._end(exchange, b"", TokenUsage(), fault)
+            self._end(exchange, b"", TokenUsage(), fault, late=bool(call.cancel))
             raise
         except BaseException:
             self._end(exchange, b"", TokenUsage(), ModelFault("the exchange was broken off"))
@@ -189,7 +189,8 @@ class Desk:
                     yield event
             fault, late = None, False
         except ModelFault as error:
-            fault, late = error, False
+            # Breaking the connection is also how an answer is ended that nobody waits for.
+            fault, late = error, bool(call.cancel)
             raise
         finally:
             usage = seen.found or estimated(exchange.size, seen.text_bytes // 8)

@@ -119,11 +119,8 @@ class Service:
         streams = False
         try:
             if response.status_code != 200:
-                raise fault_of(
-                    response.status_code,
-                    _read(response, MAX_ERROR, lambda: False, cut=True),
-                    retry_after(response.headers.get("retry-after")),
-                )
+                wait = retry_after(response.headers.get("retry-after"))
+                raise fault_of(response.status_code, _error_text(response), wait)
             kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
             late = lambda: self._clock() > deadline  # noqa: E731
             if kind == "text/event-stream" and call.stream:
@@ -210,6 +207,14 @@ def _read(response: httpx.Response, most: int, late: Callable[[], bool], *, cut:
                 return bytes(held[:most])
             raise TooLarge(f"the answer is larger than {most} bytes")
     return bytes(held)
+
+
+def _error_text(response: httpx.Response) -> bytes:
+    """The beginning of what an error says; the status counts, whatever becomes of its words."""
+    try:
+        return _read(response, MAX_ERROR, lambda: False, cut=True)
+    except ServiceFault:
+        return b""
 
 
 class _mapped:  # noqa: N801 - reads as a phrase: with _mapped():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import select
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from agentbench.models.protocol import JsonObject
 MAX_HEAD = 64 << 10
 MAX_HEADERS = 200
 MAX_BODY = 32 << 20
+_GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
 class BadRequest(Exception):
@@ -68,12 +70,14 @@ class Connection:
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
-        left = MAX_HEAD
+        left, lines = MAX_HEAD, 0
         while (line := self._line(left)) not in {b"\r\n", b"\n"}:
-            left -= len(line)
+            left, lines = left - len(line), lines + 1
+            if left <= 0 or lines > MAX_HEADERS:
+                raise BadRequest(431, "too many headers")
             name, colon, value = line.decode("latin-1").partition(":")
-            if not line.endswith(b"\n") or not colon or name != name.strip() or len(headers) >= MAX_HEADERS:
-                raise BadRequest(431 if left <= 0 or len(headers) >= MAX_HEADERS else 400, "bad header")
+            if not line.endswith(b"\n") or not colon or name != name.strip():
+                raise BadRequest(400, "bad header")
             name = name.lower()
             # Two lengths are how requests are smuggled.
             if name in headers and name in {"content-length", "transfer-encoding"}:
@@ -147,10 +151,11 @@ class Connection:
     def is_gone(self) -> bool:
         """Whether the client has closed its side. Never waits."""
         try:
-            return self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
+            # Not recv: with a timeout set on the socket, Python would wait that long before it looks.
+            poll = select.poll()
+            poll.register(self.socket, _GONE)
+            return bool(poll.poll(0))
+        except (OSError, ValueError):
             return True
 
 

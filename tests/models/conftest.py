@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.keys import Secret
+from agentbench.models.retry import RetryPolicy
+from agentbench.models.service import Patience, Service, Transport
+from agentbench.models.translation import Translated
+from agentbench.models.wire import Upstream
+from tests.models.rig import Rig
+from tests.models.service import Behaviour, Server
+
+KEY = "sk-test-" + "k" * 32
+QUICK = RetryPolicy(tries=3, first_sec=0.01, most_sec=0.02, deadline_sec=20)
+
+Serve = Callable[..., Server]
+OpenRig = Callable[..., Rig]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a service that behaves as told: one behaviour per request, the last for all that follow."""
+    servers: list[Server] = []
+
+    def start(*behaviours: Behaviour) -> Server:
+        server = Server(*behaviours)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.release.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def transport() -> Iterator[Transport]:
+    transport = Transport()
+    yield transport
+    transport.close()
+
+
+@pytest.fixture
+def reach(serve: Serve, transport: Transport) -> Callable[..., Service]:
+    """A client's side of a service that behaves as told."""
+
+    def make(*behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any) -> Service:
+        where = Endpoint("test", serve(*behaviours).url, Secret("TEST_KEY", KEY), **endpoint)
+        return Service(where, transport, retry=retry, patience=Patience(connect_sec=5, silence_sec=silence))
+
+    return make
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[OpenRig]:
+    rigs: list[Rig] = []
+
+    def make(upstream: Upstream, **options: Any) -> Rig:
+        spoken = upstream if upstream.dialects == frozenset(Dialect) else Translated(upstream)
+        rigs.append(Rig(tmp_path / f"rig{len(rigs)}", spoken, **options))
+        return rigs[-1]
+
+    yield make
+    for one in rigs:
+        one.close()

@@ -1,0 +1,95 @@
+"""A gateway with everything around it: what answers, a ledger, a log, and a real forwarder as in a sandbox."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+
+from agentbench.models.desk import Desk, LogSink, ModelIdentity
+from agentbench.models.gateway.relay import Waiting
+from agentbench.models.gateway.server import SOCKET, Gateway
+from agentbench.models.inside import forward
+from agentbench.models.ledger import Account, Caps, Ledger
+from agentbench.models.scripted import ModelScript, Scripted
+from agentbench.models.translation import Translated
+from agentbench.models.wire import Upstream
+from agentbench.policy.prices import FALLBACK, Prices
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.events import LlmRequest, LlmResponse
+from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.redaction import Redactor
+
+PROMPT: list[Any] = [{"role": "user", "content": "hi"}]
+
+
+def script(*answers: Mapping[str, Any], after: str = "fail") -> Translated:
+    return Translated(Scripted(ModelScript.model_validate({"answers": list(answers), "after": after})))
+
+
+@dataclass
+class Rig:
+    """A desk with its log. `url` leads to a gateway once `open_gateway` was called."""
+
+    folder: Path
+    upstream: Upstream
+    caps: Caps = field(default_factory=Caps)
+    prices: Prices = FALLBACK
+    ledger: Ledger = field(default_factory=Ledger)
+    redact: Redactor | None = None
+    url: str = ""
+    clients: list[openai.OpenAI | anthropic.Anthropic] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.log = EventLog.create(self.folder / "events.jsonl", redact=self.redact)
+        self.blobs = BlobStore(self.folder / "blobs", redact=self.redact)
+        self.account: Account = self.ledger.attempt("t", self.caps)
+        sink = LogSink(self.log, self.blobs)
+        self.desk = Desk(self.upstream, ModelIdentity("test", "vendor/model"), self.account, self.prices, sink)
+        self.gateway: Gateway | None = None
+        self.forwarder: subprocess.Popen[bytes] | None = None
+
+    def open_gateway(self, waiting: Waiting | None = None) -> Rig:
+        self.gateway = Gateway(self.folder / "gateway", self.desk, waiting=waiting)
+        self.forwarder = subprocess.Popen(
+            [sys.executable, "-I", forward.__file__, "0", str(self.folder / "gateway" / SOCKET)], stdout=subprocess.PIPE
+        )
+        assert self.forwarder.stdout is not None
+        word, port = self.forwarder.stdout.readline().split()
+        assert word == b"ready"
+        self.url = f"http://127.0.0.1:{int(port)}"
+        return self
+
+    def openai(self, **options: Any) -> openai.OpenAI:
+        client = openai.OpenAI(base_url=self.url + "/v1", api_key="placeholder", **{"max_retries": 0, **options})
+        self.clients.append(client)
+        return client
+
+    def anthropic(self, **options: Any) -> anthropic.Anthropic:
+        client = anthropic.Anthropic(base_url=self.url, api_key="placeholder", **{"max_retries": 0, **options})
+        self.clients.append(client)
+        return client
+
+    def requests(self) -> list[LlmRequest]:
+        return [e.payload for e in read_events(self.log.path) if isinstance(e.payload, LlmRequest)]
+
+    def responses(self) -> list[LlmResponse]:
+        return [e.payload for e in read_events(self.log.path) if isinstance(e.payload, LlmResponse)]
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        if self.gateway is not None:
+            self.gateway.close()
+        if self.forwarder is not None:
+            self.forwarder.kill()
+            self.forwarder.communicate()
+        self.desk.close()
+        self.log.release()

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from agentbench.core.errors import ModelFault
+from agentbench.core.reasons import Reason
+from agentbench.models import faults
+from agentbench.models.client import ChatModel
+from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.keys import Secret
+from agentbench.models.presets import Sampling
+from agentbench.models.protocol import Finish, Message, ToolSpec, answer, system, user
+from agentbench.models.retry import RetryPolicy
+from agentbench.models.service import Service, Transport, mapped
+from agentbench.models.sse import DONE
+from agentbench.models.wire import Call, Cancel
+from tests.models.conftest import KEY, QUICK, Serve
+from tests.models.service import (
+    Behaviour,
+    answer_body,
+    bad_stream,
+    closes_at_once,
+    closes_in_mid_stream,
+    ends_stream_early,
+    fifty_megabytes,
+    good,
+    hang,
+    raw,
+    says,
+    shorter_than_promised,
+    status,
+)
+
+Reach = Callable[..., Service]
+ASK = Call(Dialect.CHAT, {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+STREAM = Call(Dialect.CHAT, {**ASK.body, "stream": True})
+
+
+@pytest.mark.req("T-06")
+def test_conversation_with_tools_goes_out_and_the_reply_comes_back(serve: Serve, transport: Transport) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command": "ls"}'}}
+    server = serve(says(answer_body("I look", tool_calls=[call])))
+    service = Service(Endpoint("test", server.url, Secret("TEST_KEY", KEY)), transport)
+    model = ChatModel("vendor/name", service, Sampling(temperature=0.2, max_tokens=50))
+    tools = [ToolSpec("run", "runs", {"type": "object"})]
+    reply = model.complete([system("be brief"), user("go")], tools)
+    assert (reply.text, reply.finish, reply.model) == ("I look", Finish.TOOL_CALLS, "m-1")
+    assert [(one.name, one.arguments()) for one in reply.tool_calls] == [("run", {"command": "ls"})]
+    assert (reply.usage.prompt, reply.usage.completion, reply.usage.cached) == (100, 10, 40)
+    model.complete([user("go"), reply.message(), answer(reply.tool_calls[0], "a.py")], max_tokens=7)
+    (path, headers, first), (_, _, second) = server.seen
+    assert path == "/v1/chat/completions"
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert (first["model"], first["temperature"], first["max_tokens"], "top_p" in first) == (
+        "vendor/name",
+        0.2,
+        50,
+        False,
+    )
+    assert first["tools"][0]["function"]["name"] == "run"
+    assert second["max_tokens"] == 7
+    assert second["messages"][1] == {"role": "assistant", "content": "I look", "tool_calls": [call]}
+    assert second["messages"][2] == {"role": "tool", "content": "a.py", "tool_call_id": "c1"}
+
+
+@pytest.mark.req("T-06")
+def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> None:
+    server = serve(good)
+    endpoint = Endpoint(
+        "azure",
+        server.url + "/openai/deployments/d",
+        Secret("K", KEY),
+        auth="api-key",
+        query={"api-version": "2024-10-21"},
+        headers={"x-extra": "1"},
+    )
+    Service(endpoint, transport).send(ASK)
+    path, headers, _ = server.seen[0]
+    assert path == "/v1/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    assert (headers["api-key"], headers["x-extra"]) == (KEY, "1")
+    assert "authorization" not in headers
+
+
+@pytest.mark.parametrize(
+    "behaviour, expected, tries",
+    [
+        pytest.param(status(429), faults.RateLimited, 3, id="429 for ever"),
+        pytest.param(status(500), faults.ServerTrouble, 3, id="500 for ever"),
+        pytest.param(status(503), faults.ServerTrouble, 3, id="503 for ever"),
+        pytest.param(status(401), faults.Unauthorised, 1, id="401"),
+        pytest.param(status(403), faults.Unauthorised, 1, id="403"),
+        pytest.param(status(404, "no such model"), faults.Rejected, 1, id="404"),
+        pytest.param(status(302), faults.Rejected, 1, id="redirection"),
+        pytest.param(status(400, "maximum context length is 8192"), faults.ContextOverflow, 1, id="overflow"),
+        pytest.param(status(413), faults.ContextOverflow, 1, id="413"),
+        pytest.param(closes_at_once, faults.Truncated, 3, id="closes"),
+        pytest.param(shorter_than_promised, faults.Truncated, 3, id="cut body"),
+        pytest.param(raw(b'{"choices": [{"mess'), faults.Truncated, 3, id="cut JSON"),
+        pytest.param(raw(b"{'choices': []}"), faults.NotJson, 3, id="invalid JSON"),
+        pytest.param(raw(b'{"choices": "\xff\xfe"}'), faults.NotJson, 3, id="invalid UTF-8"),
+        pytest.param(raw(b"[" * 100_000 + b"}"), faults.NotJson, 3, id="nested without end"),
+        pytest.param(raw(b"[1]}"), faults.NotJson, 3, id="no object"),
+        pytest.param(raw(b"<html></html>", "text/html"), faults.NotJson, 3, id="wrong content type"),
+        pytest.param(fifty_megabytes, faults.TooLarge, 1, id="50 MB"),
+        pytest.param(raw(b" " * (33 << 20)), faults.TooLarge, 1, id="33 MB announced"),
+        pytest.param(says({"choices": []}), faults.EmptyAnswer, 3, id="no choice"),
+        pytest.param(says({}), faults.EmptyAnswer, 3, id="nothing"),
+        pytest.param(says({"error": {"code": 429, "message": "slow"}}), faults.RateLimited, 3, id="error with 200"),
+    ],
+)
+@pytest.mark.req("T-06")
+def test_every_fault_of_a_service_has_its_type(
+    serve: Serve, transport: Transport, behaviour: Behaviour, expected: type[faults.ServiceFault], tries: int
+) -> None:
+    server = serve(behaviour)
+    with pytest.raises(expected) as caught:
+        Service(Endpoint("test", server.url, Secret("K", KEY)), transport, retry=QUICK).send(ASK)
+    assert type(caught.value) is expected
+    assert caught.value.reason is Reason.LLM_ERROR
+    assert len(server.seen) == tries
+
+
+@pytest.mark.req("T-06")
+def test_one_failure_is_survived(reach: Reach) -> None:
+    for trouble in (status(500), status(429, retry_after="0"), closes_at_once, raw(b"{")):
+        assert reach(trouble, good).send(ASK).body == answer_body()
+
+
+@pytest.mark.req("T-06")
+def test_wait_that_the_service_asks_for_is_honoured(reach: Reach) -> None:
+    begin = time.monotonic()
+    reach(status(429, retry_after="0.3"), good).send(ASK)
+    assert time.monotonic() - begin >= 0.3
+
+
+@pytest.mark.req("T-06")
+def test_gives_up_at_once_when_the_wait_lies_beyond_the_deadline(reach: Reach) -> None:
+    with pytest.raises(faults.RateLimited) as caught:
+        reach(status(429, retry_after="3600"), good).send(ASK)
+    assert caught.value.retry_after == 3600
+
+
+@pytest.mark.req("T-06")
+def test_service_that_hangs_is_left_after_the_deadline(reach: Reach) -> None:
+    retry = RetryPolicy(tries=10, first_sec=0.01, most_sec=0.01, deadline_sec=0.5)
+    begin = time.monotonic()
+    with pytest.raises(faults.TimedOut):
+        reach(hang, retry=retry, silence=0.2).send(ASK)
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.req("T-06")
+def test_unreachable_service_is_named_as_that(transport: Transport) -> None:
+    with pytest.raises(faults.Unreachable):
+        Service(Endpoint("test", "http://127.0.0.1:9/v1"), transport, retry=QUICK).send(ASK)
+
+
+@pytest.mark.req("R-09", "E-10")
+def test_key_that_a_service_repeats_is_not_in_the_error(reach: Reach) -> None:
+    with pytest.raises(faults.Unauthorised) as caught:
+        reach(status(401, f"Incorrect API key provided: {KEY}")).send(ASK)
+    assert KEY not in caught.value.message
+    assert KEY not in str(caught.value)
+    assert KEY not in repr(caught.value.args)
+
+
+@pytest.mark.req("T-06")
+def test_stream_comes_event_by_event(reach: Reach) -> None:
+    with reach(good).send(STREAM) as got:
+        events = list(got.events)
+    assert events[-1].data == DONE
+    assert "".join(e.object()["choices"][0]["delta"].get("content", "") for e in events[:-3]) == "hello"  # type: ignore[index,call-overload,union-attr,misc]
+
+
+@pytest.mark.parametrize(
+    "behaviour, expected",
+    [
+        pytest.param(closes_in_mid_stream, faults.Truncated, id="closes"),
+        pytest.param(ends_stream_early, faults.Truncated, id="ends early"),
+        pytest.param(bad_stream(b"data: {'no': json}\n\n"), faults.NotJson, id="no JSON"),
+        pytest.param(bad_stream(b'data: {"a": "\xff"}\n\n'), faults.NotJson, id="no UTF-8"),
+        pytest.param(
+            bad_stream(b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'), faults.ServerTrouble, id="error"
+        ),
+        pytest.param(bad_stream(b"data: " + b"x" * (9 << 20)), faults.TooLarge, id="endless event"),
+    ],
+)
+@pytest.mark.req("T-06")
+def test_stream_that_breaks_says_how(reach: Reach, behaviour: Behaviour, expected: type[ModelFault]) -> None:
+    def read() -> None:
+        with reach(behaviour).send(STREAM) as got:
+            for event in got.events:
+                if event.data != DONE:
+                    event.object()
+
+    with pytest.raises(expected):
+        read()
+
+
+@pytest.mark.req("T-06")
+def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
+    cancel = Cancel()
+    cancel.set()
+    slow_retry = RetryPolicy(tries=5, first_sec=60, most_sec=60, deadline_sec=600)
+    begin = time.monotonic()
+    with pytest.raises(faults.ServiceFault):
+        reach(status(500), retry=slow_retry).send(Call(Dialect.CHAT, ASK.body, cancel=cancel))
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.req("T-06")
+def test_empty_and_refused_answers_are_told_apart(reach: Reach) -> None:
+    refusal = answer_body("", refusal="I can not help with that")
+    with pytest.raises(faults.Refused, match="can not help"):
+        ChatModel("m", reach(says(refusal))).complete([user("hi")])
+    filtered = answer_body("")
+    filtered["choices"][0]["finish_reason"] = "content_filter"
+    with pytest.raises(faults.Refused):
+        ChatModel("m", reach(says(filtered))).complete([user("hi")])
+    with pytest.raises(faults.EmptyAnswer):
+        ChatModel("m", reach(says(answer_body("")))).complete([user("hi")])
+    assert ChatModel("m", reach(says(answer_body("")), good)).complete([user("hi")]).text == "hello"
+
+
+@pytest.mark.req("T-06")
+def test_malformed_arguments_are_a_fault_when_they_are_read(reach: Reach) -> None:
+    calls = [
+        {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
+        for text in ('{"a": ', "[1]", "NaN")
+    ]
+    reply = ChatModel("m", reach(says(answer_body("", tool_calls=calls)))).complete([Message("user", "hi")])
+    for call in reply.tool_calls:
+        with pytest.raises(faults.MalformedArguments, match="'run'"):
+            call.arguments()
+
+
+def test_every_error_of_the_http_library_has_a_meaning() -> None:
+    def leaves(kind: type[Exception]) -> list[type[Exception]]:
+        return [kind, *(leaf for sub in kind.__subclasses__() for leaf in leaves(sub))]
+
+    for kind in {*leaves(httpx.HTTPError), *leaves(httpx.StreamError), httpx.InvalidURL}:
+        fault = mapped(Exception.__new__(kind))
+        assert isinstance(fault, faults.ServiceFault), kind
+        assert fault.label != "service_error"
+
+
+def test_every_fault_is_a_model_fault_with_a_label_of_its_own() -> None:
+    kinds = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ModelFault)]
+    labels = [getattr(kind, "label", None) for kind in kinds if kind is not ModelFault]
+    assert len(set(labels)) == len(labels)
+    page = faults.__doc__ or ""
+    assert all(kind.__name__ in page for kind in kinds)
+
+
+def test_request_body_holds_text_that_utf8_cannot(serve: Serve, transport: Transport) -> None:
+    server = serve(good)
+    body = {**ASK.body, "messages": [{"role": "user", "content": "é \u2028"}]}
+    Service(Endpoint("test", server.url), transport).send(Call(Dialect.CHAT, json.loads(json.dumps(body))))
+    assert server.seen[0][2] == body
