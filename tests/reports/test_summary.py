@@ -13,7 +13,9 @@ from agentbench.cli.report import command
 from agentbench.core.errors import InputError
 from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import COUNTING, as_csv, as_markdown, decision, summarise
+from agentbench.reports.summary import COUNTING, decision, summarise
+from agentbench.reports.summary_data import as_csv
+from agentbench.reports.summary_text import as_markdown
 from agentbench.reports.writing import write_summary
 from tests.reports.runs import HOSTILE, record, run_dir
 

@@ -122,7 +122,8 @@ def _caught(records: Sequence[AttemptRecord]) -> None:
 
 
 def _compare(a: Path, b: Path) -> None:
-    from agentbench.reports.paired import as_markdown, compare_sides
+    from agentbench.reports.paired import compare_sides
+    from agentbench.reports.paired_text import as_markdown
     from agentbench.reports.sources import open_sides
 
     click.echo(as_markdown(compare_sides(*open_sides(str(a), str(b)))))

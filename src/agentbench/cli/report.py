@@ -1,4 +1,4 @@
-"""`ab report`: summaries and paired comparisons of finished runs. Reads, never runs."""
+"""`ab report`: summaries and paired comparisons of finished runs, and the power of planned ones. Reads, never runs."""
 
 from __future__ import annotations
 
@@ -7,52 +7,77 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import FILE, json_option
 
 if TYPE_CHECKING:
+    from agentbench.reports.gate import GateVerdict
     from agentbench.reports.paired import PairedReport
+    from agentbench.reports.sources import Run
     from agentbench.reports.summary import Summary
 
 SUMMARY_EPILOG = """\b
 Examples:
   ab report summary --run artifacts/runs/2026-…__demo__baseline__none
+  ab report summary --run RUN --format html --out report/        (open report/index.html)
   ab report summary --run RUN --format junit > junit.xml
-  ab report summary --run RUN --format csv > results.csv       (can be read back by `ab report paired`)
+  ab report summary --run RUN --format csv > results.csv         (can be read back by `ab report paired`)
+
+Several --run are allowed with --format html: they become one page.
 """
 PAIRED_EPILOG = """\b
 Examples:
   ab report paired --run-a RUN_A --run-b RUN_B
-  ab report paired --run-a ours.csv --run-b theirs.csv --format json
-  ab report paired --run-a all.csv#baseline --run-b all.csv#packer
+  ab report paired --run-a RUN_A --run-b RUN_B --gate gate.yaml  (exit 0 holds, 1 fails, 2 cannot be decided)
+  ab report paired --run-a RUN_A --run-b RUN_B --format html --out comparison/
+  ab report paired --run-a all.csv#baseline --run-b all.csv#packer --format json
 
 A and B are run directories, or CSV files with the columns task,method,repeat,outcome and perhaps cost; outcome is
 pass, fail, error, invalid or invalid:CAUSE. The first line is the decision, at 0.05 two-sided: McNemar's mid-p with one
-attempt per task, a sign-flip test over per-task means with repeats.
+attempt per task, a sign-flip test over per-task means with repeats, or with --method bootstrap the bootstrap interval.
+"""
+POWER_EPILOG = """\b
+Example:
+  ab report power --tasks 60 --repeats 3 --rate-a 0.40 --rate-b 0.50 --correlation 0.5
 """
 
 
 @click.group("report")
 def command() -> None:
-    """Summaries and paired comparisons of runs."""
+    """Summaries and paired comparisons of runs, and the power of planned ones."""
 
 
 @command.command("summary", epilog=SUMMARY_EPILOG)
-@click.option("--run", "run_dir", required=True, type=click.Path(path_type=Path), help="A run directory.")
+@click.option(
+    "--run", "run_dirs", required=True, multiple=True, type=click.Path(path_type=Path), help="A run directory."
+)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["md", "csv", "json", "junit"]),
+    type=click.Choice(["md", "csv", "json", "html", "junit"]),
     default="md",
     show_default=True,
-    help="What to print.",
+    help="What to print, or (html) write.",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="With --format html: the folder; default RUN/report.")
 @json_option
-def summary(run_dir: Path, *, form: str, as_json: bool) -> None:
+def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json: bool) -> None:
     """One run: both rates with their denominators, every attempt, why attempts did not pass."""
+    from agentbench.core.errors import InputError
     from agentbench.reports.sources import open_run
     from agentbench.reports.summary import summarise
 
-    click.echo(_summary_text(summarise(open_run(run_dir)), "json" if as_json else form), nl=False)
+    form = "json" if as_json else form
+    if len(run_dirs) > 1 and form != "html":
+        msg = "several --run are for --format html; the other formats are about one run"
+        raise InputError(msg, remedy="`ab report paired` compares two")
+    if out is not None and form != "html":
+        msg = f"--out goes with --format html; {form} is printed"
+        raise InputError(msg)
+    runs = [open_run(one) for one in run_dirs]
+    if form == "html":
+        _write_page(runs, None, out)
+        return
+    click.echo(_summary_text(summarise(runs[0]), form), nl=False)
 
 
 @command.command("paired", epilog=PAIRED_EPILOG)
@@ -62,54 +87,121 @@ def summary(run_dir: Path, *, form: str, as_json: bool) -> None:
 @click.option("--run-b", required=True, metavar="B", help="The same for the other side.")
 @click.option(
     "--method",
-    type=click.Choice(["mcnemar"]),
+    type=click.Choice(["mcnemar", "bootstrap"]),
     default="mcnemar",
     show_default=True,
-    expose_value=False,
-    help="The test.",
+    help="What decides; both are shown.",
 )
-@click.option(
-    "--rate",
-    type=click.Choice(["contract", "acceptance"]),
-    default="contract",
-    show_default=True,
-    help="Which success decides.",
-)
+@click.option("--rate", type=click.Choice(["contract", "acceptance"]), help="Which success decides; default contract.")
+@click.option("--gate", "gate_file", type=FILE, help="A gate.yaml: exit 0 holds, 1 fails, 2 cannot be decided.")
 @click.option("--across-versions", is_flag=True, help="Compare tasks whose contract differs; the report says so.")
 @click.option(
-    "--format", "form", type=click.Choice(["md", "csv", "json"]), default="md", show_default=True, help="What to print."
+    "--format",
+    "form",
+    type=click.Choice(["md", "csv", "json", "html"]),
+    default="md",
+    show_default=True,
+    help="What to print, or (html) write.",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="With --format html: the folder; default ./comparison.")
 @json_option
-def paired(run_a: str, run_b: str, *, rate: str, across_versions: bool, form: str, as_json: bool) -> None:
+def paired(
+    run_a: str,
+    run_b: str,
+    *,
+    method: str,
+    rate: str | None,
+    gate_file: Path | None,
+    across_versions: bool,
+    form: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Two methods on the same tasks: decision, comparability, tests, and the tasks that differ."""
+    from agentbench.core.errors import InputError
+    from agentbench.reports.gate import judge, read_gate
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_sides
+    from agentbench.statistics.paired import Method
     from agentbench.statistics.trials import Rate
 
+    gate = read_gate(gate_file) if gate_file else None
+    if gate and rate and gate.rate != rate:
+        msg = f"--rate {rate} and {gate_file} (rate: {gate.rate}) disagree"
+        raise InputError(msg)
+    if out is not None and form != "html":
+        msg = f"--out goes with --format html; {form} is printed"
+        raise InputError(msg)
     a, b = open_sides(run_a, run_b)
-    report = compare_sides(a, b, rate=Rate(rate), across_versions=across_versions)
-    click.echo(_paired_text(report, "json" if as_json else form), nl=False)
+    chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
+    report = compare_sides(a, b, rate=chosen, across_versions=across_versions, method=Method(method))
+    verdict = judge(gate, report) if gate else None
+    if form == "html" and not as_json:
+        _write_page([side.run for side in (a, b) if side.run], report, out or Path("comparison"), verdict)
+    else:
+        click.echo(_paired_text(report, "json" if as_json else form, verdict), nl=False)
+    if verdict and verdict.exit_code:
+        raise click.exceptions.Exit(verdict.exit_code)
+
+
+@command.command("power", epilog=POWER_EPILOG)
+@click.option("--tasks", type=click.IntRange(2, 100_000), required=True, help="Tasks both methods run.")
+@click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task.")
+@click.option("--rate-a", type=click.FloatRange(0, 1), required=True, help="Plausible success rate of A.")
+@click.option("--rate-b", type=click.FloatRange(0, 1), required=True, help="Plausible success rate of B.")
+@click.option(
+    "--correlation",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Between attempts at one task: 1, every repeat ends alike.",
+)
+@click.option("--seed", type=int, default=20260307, show_default=True, help="Of the simulation.")
+@json_option
+def power(
+    *, tasks: int, repeats: int, rate_a: float, rate_b: float, correlation: float, seed: int, as_json: bool
+) -> None:
+    """How likely a planned comparison shows its difference, by simulation, with a check that the simulation is sane."""
+    from agentbench.reports.planning import as_json as document
+    from agentbench.reports.planning import as_text, plan
+    from agentbench.statistics.power import Design
+
+    found = plan(Design(tasks, repeats, rate_a, rate_b, correlation), seed)
+    click.echo(_json_text(document(found)) if as_json else as_text(found), nl=False)
+
+
+def _write_page(
+    runs: list[Run], report: PairedReport | None, out: Path | None, verdict: GateVerdict | None = None
+) -> None:
+    from agentbench.reports.html.page import write_page
+
+    folder = out or runs[0].path / "report"
+    page = write_page(folder, runs, comparison=report, gate=verdict)
+    if verdict:
+        click.echo(verdict.line)
+    click.echo(str(page))
 
 
 def _summary_text(found: Summary, form: str) -> str:
-    from agentbench.reports import junit
-    from agentbench.reports import summary as report
+    from agentbench.reports import junit, summary_data, summary_text
 
     if form == "json":
-        return _json_text(report.as_json(found))
-    makers = {"md": report.as_markdown, "csv": report.as_csv, "junit": junit.as_junit}
+        return _json_text(summary_data.as_json(found))
+    makers = {"md": summary_text.as_markdown, "csv": summary_data.as_csv, "junit": junit.as_junit}
     return makers[form](found)
 
 
-def _paired_text(found: PairedReport, form: str) -> str:
-    from agentbench.reports import paired as report
+def _paired_text(found: PairedReport, form: str, verdict: GateVerdict | None) -> str:
+    from agentbench.reports import paired_data, paired_text
 
     if form == "json":
-        return _json_text(report.as_json(found))
-    return report.as_csv(found) if form == "csv" else report.as_markdown(found)
+        return _json_text(paired_data.as_json(found) | ({"gate": verdict.as_json()} if verdict else {}))
+    if form == "csv":
+        return paired_data.as_csv(found)
+    return (f"{verdict.line}\n\n" if verdict else "") + paired_text.as_markdown(found)
 
 
 def _json_text(value: object) -> str:
     import json
 
-    return json.dumps(value, indent=2) + "\n"
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"

@@ -29,8 +29,8 @@ def command(run: Path, *, task: str | None, repeat: int | None, as_json: bool) -
     """Show a run, or with --task the attempts at one task. The decision is in the first line."""
     from agentbench.reports.card import attempt_card, run_card, select
     from agentbench.reports.sources import open_run
-    from agentbench.reports.summary import as_json as summary_json
     from agentbench.reports.summary import summarise
+    from agentbench.reports.summary_data import as_json as summary_json
 
     found = open_run(run)
     chosen = select(found, task, repeat)
@@ -45,7 +45,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, as_json: bool) -
         click.echo(json.dumps(value, indent=2))
         return
     # A run of one attempt is its attempt: nobody wants a table of one line.
-    in_full = task is not None or repeat is not None or len(found.finals) == 1
+    in_full = task is not None or repeat is not None or len(found.rows) == 1
     cards = [attempt_card(record, found.path) for record in chosen] if in_full else [run_card(summarise(found))]
     click.echo("\n\n".join(map(_coloured, cards)))
 

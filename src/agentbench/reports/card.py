@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Gate, Outcome
@@ -15,6 +15,7 @@ from agentbench.record.folder import EVENTS
 from agentbench.record.schema import AttemptRecord, CheckRecord
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
+from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary, assurance_of, decision
 from agentbench.trace.log import read_events
@@ -40,6 +41,7 @@ REVIEWED = frozenset(
 )
 """The events that reasons for a review come from."""
 LABEL = 13
+MOST_LINES = 500
 
 
 def run_card(summary: Summary) -> str:
@@ -49,23 +51,34 @@ def run_card(summary: Summary) -> str:
     lines += _pairs(
         ("run", str(run.path)),
         ("suite", run.suite),
-        ("variant", ", ".join(sorted({one.variant for one in run.finals}))),
-        ("agent", ", ".join(sorted({one.agent for one in run.finals}))),
+        ("variant", ", ".join(sorted({one.variant for one in run.rows}))),
+        ("agent", ", ".join(sorted({one.agent for one in run.rows}))),
         ("acceptance", f"{counted(found.acceptance)} scorable runs, {percent(found.acceptance.share)} ({share_interval(found.acceptance.interval)})"),
         ("errors", f"{counted(found.acceptance_error)} scorable runs undecided"),
         ("invalid", f"{counted(found.invalid_fraction)} runs" + "".join(f", {cause}: {count}" for cause, count in sorted(found.invalid.items()))),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
         ("deviations", "; ".join(summary.deviations)),
     )  # fmt: skip
-    if run.finals:
+    if run.rows:
+        ordered = sorted(
+            run.rows, key=lambda one: (one.passed, one.task, one.repeat) if many(run) else (one.task, one.repeat)
+        )
+        shown = ordered[:MOST_LINES]
         rows = [("task", "repeat", "time", "verdict")]
         rows += [
             (plain(one.task_id, 60), str(one.repeat), seconds(one.duration_sec), plain(headline(one), 140))
-            for one in sorted(run.finals, key=lambda one: (one.task_id, one.repeat))
+            for one in run.records(shown)
         ]
         lines += ["", *columns(rows)]
-        lines += ["", f"one of them in full: ab show {plain(str(run.path))} --task {plain(run.finals[0].task_id)}"]
+        if many(run):
+            lines.append(f"and {len(run.rows) - MOST_LINES} more attempts (ab report summary --format csv lists all)")
+        lines += ["", f"one of them in full: ab show {plain(str(run.path))} --task {plain(run.rows[0].task)}"]
     return "\n".join(lines)
+
+
+def many(run: Run) -> bool:
+    """More attempts than a terminal shows; those that did not pass then come first."""
+    return len(run.rows) > MOST_LINES
 
 
 def attempt_card(record: AttemptRecord, folder: Path) -> str:
@@ -80,7 +93,7 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
         ("progress", _progress(record)),
         ("score", _score(record)),
     )
-    lines += _pairs(*(("review", why) for why in _review(record, folder)))
+    lines += _pairs(*(("review", why) for why in review_lines(record, folder)))
     lines += [
         "",
         "gates",
@@ -120,9 +133,9 @@ def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[Attem
     Raises:
         InputError: the run has no such attempt.
     """
-    chosen = [one for one in run.finals if task in (None, one.task_id) and repeat in (None, one.repeat)]
+    chosen = [one for one in run.rows if task in (None, one.task) and repeat in (None, one.repeat)]
     if not chosen and (task is not None or repeat is not None):
-        known = sorted({one.task_id for one in run.finals})
+        known = sorted({one.task for one in run.rows})
         what = f"task '{task}'" if task is not None else "attempt"
         what += f" with repeat {repeat}" if repeat is not None else ""
         msg = plain(
@@ -130,7 +143,7 @@ def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[Attem
             2000,
         )
         raise InputError(msg)
-    return tuple(sorted(chosen, key=lambda one: (one.task_id, one.repeat)))
+    return run.records(sorted(chosen, key=lambda one: (one.task, one.repeat)))
 
 
 # --- parts --------------------------------------------------------------------------------------------------------------
@@ -162,15 +175,15 @@ def _progress(record: AttemptRecord) -> str:
     return f"{done.f2p_passed} of {done.f2p_total} tests mended, {done.p2p_kept} of {done.p2p_total} kept"
 
 
-def _review(record: AttemptRecord, folder: Path) -> Sequence[str]:
+def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
     """Why a person should look, told by the trace; the record itself only says that one should."""
     if not record.needs_review:
         return ()
-    place = PurePosixPath(record.artifact_paths.task_dir)
-    if place.is_absolute() or ".." in place.parts:
+    log = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
+    if log is None:
         return (REVIEW,)
     try:
-        facts = fold(read_events(folder / place / EVENTS, types=REVIEWED))
+        facts = fold(read_events(log, types=REVIEWED))
     except RecordError:
         return (REVIEW,)
     return review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed) or (REVIEW,)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.rates import Proportion
 
@@ -43,3 +46,21 @@ def seconds(duration: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def total(values: Sequence[float]) -> float:
+    """The exact sum. What no float can hold is infinite, which every format shows as such, never as a number."""
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.inf
+
+
+def amount(value: float) -> str:
+    """A cost or another quantity without a fixed scale."""
+    return "beyond measure" if not math.isfinite(value) else f"{value:,.4g}" if abs(value) < 1e15 else f"{value:.3e}"
+
+
+def finite(value: float | None) -> float | None:
+    """For JSON, which has no infinity."""
+    return value if value is not None and math.isfinite(value) else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.rundir import RunDirectory
-from agentbench.record.schema import AttemptRecord
+from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.reports.outside import read_results
+from agentbench.reports.rows import VERIFY, Row, read_records, read_rows
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
 
@@ -18,27 +20,37 @@ SELECT = "#"
 """`results.csv#method` names one method of a file that has several."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A run directory, read."""
 
     path: Path
     run_id: str
     suite: str
-    finals: tuple[AttemptRecord, ...]
+    rows: tuple[Row, ...]
+    """The attempts that count, one for each task, variant and repeat."""
     superseded: int
     """Records that a later attempt replaced; they keep their evidence."""
 
-    @property
+    @cached_property
+    def finals(self) -> tuple[AttemptRecord, ...]:
+        """The whole records of all rows. Many of them take their time."""
+        return tuple(read_records(self.path, self.rows))
+
+    def records(self, rows: Sequence[Row]) -> tuple[AttemptRecord, ...]:
+        """The whole records of some rows."""
+        return tuple(read_records(self.path, rows))
+
+    @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        return tuple(trial_of(record) for record in self.finals)
+        return tuple(map(trial_of, self.rows))
 
-    @property
+    @cached_property
     def identities(self) -> tuple[Identity, ...]:
-        return tuple(identity_of(record) for record in self.finals)
+        return tuple(map(identity_of, self.rows))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Side:
     """One side of a comparison."""
 
@@ -46,9 +58,21 @@ class Side:
     origin: str
     trials: tuple[Trial, ...]
     identities: tuple[Identity, ...]
-    records: tuple[AttemptRecord, ...] = ()
-    folder: Path | None = None
-    """Where the evidence lies; None for results made elsewhere."""
+    run: Run | None = None
+    """None for results made elsewhere."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the evidence lies."""
+        return self.run.path if self.run else None
+
+    @cached_property
+    def by_task(self) -> Mapping[str, Sequence[Row]]:
+        """Rows of each task in order of repeats; empty for results made elsewhere."""
+        found: dict[str, list[Row]] = {}
+        for row in sorted(self.run.rows if self.run else (), key=lambda one: one.repeat):
+            found.setdefault(row.task, []).append(row)
+        return found
 
 
 def open_run(path: Path) -> Run:
@@ -60,12 +84,14 @@ def open_run(path: Path) -> Run:
     folder = path.parent if path.name in {"attempts.jsonl", "run.json"} and path.is_file() else path
     try:
         run = RunDirectory.open(folder)
-        records = tuple(run.records())
+        version = run.meta.get("schema_version", 1)
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            msg = f"{folder} was made by a newer version: run.json has schema_version {version}, this version reads {SCHEMA_VERSION}"
+            raise InputError(msg, remedy="read it with the version of ab that made it, or a newer one")
+        rows, superseded = read_rows(folder)
     except RecordError as error:
-        remedy = "ab verify names what was changed in a run directory"
-        raise InputError(error.message, remedy=remedy) from error
-    finals = tuple(record for record in records if record.final)
-    return Run(folder, run.run_id, str(run.meta.get("suite", "")), finals, len(records) - len(finals))
+        raise InputError(error.message, remedy=VERIFY) from error
+    return Run(folder, str(run.meta.get("run_id", "")), str(run.meta.get("suite", "")), rows, superseded)
 
 
 def open_side(text: str) -> Side:
@@ -96,41 +122,34 @@ def open_sides(a: str, b: str) -> tuple[Side, Side]:
     return open_side(a), open_side(b)
 
 
-def trial_of(record: AttemptRecord) -> Trial:
-    return Trial(
-        task=record.task_id,
-        repeat=record.repeat,
-        status=record.run_status,
-        passed=record.result.passed,
-        invalid_cause=record.invalid_cause,
-        cost=record.cost.total,
-    )
+def trial_of(row: Row) -> Trial:
+    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.total)
 
 
-def identity_of(record: AttemptRecord) -> Identity:
+def identity_of(row: Row) -> Identity:
     return Identity(
-        task=record.task_id,
-        repeat=record.repeat,
-        contract_id=record.contract_id,
-        task_digest=record.task_digest,
-        acceptance_id=record.acceptance_id,
-        env_digest=record.env_digest,
-        config_class=record.config_class,
-        harness_version=record.harness_version,
-        observability=record.observability,
-        seed=record.seed,
+        task=row.task,
+        repeat=row.repeat,
+        contract_id=row.contract_id,
+        task_digest=row.task_digest,
+        acceptance_id=row.acceptance_id,
+        env_digest=row.env_digest,
+        config_class=row.config_class,
+        harness_version=row.harness_version,
+        observability=row.observability,
+        seed=row.seed,
     )
 
 
 def _run_side(run: Run) -> Side:
-    if not run.finals:
+    if not run.rows:
         msg = f"{run.path} holds no finished attempt"
         raise InputError(msg, remedy="resume it with `ab run --resume`, or name another run")
-    variants = sorted({record.variant for record in run.finals})
+    variants = sorted({row.variant for row in run.rows})
     if len(variants) > 1:
         msg = f"{run.path} holds several variants ({', '.join(map(printable, variants))}); a side is one method"
         raise InputError(msg)
-    return Side(variants[0], str(run.path), run.trials, run.identities, run.finals, run.path)
+    return Side(variants[0], str(run.path), run.trials, run.identities, run)
 
 
 def _csv_side(path: Path, method: str) -> Side:

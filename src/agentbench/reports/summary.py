@@ -1,26 +1,36 @@
-"""The summary of one run: the decision first, rates with their denominators, every task, why attempts did not pass."""
+"""The summary of one run, as numbers: rates with their denominators, strata, costs, times, what was enforced, what is unsure.
+
+`summary_text` and `summary_data` write it down.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentbench.core.canonical import Json
-from agentbench.core.reasons import Assurance, InvalidCause, Outcome, RunStatus
-from agentbench.grading.headline import headline
+import numpy as np
+
+from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.escape import Cell, code, csv_text, link, markdown_table
-from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
+from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
+from agentbench.reports.figures import counted, percent, plural, share_interval, total
+from agentbench.reports.provenance import Provenance, read_provenance
+from agentbench.reports.rows import Row
 from agentbench.reports.sources import Run
-from agentbench.statistics.comparability import seed_deviations
-from agentbench.statistics.intervals import Interval
-from agentbench.statistics.rates import Proportion, Rates, rates
-from agentbench.statistics.trials import Rate
+from agentbench.statistics.bounds import Bounds, bounds, undecided
+from agentbench.statistics.comparability import Identity, seed_deviations
+from agentbench.statistics.intervals import Interval, clustered_wilson
+from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
+from agentbench.statistics.repeats import PassK, pass_k
+from agentbench.statistics.survival import Curve, curve
+from agentbench.statistics.trials import Rate, Trial
+from agentbench.statistics.truth import CategoryTruth, error_rates
 
 HARDEST = 10
-BAR = 30
+CAPPED = frozenset({"max_steps", "tool_call_cap", "token_cap", "cost_cap", "wall_cap", "failed_cycle_cap", "dominance"})
+"""Endings by a cap: the attempt might have succeeded with more."""
+OUTCOMES = ("passed", "failed", "undecided")
 
 COUNTING = (
     "Acceptance errors are scorable and count as not passed in both rates. Runs invalid by the fault of the harness, the task or "
@@ -37,10 +47,60 @@ class TaskLine:
     counted: int
     """Attempts inside the contract rate."""
     attempts: int
+    tokens: int = 0
+    cost: float = 0.0
 
     @property
     def share(self) -> float | None:
         return self.passed / self.counted if self.counted else None
+
+    @property
+    def flaky(self) -> bool:
+        """Its attempts under one and the same contract did not all end alike."""
+        return 0 < self.passed < self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """The part of a run whose tasks share a property."""
+
+    dimension: str
+    value: str
+    tasks: int
+    contract: Proportion
+    cost: Mapping[str, float]
+    seconds: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long attempts of one outcome took, from start to end."""
+
+    outcome: str
+    attempts: int
+    median: float
+    ninth: float
+    longest: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Costs of one unit, by phase. Money and abstract units are never added up."""
+
+    unit: str
+    lm: float
+    exec: float
+    human: float
+    overhead: float
+    total: float
+    passed: int
+    """Attempts among them that passed."""
+
+    @property
+    def per_pass(self) -> float | None:
+        return self.total / self.passed if self.passed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +108,27 @@ class Summary:
     """Everything the formats are made from."""
 
     run: Run
+    provenance: Provenance
     rates: Rates
+    by_repository: Interval | None
+    """The contract rate's interval with repositories as clusters; None when each task has its own or they are unknown."""
+    bounds: Bounds
+    pass_k: tuple[PassK, ...]
     tasks: tuple[TaskLine, ...]
     reasons: Mapping[str, int]
+    gate_vectors: Mapping[tuple[Outcome, ...], int]
+    strata: tuple[Stratum, ...]
+    spending: tuple[Spending, ...]
+    times: tuple[Times, ...]
+    time_to_success: Curve
+    cost_to_success: Curve
     deviations: tuple[str, ...]
     mean_score: float | None
     """Over attempts that pass all gates, and only those (P4.3)."""
     scored: int
+    assurance: Mapping[str, int]
+    adjudications: tuple[Adjudication, ...]
+    truth: tuple[CategoryTruth, ...]
 
     @property
     def hardest(self) -> tuple[TaskLine, ...]:
@@ -62,20 +136,51 @@ class Summary:
         short = [line for line in self.tasks if line.share is not None and line.share < 1]
         return tuple(sorted(short, key=lambda line: (line.share, line.task))[:HARDEST])
 
+    @property
+    def flaky(self) -> tuple[TaskLine, ...]:
+        return tuple(line for line in self.tasks if line.flaky)
+
+    @property
+    def provisional(self) -> bool:
+        return bool(self.deviations)
+
 
 def summarise(run: Run) -> Summary:
     """Fold a run's final records."""
-    scores = [record.score for record in run.finals if record.result.passed and record.score is not None]
+    rows, trials = run.rows, run.trials
+    origin = read_provenance(run.path, rows)
+    found = read_adjudications(run.path)
+    scores = [row.score for row in rows if row.passed and row.score is not None]
+    kinds = [_outcome(row, trial) for row, trial in zip(rows, trials, strict=True)]
+    passed = np.asarray([kind == "passed" for kind in kinds], dtype=bool)
+    # A cap or an undecided end censors: it might have succeeded later. Any other end without success means never.
+    never = np.asarray(
+        [kind == "failed" and row.ending not in CAPPED for row, kind in zip(rows, kinds, strict=True)], dtype=bool
+    )
+    lines = _task_lines(rows, trials)
     return Summary(
         run=run,
-        rates=rates(run.trials),
-        tasks=_task_lines(run),
-        reasons=Counter(
-            str(record.result.failure_reason) for record in run.finals if record.result.failure_reason is not None
-        ),
-        deviations=seed_deviations(run.identities, "this run"),
-        mean_score=math.fsum(scores) / len(scores) if scores else None,
+        provenance=origin,
+        rates=rates(trials),
+        by_repository=_by_repository(lines, origin),
+        bounds=bounds(trials),
+        pass_k=pass_k([(line.passed, line.counted) for line in lines])
+        if any(line.counted > 1 for line in lines)
+        else (),
+        tasks=lines,
+        reasons=Counter(str(row.reason) for row in rows if row.reason is not None),
+        gate_vectors=Counter(row.gates for row in rows),
+        strata=_strata(run, origin),
+        spending=_spending(rows),
+        times=_times(rows, kinds),
+        time_to_success=curve(np.asarray([row.usage.wall_sec for row in rows], dtype=np.float64), passed, never),
+        cost_to_success=curve(np.asarray([row.cost.total for row in rows], dtype=np.float64), passed, never),
+        deviations=_deviations(run, origin),
+        mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),
+        assurance=Counter(str(row.assurance) if row.assurance else "none" for row in rows),
+        adjudications=found,
+        truth=error_rates(cases(found, rows)),
     )
 
 
@@ -85,12 +190,14 @@ def decision(summary: Summary) -> str:
     if not summary.rates.attempts:
         return "EMPTY: no attempt has finished"
     if contract.share is None:
-        return f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({_causes(summary.rates)})"
+        causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(summary.rates.invalid.items()))
+        return f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({causes})"
     outside = summary.rates.attempts - contract.total
     line = f"{counted(contract)} passed: contract rate {percent(contract.share)}"
     if contract.interval:
         line += f" ({contract.interval.confidence:.0%} interval {share_interval(contract.interval)})"
-    return line + (f"; {plural(outside, 'run')} invalid and outside it" if outside else "")
+    line += f"; {plural(outside, 'run')} invalid and outside it" if outside else ""
+    return line + (" [PROVISIONAL]" if summary.provisional else "")
 
 
 def assurance_of(record: AttemptRecord) -> Assurance | None:
@@ -100,232 +207,128 @@ def assurance_of(record: AttemptRecord) -> Assurance | None:
     return max(used, key=order.index) if used else None
 
 
-# --- Markdown -----------------------------------------------------------------------------------------------------------
-
-
-def as_markdown(summary: Summary) -> str:
-    run, found = summary.run, summary.rates
-    lines = [f"# {decision(summary)}", ""]
-    lines += [f"Run {code(run.path.name)}, suite {code(run.suite)}, {_method(run.finals)}"]
-    lines += [f"{plural(found.attempts, 'attempt')} at {plural(found.tasks, 'task')}{_superseded(run)}.", ""]
-    lines += [*_rate_table(found), "", COUNTING, ""]
-    if summary.deviations:
-        lines += ["## Protocol deviations", "", *(f"- {text}" for text in summary.deviations), ""]
-    if found.invalid:
-        lines += ["## Invalid runs by cause", ""]
-        lines += [
-            *markdown_table(("cause", "runs"), [(cause, str(n)) for cause, n in sorted(found.invalid.items())]),
-            "",
-        ]
-    if summary.reasons:
-        lines += ["## Why attempts did not pass", "", *_histogram(summary.reasons), ""]
-    if summary.hardest:
-        lines += ["## Hardest tasks", ""]
-        rows = [(code(line.task), f"{line.passed} of {line.counted}") for line in summary.hardest]
-        lines += [*markdown_table(("task", "passed"), rows), ""]
-    if run.finals:
-        lines += ["## Attempts", "", *_attempt_table(run.finals), ""]
-    lines += _totals(summary)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _rate_table(found: Rates) -> list[str]:
-    named: tuple[tuple[str, Proportion, str], ...] = (
-        ("contract", found.contract, "scorable runs and runs the agent made unsafe"),
-        ("acceptance", found.acceptance, "scorable runs"),
-        ("acceptance errors", found.acceptance_error, "scorable runs"),
-        ("invalid", found.invalid_fraction, "all runs"),
-    )
-    rows = [
-        (
-            name,
-            counted(one),
-            percent(one.share),
-            share_interval(one.interval),
-            one.interval.method if one.interval else "",
-            over,
-        )
-        for name, one, over in named
-    ]
-    return markdown_table(("rate", "count", "share", "95% interval", "method", "over"), rows)
-
-
-def _histogram(reasons: Mapping[str, int]) -> list[str]:
-    most = max(reasons.values())
-    rows = [
-        (f"`{reason}`", str(count), "█" * max(1, round(count / most * BAR)))
-        for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    return markdown_table(("reason", "attempts", ""), rows)
-
-
-def _attempt_table(records: Sequence[AttemptRecord]) -> list[str]:
-    rows = [
-        (
-            code(record.task_id),
-            str(record.repeat),
-            code(headline(record), 160),
-            assurance_of(record) or "none",
-            "" if record.score is None else f"{record.score:.3f}",
-            seconds(record.duration_sec),
-            link("evidence", record.artifact_paths.task_dir),
-        )
-        for record in sorted(records, key=lambda one: (one.task_id, one.repeat))
-    ]
-    return markdown_table(("task", "repeat", "verdict", "assurance", "score", "time", "files"), rows)
-
-
-def _totals(summary: Summary) -> list[str]:
-    finals = summary.run.finals
-    if not finals:
-        return []
-    lines = []
-    if summary.mean_score is not None:
-        lines.append(
-            f"Mean graded score {summary.mean_score:.3f} over the {plural(summary.scored, 'attempt')} that passed all gates."
-        )
-    tokens = sum(one.usage.prompt_tokens + one.usage.completion_tokens for one in finals)
-    lines.append(
-        f"Used: {seconds(math.fsum(one.duration_sec for one in finals))} of attempts, "
-        f"{plural(sum(one.usage.tool_calls for one in finals), 'tool call')}, {plural(tokens, 'token')}, cost {_cost(finals)}."
-    )
-    reviews = sum(one.needs_review for one in finals)
-    if reviews:
-        lines.append(f"{plural(reviews, 'attempt')} flagged for a person to look at.")
-    return lines
-
-
-def _cost(finals: Sequence[AttemptRecord]) -> str:
-    """Totals by unit: money and abstract units are never added up."""
-    totals: dict[str, list[float]] = {}
-    for one in finals:
-        totals.setdefault(one.cost.unit, []).append(one.cost.total)
-    return ", ".join(f"{math.fsum(values):.2f} {code(unit)}" for unit, values in sorted(totals.items()))
-
-
-# --- JSON and CSV -------------------------------------------------------------------------------------------------------
-
-
-def as_json(summary: Summary) -> dict[str, Json]:
-    run, found = summary.run, summary.rates
-    return {
-        "decision": decision(summary),
-        "run_dir": str(run.path),
-        "run_id": run.run_id,
-        "suite": run.suite,
-        "variants": sorted({record.variant for record in run.finals}),
-        "attempts": found.attempts,
-        "superseded": run.superseded,
-        "tasks": found.tasks,
-        "scorable": found.scorable,
-        "statuses": {status: found.statuses.get(status, 0) for status in RunStatus},
-        "rates": {
-            Rate.CONTRACT: proportion_json(found.contract),
-            Rate.ACCEPTANCE: proportion_json(found.acceptance),
-            "acceptance_error": proportion_json(found.acceptance_error),
-            "invalid": proportion_json(found.invalid_fraction),
-        },
-        "counting": COUNTING,
-        "invalid_by_cause": {cause: found.invalid.get(cause, 0) for cause in InvalidCause},
-        "failure_reasons": dict(sorted(summary.reasons.items())),
-        "hardest": [{"task": line.task, "passed": line.passed, "counted": line.counted} for line in summary.hardest],
-        "by_task": [
-            {"task": line.task, "passed": line.passed, "counted": line.counted, "attempts": line.attempts}
-            for line in summary.tasks
-        ],
-        "mean_score": summary.mean_score,
-        "scored": summary.scored,
-        "deviations": list(summary.deviations),
-        "needs_review": [record.attempt_id for record in run.finals if record.needs_review],
-    }
-
-
-def proportion_json(one: Proportion) -> dict[str, Json]:
-    return {"count": one.count, "total": one.total, "share": one.share, "interval": interval_json(one.interval)}
-
-
-def interval_json(one: Interval | None) -> dict[str, Json] | None:
-    if one is None:
-        return None
-    return {"low": one.low, "high": one.high, "confidence": one.confidence, "method": one.method}
-
-
-CSV_HEAD = (
-    "task", "method", "repeat", "outcome", "cost", "failure_reason", "run_status", "invalid_cause", "attribution", "G1", "G2", "G3",
-    "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
-    "task_dir",
-)  # fmt: skip
-
-
-def as_csv(summary: Summary) -> str:
-    """One row per attempt. The first five columns are the form in which results made elsewhere are read."""
-    return csv_text(CSV_HEAD, [_csv_row(record) for record in summary.run.finals])
-
-
-def _csv_row(record: AttemptRecord) -> dict[str, Cell]:
-    return {
-        "task": record.task_id,
-        "method": record.variant,
-        "repeat": record.repeat,
-        "outcome": outcome_word(record),
-        "cost": record.cost.total,
-        "failure_reason": record.result.failure_reason,
-        "run_status": record.run_status,
-        "invalid_cause": record.invalid_cause,
-        "attribution": record.attribution,
-        **{str(gate): one.outcome for gate, one in record.gates.items()},
-        "score": record.score,
-        "f2p_passed": record.progress.f2p_passed,
-        "f2p_total": record.progress.f2p_total,
-        "p2p_kept": record.progress.p2p_kept,
-        "p2p_total": record.progress.p2p_total,
-        "duration_sec": record.duration_sec,
-        "tool_calls": record.usage.tool_calls,
-        "contract_id": record.contract_id,
-        "attempt_id": record.attempt_id,
-        "task_dir": record.artifact_paths.task_dir,
-    }
-
-
-def outcome_word(record: AttemptRecord) -> str:
-    """`pass`, `fail`, `error` or `invalid:CAUSE`: the vocabulary of result files."""
-    if record.run_status is RunStatus.INVALID:
-        return f"invalid:{record.invalid_cause or InvalidCause.HARNESS}"
-    if record.run_status is RunStatus.ACCEPTANCE_ERROR:
-        return Outcome.ERROR
-    return Outcome.PASS if record.result.passed else Outcome.FAIL
+def vector(outcomes: Sequence[Outcome]) -> str:
+    """The gate vector in words: `G1 pass, G2 pass, G3 fail, G4 pass`."""
+    return ", ".join(f"{gate} {outcome}" for gate, outcome in zip(Gate, outcomes, strict=True))
 
 
 # --- parts --------------------------------------------------------------------------------------------------------------
 
 
-def _task_lines(run: Run) -> tuple[TaskLine, ...]:
-    values: dict[str, list[int | None]] = {}
-    for trial in run.trials:
-        values.setdefault(trial.task, []).append(trial.value(Rate.CONTRACT))
+def _task_lines(rows: Sequence[Row], trials: Sequence[Trial]) -> tuple[TaskLine, ...]:
+    found: dict[str, list[float]] = {}
+    for row, trial in zip(rows, trials, strict=True):
+        seen = found.setdefault(row.task, [0, 0, 0, 0, 0.0])
+        value = trial.value(Rate.CONTRACT)
+        if value is not None:
+            seen[0] += value
+            seen[1] += 1
+        seen[2] += 1
+        seen[3] += row.usage.prompt_tokens + row.usage.completion_tokens
+        seen[4] += row.cost.total
     return tuple(
-        TaskLine(task, sum(value or 0 for value in seen), sum(value is not None for value in seen), len(seen))
-        for task, seen in sorted(values.items())
+        TaskLine(task, int(passed), int(inside), int(attempts), int(tokens), cost)
+        for task, (passed, inside, attempts, tokens, cost) in sorted(found.items())
     )
 
 
-def _method(finals: Sequence[AttemptRecord]) -> str:
-    parts = {
-        "variant": {one.variant for one in finals},
-        "agent": {one.agent for one in finals},
-        "model": {one.model.name or "none" for one in finals},
-        "harness": {one.harness_version for one in finals},
-    }
-    return (
-        ", ".join(f"{name} {' and '.join(map(code, sorted(values)))}" for name, values in parts.items() if values) + ":"
+def _by_repository(lines: Sequence[TaskLine], origin: Provenance) -> Interval | None:
+    homes = origin.repositories
+    if not lines or any(line.task not in homes for line in lines):
+        return None
+    clusters: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        good, all_ = clusters.get(homes[line.task], (0, 0))
+        clusters[homes[line.task]] = (good + line.passed, all_ + line.counted)
+    if len(clusters) == len(lines):
+        return None
+    found = clustered_wilson(list(clusters.values()))
+    return found and Interval(found.low, found.high, found.confidence, "Wilson, clustered by repository")
+
+
+def _strata(run: Run, origin: Provenance) -> tuple[Stratum, ...]:
+    found = []
+    for dimension in origin.dimensions:
+        groups: dict[str, list[int]] = {}
+        for index, row in enumerate(run.rows):
+            value = origin.origins[row.task].strata.get(dimension, "not stated") if row.task in origin.origins else ""
+            groups.setdefault(value or "not stated", []).append(index)
+        found += [
+            _stratum(dimension, value, [run.rows[i] for i in picked], [run.trials[i] for i in picked])
+            for value, picked in sorted(groups.items())
+        ]
+    return tuple(found)
+
+
+def _stratum(dimension: str, value: str, rows: Sequence[Row], trials: Sequence[Trial]) -> Stratum:
+    return Stratum(
+        dimension,
+        value,
+        tasks=len({row.task for row in rows}),
+        contract=endpoint(trials, Rate.CONTRACT),
+        cost={one.unit: one.total for one in _spending(rows)},
+        seconds=total([row.duration for row in rows]),
+        tokens=sum(row.usage.prompt_tokens + row.usage.completion_tokens for row in rows),
     )
 
 
-def _superseded(run: Run) -> str:
-    return (
-        f" ({plural(run.superseded, 'earlier attempt')} superseded, kept with their evidence)" if run.superseded else ""
+def _spending(rows: Sequence[Row]) -> tuple[Spending, ...]:
+    units: dict[str, list[Row]] = {}
+    for row in rows:
+        units.setdefault(row.cost.unit, []).append(row)
+    return tuple(
+        Spending(
+            unit,
+            lm=total([row.cost.lm for row in some]),
+            exec=total([row.cost.exec for row in some]),
+            human=total([row.cost.human for row in some]),
+            overhead=total([row.cost.overhead for row in some]),
+            total=total([row.cost.total for row in some]),
+            passed=sum(row.passed for row in some),
+        )
+        for unit, some in sorted(units.items())
     )
 
 
-def _causes(found: Rates) -> str:
-    return ", ".join(f"{cause}: {count}" for cause, count in sorted(found.invalid.items()))
+def _outcome(row: Row, trial: Trial) -> str:
+    if row.passed:
+        return "passed"
+    return "undecided" if undecided(trial) else "failed"
+
+
+def _times(rows: Sequence[Row], kinds: Sequence[str]) -> tuple[Times, ...]:
+    groups: dict[str, list[float]] = {}
+    for row, kind in zip(rows, kinds, strict=True):
+        groups.setdefault(kind, []).append(row.duration)
+    found = []
+    for outcome in OUTCOMES:
+        values = np.asarray(groups.get(outcome, ()), dtype=np.float64)
+        if values.size:
+            median, ninth = (float(one) for one in np.quantile(values, (0.5, 0.9)))
+            found.append(Times(outcome, values.size, median, ninth, float(values.max()), total(groups[outcome])))
+    return tuple(found)
+
+
+def _seeds(rows: Sequence[Row]) -> list[Identity]:
+    """One identity for each seed of a first repeat: all that the question of seeds needs."""
+    return [Identity(task="", seed=seed) for seed in {row.seed for row in rows if row.repeat == 1}]
+
+
+def _deviations(run: Run, origin: Provenance) -> tuple[str, ...]:
+    """Departures from the protocol that make the numbers provisional (L-06)."""
+    found = list(seed_deviations(_seeds(run.rows), "this run"))
+    noted = Counter(text for one in origin.origins.values() for text in one.deviations)
+    found += [f"{text} ({plural(count, 'task')})" for text, count in sorted(noted.items())]
+    versions = sorted({row.harness_version for row in run.rows})
+    if len(versions) > 1:
+        found.append(f"attempts were made by different versions of the harness: {', '.join(versions)}")
+    contracts: dict[str, set[str]] = {}
+    for row in run.rows:
+        contracts.setdefault(row.task, set()).add(row.contract_id)
+    mixed = sorted(task for task, ids in contracts.items() if len(ids) > 1)
+    if mixed:
+        found.append(f"attempts at one task were made under different contract versions: {', '.join(mixed[:5])}")
+    frozen = sum(one.replayable is False for one in origin.origins.values())
+    if frozen:
+        found.append(f"{plural(frozen, 'task')} cannot be replayed: they depend on what is outside the contract")
+    return tuple(found)

@@ -7,7 +7,8 @@ from pathlib import Path
 from agentbench.record.durable import write_atomic
 from agentbench.record.naming import REPORT
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import as_markdown, summarise
+from agentbench.reports.summary import summarise
+from agentbench.reports.summary_text import as_markdown
 
 
 def write_summary(run: Path) -> Path:

@@ -39,11 +39,9 @@ def undecided(trial: Trial) -> bool:
 
 def bounds(trials: Sequence[Trial]) -> Bounds:
     """Bounds of the contract rate."""
-    return Bounds(
-        passed=sum(one.passed and not undecided(one) for one in trials),
-        undecided=sum(undecided(one) for one in trials),
-        attempts=len(trials),
-    )
+    open_ = sum(map(undecided, trials))
+    # What passed is decided.
+    return Bounds(passed=sum(one.passed for one in trials), undecided=open_, attempts=len(trials))
 
 
 def difference_bounds(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[float, float] | None:

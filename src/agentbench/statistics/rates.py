@@ -74,8 +74,7 @@ def endpoint(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENCE
 
 
 def _proportion(values: Sequence[tuple[str, int]], confidence: float) -> Proportion:
-    clusters: dict[str, list[int]] = {}
-    for task, value in values:
-        clusters.setdefault(task, []).append(value)
-    counted = [(sum(one), len(one)) for one in clusters.values()]
-    return Proportion(sum(value for _, value in values), len(values), clustered_wilson(counted, confidence))
+    totals = Counter(task for task, _ in values)
+    good = Counter(task for task, value in values if value)
+    clusters = [(good[task], total) for task, total in totals.items()]
+    return Proportion(sum(good.values()), len(values), clustered_wilson(clusters, confidence))

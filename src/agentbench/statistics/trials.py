@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from agentbench.core.reasons import InvalidCause, RunStatus
 
@@ -17,8 +17,7 @@ class Rate(StrEnum):
     """Every mandatory check passed, over scorable runs (P3.1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """One finished attempt."""
 
     task: str

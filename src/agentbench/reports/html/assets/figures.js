@@ -1,0 +1,81 @@
+/* Figures: SVG made of elements, labels as text nodes. */
+function frame(width, height, label, ...children) {
+  return s("svg", { class: "fig", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, preserveAspectRatio: "xMidYMid meet" }, s("title", {}, label), children);
+}
+const text = (x, y, words, more) => s("text", { x, y, ...(more || {}) }, safe(words));
+
+function bars(rows, label) {
+  const most = Math.max(1, ...rows.map((r) => r.value)), left = 190, width = 640, step = 27;
+  return frame(width, rows.length * step + 4, label, rows.map((row, i) => {
+    const y = i * step, w = Math.max(2, ((width - left - 60) * row.value) / most);
+    return s("g", {}, text(left - 10, y + 17, cut(safe(row.name), 28), { "text-anchor": "end" }), s("rect", { x: left, y: y + 4, width: w, height: 18, rx: 4, class: row.cls || "f-accent" }), text(left + w + 8, y + 17, whole(row.value), { class: "strong" }));
+  }));
+}
+
+/* Shares with intervals, one line each; `zero` draws a line at no difference. */
+function forest(rows, { low, high, zero, label, format, band }) {
+  const width = 640, left = 200, right = 20, step = 34, span = high - low || 1;
+  const x = (v) => left + ((Math.min(high, Math.max(low, v)) - low) / span) * (width - left - right);
+  const bottom = rows.length * step + 6, ticks = [0, 1, 2, 3, 4].map((i) => low + (span * i) / 4);
+  return frame(width, bottom + 24, label,
+    ticks.map((t) => [s("line", { x1: x(t), x2: x(t), y1: 0, y2: bottom, class: "grid" }), text(x(t), bottom + 16, format(t), { "text-anchor": "middle", class: "dimt" })]),
+    band && s("rect", { x: x(band[0]), y: 0, width: Math.max(0, x(band[1]) - x(band[0])), height: bottom, class: "f-line", opacity: ".35" }),
+    zero && s("line", { x1: x(0), x2: x(0), y1: 0, y2: bottom, class: "s-ink", "stroke-dasharray": "4 3" }),
+    rows.map((row, i) => {
+      const y = i * step + 17;
+      return s("g", {}, text(left - 12, y + 4, cut(safe(row.name), 30), { "text-anchor": "end" }),
+        row.low !== null && row.low !== undefined && s("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, class: row.stroke || "s-accent", "stroke-width": 5, "stroke-linecap": "round", opacity: ".45" }),
+        row.value !== null && row.value !== undefined && s("circle", { cx: x(row.value), cy: y, r: 6, class: row.fill || "f-accent" }),
+        s("title", {}, safe(row.tip || "")));
+    }));
+}
+
+function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) {
+  const width = 640, height = 250, left = 54, bottom = 40, top = 10, right = 14;
+  const xs = series.flatMap((one) => one.points.map((p) => p[0])), ys = series.flatMap((one) => one.points.map((p) => p[1]));
+  const xmax = Math.max(1e-9, ...xs), high = ymax ?? Math.max(1e-9, ...ys);
+  const x = (v) => left + (v / xmax) * (width - left - right), y = (v) => top + (1 - v / high) * (height - top - bottom);
+  const path = (points) => points.map((p, i) => (i === 0 ? "M" : step ? `H${x(p[0]).toFixed(1)} V` : "L") + (i === 0 || !step ? `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}` : y(p[1]).toFixed(1))).join(" ");
+  return frame(width, height, label,
+    [0, 0.25, 0.5, 0.75, 1].map((q) => [s("line", { x1: left, x2: width - right, y1: y(q * high), y2: y(q * high), class: "grid" }), text(left - 8, y(q * high) + 4, yformat(q * high), { "text-anchor": "end", class: "dimt" }), text(x(q * xmax), height - bottom + 16, xformat(q * xmax), { "text-anchor": q === 1 ? "end" : q === 0 ? "start" : "middle", class: "dimt" })]),
+    text((left + width) / 2, height - 6, xlabel, { "text-anchor": "middle", class: "dimt" }), ylabel && text(left, top - 0, "", {}),
+    series.map((one) => s("g", { class: one.cls }, s("path", { d: path(one.points), class: "s-k", "stroke-width": 2.4, "stroke-linejoin": "round" }, s("title", {}, safe(one.name))))));
+}
+const legend = (names) => h("div", { class: "legend" }, names.map((name, i) => h("span", {}, h("i", { class: "k" + (i % 6) }), safe(name))));
+
+function survival(runs, key, xlabel, xformat) {
+  const withData = runs.filter((run) => run[key] && run[key].steps.length);
+  if (!withData.length) return null;
+  const most = Math.max(...withData.map((run) => run[key].steps[run[key].steps.length - 1][0]));
+  const series = withData.map((run) => {
+    const points = [[0, 0], ...run[key].steps.map((p) => [p[0], 1 - p[1]])];
+    points.push([most, points[points.length - 1][1]]);
+    return { name: run.name, cls: "k" + (runs.indexOf(run) % 6), points };
+  });
+  return h("div", { class: "stack" }, lines(series, { label: "Share succeeded by " + xlabel, xlabel, xformat, yformat: (v) => Math.round(v * 100) + "%", ymax: 1, step: true }),
+    h("div", { class: "legend" }, withData.map((run) => h("span", {}, h("i", { class: "k" + (runs.indexOf(run) % 6) }), safe(run.name)))));
+}
+
+function weightsFigure(weights) {
+  const gates = [["G1", "patch validity"], ["G2", "build and static"], ["G3", "acceptance"], ["G4", "safety, policy"]];
+  const entries = Object.entries(weights), width = 640; let x = 0;
+  const cls = ["k0", "k4", "k3"];
+  return frame(width, 150, "Gates all have to pass; then the weights of the graded dimensions",
+    gates.map(([id, name], i) => s("g", {}, s("rect", { x: i * 162, y: 4, width: 150, height: 46, rx: 8, class: "f-soft" }), text(i * 162 + 14, 24, id, { class: "strong" }), text(i * 162 + 14, 41, name, { class: "dimt" }), i < 3 && text(i * 162 + 156, 32, "›", { "text-anchor": "middle" }))),
+    text(0, 76, "and only then, weighted:", { class: "dimt" }),
+    entries.map(([name, weight], i) => {
+      const w = weight * width, at = x; x += w;
+      return s("g", { class: cls[i % 3] }, s("rect", { x: at, y: 86, width: Math.max(0, w - 4), height: 30, rx: 6, class: "f-k", opacity: ".85" }), s("text", { x: at + 2, y: 134 }, `${safe(name)} ${weight.toFixed(2)}`));
+    }));
+}
+
+function flipsFigure(flips) {
+  const shown = flips.slice(0, 24), width = 640, left = 220, middle = (width + left) / 2, half = (width - left) / 2 - 46, step = 24;
+  return frame(width, shown.length * step + 22, "Tasks that differ: left A did better, right B did better",
+    text(middle - 8, 12, "A better", { "text-anchor": "end", class: "dimt" }), text(middle + 8, 12, "B better", { class: "dimt" }),
+    s("line", { x1: middle, x2: middle, y1: 18, y2: shown.length * step + 20, class: "s-ink" }),
+    shown.map((flip, i) => {
+      const y = i * step + 21, gain = flip.b - flip.a, w = Math.abs(gain) * half;
+      return s("g", {}, text(left - 10, y + 14, cut(safe(flip.task), 30), { "text-anchor": "end" }), s("rect", { x: gain > 0 ? middle : middle - w, y: y + 3, width: w, height: 16, rx: 4, class: gain > 0 ? "f-b" : "f-a" }), text(gain > 0 ? middle + w + 6 : middle - w - 6, y + 15, pts(gain), { "text-anchor": gain > 0 ? "start" : "end", class: "dimt" }));
+    }));
+}

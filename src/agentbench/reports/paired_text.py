@@ -1,0 +1,163 @@
+"""A paired comparison in Markdown: the decision first, comparability next, then the numbers and the tasks that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentbench.reports.escape import code, link, markdown_table
+from agentbench.reports.figures import amount, percent, plural, point_interval, points, probability
+from agentbench.reports.paired import PairedReport, cost_of, decision, shares
+from agentbench.reports.rows import Row
+from agentbench.reports.sources import Side
+from agentbench.statistics.intervals import Interval
+from agentbench.statistics.paired import ALPHA, Comparison, Pairing
+
+MOST_ROWS = 300
+
+
+def as_markdown(report: PairedReport) -> str:
+    found = report.comparison
+    lines = [f"# {decision(report)}", ""]
+    lines += [
+        f"- A: {code(report.a.name)} from {code(report.a.origin)}",
+        f"- B: {code(report.b.name)} from {code(report.b.origin)}",
+    ]
+    lines += [f"- decided at {ALPHA} on the {found.rate} rate, two-sided", ""]
+    lines += ["## Comparability", "", *(f"- {text}" for text in comparability_lines(report)), ""]
+    lines += ["## Rates", "", *_rates(report), ""]
+    if found.contingency:
+        table = found.contingency
+        lines += [f"## Tasks by outcome ({found.rate} rate)", ""]
+        rows = [
+            ("**A passed**", str(table.both), str(table.only_a)),
+            ("**A did not**", str(table.only_b), str(table.neither)),
+        ]
+        lines += [*markdown_table(("", "B passed", "B did not"), rows), ""]
+    notes = [*found.notes, *_left_out(found.pairing), *_unsure(report)]
+    if notes:
+        lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
+    lines += ["## Tasks that differ", "", *_flip_table(report), ""]
+    lines += _costs(report)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def comparability_lines(report: PairedReport) -> list[str]:
+    held = report.comparability
+    if held.comparable:
+        return ["the two sides share contracts, configuration class, seeds and harness version"]
+    lines = (
+        [f"different contract versions: {', '.join(map(code, held.across_versions))}"] if held.across_versions else []
+    )
+    lines += [_escaped(text) for text in (*held.differences, *held.deviations)]
+    if held.unknown:
+        lines.append("results made elsewhere do not say under which contract and configuration they were made")
+    return lines
+
+
+def _escaped(text: str) -> str:
+    """Our words, then what is taken from records."""
+    words, colon, values = text.partition(": ")
+    return f"{words}: {code(values)}" if colon else text
+
+
+def _rates(report: PairedReport) -> list[str]:
+    rows = []
+    for one in (report.comparison, report.other):
+        if one is None:
+            continue
+        tests = (probability(one.mcnemar_mid_p), probability(one.mcnemar_exact), probability(one.sign_flip))
+        numbers = (
+            percent(one.share_a),
+            percent(one.share_b),
+            points(one.difference),
+            _interval(one.interval),
+            _interval(one.bootstrap),
+        )
+        rows.append((str(one.rate), *numbers, *tests, _detectable(one), str(len(one.pairing.pairs))))
+    head = (
+        "rate",
+        "A",
+        "B",
+        "B minus A",
+        "interval",
+        "bootstrap",
+        "McNemar mid-p",
+        "McNemar exact",
+        "sign-flip p",
+        "detects",
+        "tasks",
+    )
+    lines = markdown_table(head, rows)
+    if report.comparison.by_repository:
+        lines += ["", f"With repositories as clusters: {_interval(report.comparison.by_repository)}."]
+    return lines
+
+
+def _interval(one: Interval | None) -> str:
+    return f"{point_interval(one)} ({one.method})" if one else "no interval"
+
+
+def _detectable(one: Comparison) -> str:
+    """The smallest true difference this comparison would have shown four times in five."""
+    effect = one.detectable.effect if one.detectable else None
+    return "nothing" if effect is None else f"{effect * 100:.1f} points"
+
+
+def _left_out(pairing: Pairing) -> list[str]:
+    groups = (
+        (pairing.only_a, "only A ran"),
+        (pairing.only_b, "only B ran"),
+        (pairing.uncounted, "left out because a side has only invalid runs:"),
+    )
+    return [
+        f"{plural(len(tasks), 'task')} {words} {', '.join(map(code, tasks[:10]))}" for tasks, words in groups if tasks
+    ]
+
+
+def _flip_table(report: PairedReport) -> list[str]:
+    if not report.flips:
+        return ["None: both sides did every task equally well."]
+    rows = [
+        (
+            code(one.task),
+            shares(one),
+            _side_cell(one.why_a, one.rows_a, report.a),
+            _side_cell(one.why_b, one.rows_b, report.b),
+        )
+        for one in report.flips[:MOST_ROWS]
+    ]
+    more = len(report.flips) - MOST_ROWS
+    return markdown_table(("task", "A → B", "A", "B"), rows) + ([f"\nand {more} more"] if more > 0 else [])
+
+
+def _side_cell(whys: Sequence[str], rows: Sequence[Row], side: Side) -> str:
+    """The side's verdicts, and where their evidence lies."""
+    shown = [code(why, 120) for why in whys[:3]]
+    shown += [link(row.task_dir, row.task_dir, str(side.folder)) for row in rows[:3]]
+    return "<br>".join(one for one in shown if one)
+
+
+def _unsure(report: PairedReport) -> list[str]:
+    lines = []
+    low_high = report.bounds
+    if low_high and low_high[1] - low_high[0] > 1e-12 and any(_undecided(side) for side in (report.a, report.b)):
+        lines.append(
+            f"undecided attempts could move B minus A anywhere between {points(low_high[0])} and {points(low_high[1])} over common tasks"
+        )
+    if report.new_safety:
+        lines.append(
+            f"B broke a rule or was stopped as unsafe where A was not: {', '.join(map(code, report.new_safety[:10]))}"
+        )
+    return lines
+
+
+def _undecided(side: Side) -> bool:
+    return any(trial.status in {"invalid", "acceptance_error"} for trial in side.trials)
+
+
+def _costs(report: PairedReport) -> list[str]:
+    totals = [cost_of(side) for side in (report.a, report.b)]
+    if any(one is None for one in totals):
+        return []
+    a, b = (one or 0.0 for one in totals)
+    return [f"Cost: A {amount(a)}, B {amount(b)} in total, in the unit of the records."]
