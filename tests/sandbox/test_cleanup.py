@@ -126,7 +126,7 @@ def test_sandbox_of_a_closed_backend_raises_ours(own_state: Path) -> None:
 
 
 def test_killed_harness_leaves_nothing(own_state: Path) -> None:
-    with harness(own_state, "7002.5") as (child, spawner):
+    with harness(own_state, "7002.5") as (child, _):
         (theirs,) = owners(own_state)
         child.kill()
         until(lambda: not processes("7002.5"), "its sandbox still lives")

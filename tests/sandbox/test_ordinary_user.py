@@ -73,9 +73,7 @@ def test_isolation_and_limits_without_root(seen: dict[str, object]) -> None:
     assert seen["refused"] == ""
     assert seen["network"] == "['lo']"
     assert 5 < int(str(seen["forks"])) < 40
-    exit_code, oom = seen["bomb"]  # type: ignore[misc]
-    assert exit_code not in {0, None}
-    assert oom
+    assert seen["bomb"] in ([137, True], [1, True])
     assert seen["after"] == "alive"
     assert seen["tree"] == ["README", "folder/y"]
     assert seen["usage"] == [True, True]

@@ -265,9 +265,9 @@ class TestSecrets:
 
 
 class TestInterpreters:
-    @pytest.mark.parametrize("lacks", [{"has_pip": False}, {"has_pip": False, "has_venv": False}])
-    def test_pip_is_there_also_where_the_system_has_none(self, backend: BwrapBackend, lacks: dict[str, bool]) -> None:
-        python = replace(backend.interpreter(None), stamp=f"test {lacks}", **lacks)
+    @pytest.mark.parametrize("has_venv", [True, False])
+    def test_pip_is_there_also_where_the_system_has_none(self, backend: BwrapBackend, has_venv: bool) -> None:
+        python = replace(backend.interpreter(None), stamp=f"test {has_venv}", has_pip=False, has_venv=has_venv)
         layer = backend._preparer._base(python)
         box = backend.start(SPEC, Birth(layers=(layer.tree,), python=python))
         try:

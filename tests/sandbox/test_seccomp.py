@@ -24,7 +24,7 @@ def decide(program: bytes, arch: int, number: int, *arguments: int) -> int:
         if operation == 0x20:
             (accumulator,) = struct.unpack_from("<I", data, value)
         elif operation == 0x06:
-            return value if value == ALLOW else value & 0xFFFF
+            return int(value) if value == ALLOW else int(value) & 0xFFFF
         else:
             holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[operation]
             at += if_true if holds else if_false

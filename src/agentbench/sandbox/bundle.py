@@ -15,7 +15,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.process import run_host
 from agentbench.sandbox.interpreter import Interpreter
 
-_MODULES = ("capture", "job", "family", "server")
+_MODULES = ("capture", "job", "family", "server", "start")
 _OWN_IMPORT = re.compile(r"^from agentbench\.sandbox\.inside\.\w+ import (\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 _COMPILE = (

@@ -73,7 +73,7 @@ def make_environment(env: str) -> None:
         return
     try:
         venv.create(env, system_site_packages=True, with_pip=True)
-    except Exception:  # noqa: BLE001 - whatever the distribution left out: without pip it needs less
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever was left out: without pip less is needed. Debian's exits
         shutil.rmtree(env, ignore_errors=True)
         venv.create(env, system_site_packages=True, symlinks=True)
 
