@@ -1,5 +1,6 @@
-"""Policy: what ends a run and why, as pure functions of logged signals.
+"""Policy: what ends or restrains a run and why, as pure functions of logged signals.
 
-Owns termination categories with their mitigations, and budgets as folds over events: the same log gives the same stop, to
-whoever recomputes it. Must not look at a clock, open anything or know how a stop is carried out.
+Owns budgets, circuit breakers, policy monitors and backpressure as folds over events (`guard`), their thresholds and rules as
+data, prices, and termination categories with their mitigations: the same log gives the same decisions, to whoever makes them
+again (`recheck`). Must not look at a clock, open anything or know how a decision is carried out.
 """

@@ -6,7 +6,7 @@ import re
 
 from agentbench.policy.shell import simple_commands
 
-_HINT = re.compile(r"install|sync|lock|update|upgrade|\badd\b|\bget\b|fetch|ci\b|resolve|restore|tidy|require")
+_HINT = re.compile(r"install| i |sync|lock|update|upgrade|\badd\b|\bget\b|fetch|ci\b|resolve|restore|tidy|require")
 
 _INSTALLS = re.compile(
     r"""

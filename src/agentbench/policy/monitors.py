@@ -35,18 +35,19 @@ _NEGATED = re.compile(
     r"(?:\bnot\b|n't\b|\bnever\b|\bwithout\b|\bavoid|\brefus|\bno need\b|\bcannot\b|\binstead of\b)[^.\n]{0,40}$",
     re.IGNORECASE,
 )
+_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|\n")
 _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of `monitors.json`. Patterns by form; `hints` are words without which no pattern can match."""
+    """One rule of `monitors.json`. Patterns by form; `hints` are words without which no pattern of that form can match."""
 
     id: str
     action: Action
     severity: Severity
     description: str
-    hints: tuple[str, ...]
+    hints: Mapping[Form, tuple[str, ...]]
     patterns: Mapping[Form, tuple[re.Pattern[str], ...]]
     with_operator: Action | None = None
 
@@ -66,12 +67,12 @@ class RuleSet:
 
     rules: tuple[Rule, ...]
     digest: str
-    hints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    hints: Mapping[Form, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
-    def candidates(self, text: str) -> list[Rule]:
+    def candidates(self, form: Form, text: str) -> list[Rule]:
         """Rules that may match: for most of what is said there are none, and nothing more is done."""
         low = text.lower()
-        hit = {index for hint, indices in self.hints.items() if hint in low for index in indices}
+        hit = {index for hint, indices in self.hints[form].items() if hint in low for index in indices}
         return [self.rules[index] for index in sorted(hit)]
 
 
@@ -118,16 +119,14 @@ class PolicyMonitor:
                 detail = f"installs what the contract does not declare: {_shown(' '.join(packages))}"
                 severity = contract.dependency_severity
                 yield Trip(POLICY, NEW_DEPENDENCY, "deny", detail, severity, evidence=(seq,), format="code")
-        candidates = self._rules.candidates(text)
+        candidates = self._rules.candidates(said.form, text)
         if not candidates:
             return
         subjects = tuple(_subjects(said.form, text))
         for rule in candidates:
-            for form, subject in subjects:
-                what = rule.found(form, subject)
-                if what is not None:
-                    yield self._trip(seq, rule, said, what)
-                    break
+            what = _first(rule, subjects)
+            if what is not None:
+                yield self._trip(seq, rule, said, what)
 
     def _trip(self, seq: int, rule: Rule, said: Utterance, what: str) -> Trip:
         detail = f"{rule.description}: {_shown(what)}"
@@ -139,8 +138,24 @@ class PolicyMonitor:
         return Trip(POLICY, rule.id, action, detail, rule.severity, code, evidence=(seq,), format=shape)
 
 
+def _first(rule: Rule, subjects: Sequence[tuple[Form, str]]) -> str | None:
+    """The first thing that breaks the rule. A sentence without any of its words is not looked at again."""
+    for form, subject in subjects:
+        if form == "text":
+            low = subject.lower()
+            if not any(hint in low for hint in rule.hints["text"]):
+                continue
+        what = rule.found(form, subject)
+        if what is not None:
+            return what
+    return None
+
+
 def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str]]:
-    """What patterns are held against: of a command line each command and pipeline, and the code that is in it."""
+    """What patterns are held against: each sentence, code as a whole, and each command and pipeline of a command line."""
+    if form == "text":
+        yield from ((form, one) for one in _SENTENCES.split(text))
+        return
     if form != "command":
         yield form, text
         return
@@ -195,11 +210,16 @@ def parse_rules(text: str) -> RuleSet:
     document = json.loads(text)
     parts: Mapping[str, str] = document["parts"]
     rules = tuple(_rule(one, parts) for one in document["rules"])
-    hints: dict[str, list[int]] = {}
+    return RuleSet(rules, digest(document), {form: _hints(form, rules) for form in FORMS})
+
+
+def _hints(form: Form, rules: Sequence[Rule]) -> dict[str, tuple[int, ...]]:
+    """Hint -> which rules to look at."""
+    found: dict[str, tuple[int, ...]] = {}
     for index, rule in enumerate(rules):
-        for hint in rule.hints:
-            hints.setdefault(hint, []).append(index)
-    return RuleSet(rules, digest(document), {hint: tuple(indices) for hint, indices in hints.items()})
+        for hint in rule.hints.get(form, ()):
+            found[hint] = (*found.get(hint, ()), index)
+    return found
 
 
 def _rule(data: Mapping[str, object], parts: Mapping[str, str]) -> Rule:
@@ -211,14 +231,14 @@ def _rule(data: Mapping[str, object], parts: Mapping[str, str]) -> Rule:
         return tuple(re.compile(_filled(str(one), parts), flags) for one in listed)
 
     hints = data["hints"]
-    if not isinstance(hints, list):
+    if not isinstance(hints, Mapping):
         raise TypeError(data["id"])
     return Rule(
         id=str(data["id"]),
         action=data["action"],  # type: ignore[arg-type]
         severity=data["severity"],  # type: ignore[arg-type]
         description=str(data["description"]),
-        hints=tuple(str(hint) for hint in hints),
+        hints={form: tuple(map(str, hints.get(form, ()))) for form in FORMS},
         patterns={form: compiled(form) for form in FORMS},
         with_operator=data.get("with_operator"),  # type: ignore[arg-type]
     )

@@ -18,9 +18,9 @@ _TOKEN = re.compile(
       (?P<space>[ \t\r]+)
     | (?P<comment>(?<![^\s;&|()])\#[^\n]*)
     | (?P<heredoc><<-?[ \t]*(?P<quote>["']?)(?P<tag>[A-Za-z_][A-Za-z0-9_]*)(?P=quote))
+    | (?P<substitution>[$<>]\(|`)
     | (?P<redirect>\d*(?:>>|>\||>&|<<<|<>|>|<))
     | (?P<break>\|\||&&|;;|[;|&\n()]|\{(?=\s)|\}(?=[\s;)]|$))
-    | (?P<substitution>\$\(|`)
     | (?P<word>(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s;|&()<>`'"\\$]|\$(?!\()|['"\\])+)
     """,
     re.VERBOSE | re.DOTALL,
@@ -53,6 +53,9 @@ _WRAPPERS = frozenset(
 _AS_ROOT = frozenset({"sudo", "doas"})
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|perl|ruby|php)$")
+_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_GIVEN_SHELL = re.compile(r"-[a-z]*c$")
+_GIVEN_OTHER = re.compile(r"-[a-z]*[er]$|--eval$")
 _NUMBER = re.compile(r"[\d.]+[smhd]?$")
 
 
@@ -89,12 +92,15 @@ def read_script(line: str, depth: int = 0) -> Script:
     commands: list[SimpleCommand] = []
     embedded: list[str] = []
     for command in _split(line[:MAX_LINE], embedded):
+        for word in command.words:
+            # A variable set for one command is an act of its own: LD_PRELOAD=x.
+            if not _ASSIGNMENT.match(word):
+                break
+            commands.append(SimpleCommand((word,)))
         stripped = _unwrapped(command.words)
-        if not stripped:
-            continue
         commands.append(SimpleCommand(stripped, command.piped_into))
-        if stripped[0] in _AS_ROOT and (behind := _unwrapped(("env", *stripped[1:]))):
-            stripped = behind
+        if stripped[0] in _AS_ROOT and len(stripped) > 1:
+            stripped = _unwrapped(("env", *stripped[1:]))
             commands.append(SimpleCommand(stripped, command.piped_into))
         inner = _inner(stripped)
         if inner is None or depth >= _MAX_DEPTH:
@@ -109,7 +115,9 @@ def read_script(line: str, depth: int = 0) -> Script:
     return Script(tuple(commands), tuple(embedded))
 
 
-def _split(line: str, embedded: list[str]) -> Iterator[SimpleCommand]:
+def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCommand]:
+    if depth > _MAX_DEPTH:
+        return
     reading = _Reading()
     position = 0
     while position < len(line):
@@ -121,14 +129,19 @@ def _split(line: str, embedded: list[str]) -> Iterator[SimpleCommand]:
         kind = found.lastgroup
         if kind == "word":
             reading.words.append(_unquoted(found[0]))
-            # A substitution inside double quotes runs all the same.
-            for inside in re.finditer(r"\$\(([^()]*)\)|`([^`]*)`", found[0]) if '"' in found[0] else ():
-                yield from _split(inside[1] or inside[2] or "", embedded)
+            for inside in _quoted_substitutions(found[0]):
+                yield from _split(inside, embedded, depth + 1)
         elif kind == "redirect":
             reading.words.append(found[0].lstrip("0123456789") or found[0])
         elif found["tag"] is not None:
             reading.tags.append(found["tag"])
-        elif kind in {"break", "substitution"}:
+        elif kind == "substitution":
+            stop = _closing(line, position, found[0])
+            inside = line[position:stop]
+            reading.words.append(f"{found[0]}{inside}{line[stop : stop + 1]}")
+            position = stop + 1
+            yield from _split(inside, embedded, depth + 1)
+        elif kind == "break":
             if reading.words:
                 yield SimpleCommand(tuple(reading.words), reading.piped)
             reading.words, reading.piped = [], found[0] == "|"
@@ -137,6 +150,26 @@ def _split(line: str, embedded: list[str]) -> Iterator[SimpleCommand]:
                 reading.tags = []
     if reading.words:
         yield SimpleCommand(tuple(reading.words), reading.piped)
+
+
+def _quoted_substitutions(word: str) -> Iterator[str]:
+    """A substitution inside double quotes runs all the same."""
+    if '"' in word:
+        for one in _SUBSTITUTION.finditer(word):
+            yield one[1] or one[2] or ""
+
+
+def _closing(line: str, position: int, opening: str) -> int:
+    """Where a substitution ends. Parentheses inside quotes are counted too: an honest line hardly has odd ones."""
+    if opening == "`":
+        end = line.find("`", position)
+        return len(line) if end < 0 else end
+    depth = 1
+    for at in range(position, len(line)):
+        depth += {"(": 1, ")": -1}.get(line[at], 0)
+        if not depth:
+            return at
+    return len(line)
 
 
 def _skip_heredocs(line: str, position: int, tags: list[str], embedded: list[str]) -> int:
@@ -168,9 +201,9 @@ def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
         elif not (wrapped and (word.startswith("-") or _NUMBER.match(word))):
             break
         at += 1
-    first, *rest = words[at:] or ("",)
-    # `/usr/bin/sudo` is sudo.
-    return (first.rsplit("/", 1)[-1], *rest) if first else ()
+    # `env` alone lists the environment; `/usr/bin/sudo` is sudo.
+    first, *rest = words[at:] or words
+    return (first.rsplit("/", 1)[-1] or first, *rest)
 
 
 def _inner(words: tuple[str, ...]) -> tuple[str, str] | None:
@@ -180,7 +213,7 @@ def _inner(words: tuple[str, ...]) -> tuple[str, str] | None:
     shell = words[0] in _SHELLS
     if not shell and not _INTERPRETERS.match(words[0]):
         return None
-    flag = re.compile(r"-[a-z]*c$") if shell or words[0].startswith("python") else re.compile(r"-[a-z]*e$|--eval$")
+    flag = _GIVEN_SHELL if shell or words[0].startswith("python") else _GIVEN_OTHER
     for at, word in enumerate(words[1:-1], start=1):
         if flag.match(word):
             return ("shell" if shell else "code"), words[at + 1]

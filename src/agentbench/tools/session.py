@@ -416,7 +416,8 @@ class Session:
     def _check_breakers(self) -> None:
         stop = self._guard.stop
         if stop is not None and stop.code is not None:
-            raise self._finish(SessionEnded(stop.code, stop.detail, (self._journal.alert_of(stop), *stop.evidence)))
+            evidence = (self._journal.alert_of(stop), *stop.evidence)
+            raise self._finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))
 
     def _end_by_cap(self, code: TerminationCode, why: str, measured: Mapping[str, int] | None = None) -> NoReturn:
         alert = self._journal.alert(
