@@ -58,7 +58,7 @@ def test_trouble_with_a_sample_ends_nothing() -> None:
     assert sampled([SandboxError("gone"), OSError("gone"), used(1.0), used(1.0)]) == [used(1.0)]
 
 
-@pytest.mark.parametrize(("phase", "least"), [(Phase.AGENT, 1), (Phase.ORACLE, 2)])
+@pytest.mark.parametrize("phase,least", [(Phase.AGENT, 1), (Phase.ORACLE, 2)])
 def test_agents_and_oracles_are_sampled_while_they_run(
     backend: Backend, prepared: Prepared, phase: Phase, least: int
 ) -> None:

@@ -66,7 +66,7 @@ class Images:
             SandboxUnavailable: there is no such image, or none that can hold a sandbox.
             SetupFailed: the contract's Dockerfile does not build.
         """
-        wanted = f"file {spec.dockerfile}" if spec.dockerfile else spec.image or ""
+        wanted = f"file {sha256_hex(spec.dockerfile.read_bytes())}" if spec.dockerfile else spec.image or ""
         with self._lock:
             if wanted not in self._bases:
                 self._bases[wanted] = self._furnished(*self._resolve(spec))
@@ -161,7 +161,8 @@ class Images:
                 self._engine.must("cp", "-", f"{name}:/", stdin=stdin)
             done = self._engine.call("start", "--attach", name, timeout_sec=600)
             if not done.ok:
-                raise self._unfit(named, done.exit_code, done.stderr.kept.decode("utf-8", "replace").strip()[-800:])
+                said = (done.stderr.kept or done.stdout.kept).decode("utf-8", "replace").strip()
+                raise self._unfit(named, done.exit_code, said[-800:])
             found = json.loads(done.stdout.kept.splitlines()[-1])
             label = base64.b64encode(json.dumps(found).encode()).decode()
             changes = [f"LABEL {labels.BASE}={label}", f"LABEL {labels.STATE}={self._mark}", "ENTRYPOINT []", "CMD []"]
@@ -173,9 +174,9 @@ class Images:
 
     @staticmethod
     def _unfit(named: str, code: int | None, said: str) -> SandboxError:
-        if code in {_NO_PYTHON, 127}:
+        if code == _NO_PYTHON or "no such file or directory" in said:
             return SandboxUnavailable(
-                f"the image {named} has no python3 (3.8 or newer), which the command server needs",
+                f"the image {named} has no python3 (3.8 or newer) that a shell finds; the command server needs it",
                 remedy=f"add it: a Dockerfile with `FROM {named}` and `RUN apt-get update && apt-get install -y python3`",
             )
         return SandboxError(f"the image {named} could not be made ready: {said or f'exit code {code}'}")

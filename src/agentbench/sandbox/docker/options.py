@@ -55,6 +55,8 @@ def container_options(name: str, spec: SandboxSpec, birth: Birth, link: Path) ->
     options = ["--name", name, "--hostname", "sandbox", "--user", USER, "--workdir", "/", "--pull", "never"]
     options += ["--network", birth.network, "--ipc", "none", "--log-driver", "none", "--no-healthcheck"]
     options += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    # The first process ignores what it may ignore: an engine that shuts down need not wait for it.
+    options += ["--stop-signal", "SIGKILL"]
     options += _limits(spec.limits)
     if not birth.keep:
         options.append("--rm")

@@ -1,0 +1,371 @@
+"""What is docker's own: images, committed environments, a monitored disk, containers that outlive nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command
+from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker.backend import DockerBackend
+from agentbench.sandbox.docker.engine import Engine, find_engine
+from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
+from agentbench.sandbox.registry import open_backend
+from agentbench.tree.entry import FileWrite, Kind
+from tests.sandbox.conftest import SPEC, require_docker
+
+BACKENDS = ["docker"]
+SETUP = replace(SPEC, phase=Phase.SETUP)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    require_docker()
+    return find_engine()
+
+
+@pytest.fixture
+def docker(engine: Engine, tmp_path: Path) -> Iterator[DockerBackend]:
+    """A backend with a state folder of its own."""
+    backend = DockerBackend(tmp_path / "state", engine)
+    yield backend
+    backend.close()
+    mark = f"label={labels.STATE}={labels.state_mark(tmp_path / 'state')}"
+    images = engine.must("image", "ls", "--quiet", "--filter", mark, "--filter", f"label={labels.KIND}=prepared")
+    if images:
+        engine.call("image", "rm", "--force", *images.split())
+
+
+def plan(source: Path, *commands: str, key: str = "k", **options: object) -> SetupPlan:
+    values: dict[str, object] = {"timeout_sec": 120.0, "capture": (), **options}
+    return SetupPlan(key=key, source=source, commands=commands, **values)  # type: ignore[arg-type]
+
+
+def ignore(_: SetupStep) -> None:
+    """Steps are of no interest."""
+
+
+def containers(engine: Engine, state: Path) -> list[str]:
+    mark = f"label={labels.STATE}={labels.state_mark(state)}"
+    return engine.must("ps", "--all", "--quiet", "--no-trunc", "--filter", mark).split()
+
+
+class TestEnvironments:
+    @pytest.mark.req("R-02", "R-08", "C-04")
+    def test_setup_runs_once_and_is_found_by_the_next(
+        self, docker: DockerBackend, engine: Engine, source: Path, tmp_path: Path
+    ) -> None:
+        steps: list[SetupStep] = []
+        wanted = plan(source, "echo made > made; echo changed >> README; rm keep/file")
+        first = docker.prepare(wanted, SETUP, on_step=steps.append)
+        assert (first.cached, first.backend, len(steps)) == (False, "docker", 1)
+        assert first.setup_changed == (b"README", b"keep/file")
+        assert first.base_tree.read(b"made", max_bytes=100) == b"made\n"
+        assert first.base_tree.read(b"README", max_bytes=100) == b"read me\nchanged\n"
+        assert first.base_tree.read(b"src/app.py", max_bytes=100) == b"print('app')\n"
+        assert first.details["image_digest"].startswith("sha256:")
+        other = DockerBackend(tmp_path / "state", engine)
+        try:
+            again = other.prepare(wanted, SETUP, on_step=steps.append)
+            assert (again.cached, again.digest, len(steps)) == (True, first.digest, 1)
+            assert list(again.base_tree.entries()) == list(first.base_tree.entries())
+            with other.open(SPEC, again) as box:
+                assert box.run(Command(line="cat made")).stdout.kept == b"made\n"
+        finally:
+            other.close()
+
+    def test_image_that_was_removed_is_made_again(self, docker: DockerBackend, engine: Engine, source: Path) -> None:
+        first = docker.prepare(plan(source, "echo made > made"), SETUP, on_step=ignore)
+        engine.must("image", "rm", "--force", first.details["prepared_image"])
+        with pytest.raises(SandboxError, match=r"(?i)no such image"), docker.open(SPEC, first):
+            pass
+        state = Path(str(docker.layers._root)).parents[1]
+        other = DockerBackend(state, engine)
+        try:
+            again = other.prepare(plan(source, "echo made > made"), SETUP, on_step=ignore)
+            assert not again.cached
+            with other.open(SPEC, again) as box:
+                assert box.run(Command(line="cat made")).ok
+        finally:
+            other.close()
+
+    def test_failed_setup_is_told_once_and_leaves_no_container(
+        self, docker: DockerBackend, engine: Engine, source: Path, tmp_path: Path
+    ) -> None:
+        steps: list[SetupStep] = []
+        for _ in range(2):
+            with pytest.raises(SetupFailed, match="exit code 3"):
+                docker.prepare(plan(source, "echo tried >&2; exit 3"), SETUP, on_step=steps.append)
+        assert len({step.duration_sec for step in steps}) == 1
+        assert containers(engine, tmp_path / "state") == []
+
+    def test_nothing_of_setups_own_means_goes_on(
+        self, docker: DockerBackend, engine: Engine, source: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://user:pa55word@index.invalid/simple")
+        monkeypatch.setenv("https_proxy", "http://proxyuser:pr0xy@proxy.invalid:3128")
+        wanted = plan(source, "cat /etc/pip.conf; env; echo $TOKEN | wc -c", secrets={"TOKEN": "s3cret-value"})
+        seen: list[SetupStep] = []
+        prepared = docker.prepare(wanted, SETUP, on_step=seen.append)
+        assert b"index.invalid" in seen[0].stdout
+        for hidden in (b"pa55word", b"pr0xy", b"s3cret-value"):
+            assert hidden not in seen[0].stdout
+        with docker.open(SPEC, prepared) as box:
+            done = box.run(Command(line="cat /etc/pip.conf; env; ls -A /tmp"))
+        assert b"invalid" not in done.stdout.kept
+        told = json.dumps(engine.image(prepared.details["prepared_image"]))
+        assert not any(hidden in told for hidden in ("pa55word", "pr0xy", "s3cret-value", "index.invalid"))
+
+    def test_secret_that_setup_leaves_behind_is_refused(self, docker: DockerBackend, source: Path) -> None:
+        wanted = plan(source, "mkdir ~/.conf && echo $TOKEN > ~/.conf/netrc", secrets={"TOKEN": "s3cret-value"})
+        with pytest.raises(SetupFailed, match=r"secret TOKEN in /home/agent/\.conf/netrc"):
+            docker.prepare(wanted, SETUP, on_step=ignore)
+
+    def test_equal_results_have_equal_digests(self, docker: DockerBackend, source: Path) -> None:
+        made = [
+            docker.prepare(
+                plan(source, "date +%N > ~/.cache-not; rm ~/.cache-not; echo x > x", key=key), SETUP, on_step=ignore
+            )
+            for key in ("one", "two")
+        ]
+        assert made[0].digest == made[1].digest
+        assert made[0].digest != docker.prepare(plan(source, "echo y > x"), SETUP, on_step=ignore).digest
+
+
+class TestImages:
+    def test_image_that_is_not_there_names_the_command(self, docker: DockerBackend) -> None:
+        with pytest.raises(SandboxUnavailable, match=r"example\.invalid/none:1 is not on this machine") as caught:
+            docker.check(replace(SPEC, image="example.invalid/none:1"))
+        assert caught.value.remedy == "docker pull example.invalid/none:1"
+
+    def test_name_that_looks_like_an_option_is_a_name(self, docker: DockerBackend) -> None:
+        with pytest.raises(SandboxError):
+            docker.check(replace(SPEC, image="--help"))
+
+    @pytest.mark.req("C-04")
+    def test_dockerfile_is_built_once_and_sees_nothing_beside_it(
+        self, docker: DockerBackend, engine: Engine, tmp_path: Path, source: Path
+    ) -> None:
+        base = engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/py-runner").split()[0]
+        (tmp_path / "hidden.txt").write_text("answer")
+        file = tmp_path / "Dockerfile"
+        file.write_text(f"FROM {base}\nENV FLAVOUR=own\nRUN ls -A > /tmp/x; id -u > /opt/env/who\n")
+        spec = replace(SETUP, dockerfile=file)
+        prepared = docker.prepare(plan(source, "true"), spec, on_step=ignore)
+        tag = prepared.details["image"]
+        assert prepared.details["image_digest"] == engine.image(tag)["Id"]
+        with docker.open(replace(spec, phase=Phase.AGENT), prepared) as box:
+            assert box.run(Command(line="echo $FLAVOUR; cat /opt/env/who")).stdout.kept == b"own\n1000\n"
+        file.write_text(f"FROM {base}\nCOPY hidden.txt /hidden.txt\n")
+        with pytest.raises(SetupFailed, match="does not build"):
+            docker.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
+        engine.call("image", "rm", "--force", tag)
+
+    def test_image_without_python_says_what_to_add(self, docker: DockerBackend, engine: Engine, tmp_path: Path) -> None:
+        engine.must("import", "-", "agentbench-test/empty:1", stdin=b"\0" * 10240)
+        try:
+            with (
+                pytest.raises(SandboxUnavailable, match="has no python3 ") as caught,
+                docker.open(replace(SPEC, image="agentbench-test/empty:1"), None),
+            ):
+                pass
+            assert "FROM agentbench-test/empty:1" in caught.value.remedy
+        finally:
+            engine.call("image", "rm", "--force", "agentbench-test/empty:1")
+
+
+class TestDisk:
+    """Measured every second, and ended when over: so the result names the limit, and is the candidate's own."""
+
+    @pytest.mark.req("R-06")
+    @pytest.mark.parametrize(
+        "line, why",
+        [
+            ("for i in $(seq 40); do head -c 10M /dev/zero > f$i; done; sleep 60", "disk limit of 64 MB"),
+            (
+                "python3 -c \"for i in range(40000): open(f'f{i}', 'w').close()\"; sleep 60",
+                "more than its limit of 20000",
+            ),
+        ],
+    )
+    def test_container_over_its_limit_is_ended(self, docker: DockerBackend, source: Path, line: str, why: str) -> None:
+        with docker.open(SPEC, None) as box:
+            done = box.run(Command(line=line, timeout_sec=60))
+            assert done.exit_code == 137
+            assert why in done.stderr.kept.decode()
+            assert why in box.run(Command(line="true")).stderr.kept.decode()
+            with pytest.raises(PatchInvalid, match="cannot be read"):
+                list(box.tree().entries())
+            with pytest.raises(PatchInvalid, match="cannot be written"):
+                box.write_files([FileWrite(b"x", b"x")])
+
+
+class TestTree:
+    def test_all_that_a_tree_can_have(self, backend: DockerBackend, prepared: Prepared) -> None:
+        code = (
+            "import os\n"
+            "open(b'caf\\xe9', 'w').write('latin'); open('new\\nline', 'w').write('x'); os.mkfifo('fifo')\n"
+            "os.makedirs('many'); [open(f'many/{i:05}', 'w').close() for i in range(6000)]\n"
+            "os.makedirs('locked/in'); open('locked/in/file', 'w').write('seen'); os.chmod('locked/in/file', 0)\n"
+            "os.chmod('locked/in', 0); os.chmod('locked', 0)\n"
+            "os.symlink('/etc', 'out'); os.makedirs('/'.join(['d'] * 300)); open('/'.join(['d'] * 300 + ['f']), 'w').close()\n"
+            "open('big', 'wb').write(os.urandom(3 << 20))\n"
+        )
+        with backend.open(SPEC, prepared) as box:
+            assert box.run(Command(argv=("python3", "-c", code))).ok
+            entries = {entry.path: entry for entry in box.tree().entries()}
+            assert list(entries) == sorted(entries)
+            assert entries[b"fifo"].kind is Kind.SPECIAL
+            assert entries[b"caf\xe9"].size == 5
+            assert b"new\nline" in entries
+            assert b"locked/in/file" in entries
+            assert sum(path.startswith(b"many/") for path in entries) == 6000
+            assert b"/".join([b"d"] * 300 + [b"f"]) in entries
+            tree = box.tree()
+            assert tree.read(b"locked/in/file", max_bytes=10) == b"seen"
+            assert tree.read(b"out", max_bytes=10) == b"/etc"
+            assert len(tree.read(b"big", max_bytes=4 << 20)) == 3 << 20
+            for path, error in (
+                (b"out/passwd", NotADirectoryError),
+                (b"absent", FileNotFoundError),
+                (b"many", IsADirectoryError),
+                (b"../etc/passwd", FileNotFoundError),
+            ):
+                with pytest.raises(error):
+                    tree.read(path, max_bytes=10)
+
+    def test_every_way_to_change_a_file_is_seen(self, backend: DockerBackend, prepared: Prepared) -> None:
+        """Files that were never touched are not read again; nothing that was may be taken for one of them."""
+        before = {entry.path: entry for entry in prepared.base_tree.entries()}
+        ways = [
+            "cp -p README saved; echo other > README; touch -r saved README; rm saved",
+            "python3 -c \"import mmap; f = open('README', 'r+b'); m = mmap.mmap(f.fileno(), 4); m[:4] = b'READ'\"",
+            "chmod +x README",
+            "mv README x && cp x README && echo y >> README && mv -f README z && mv z README && rm x",
+            "mv src other && mkdir src && cp other/app.py src/app.py && echo >> src/app.py && rm -r other",
+            "ln README hard && echo more >> hard && rm hard",
+            "mv keep keep2 && mv src keep && mv keep2 src && touch src/app.py keep/file",
+        ]
+        for way in ways:
+            with backend.open(SPEC, prepared) as box:
+                assert box.run(Command(line=way)).ok, way
+                now = {entry.path: entry for entry in box.tree().entries()}
+                assert now != before, way
+                assert now == {entry.path: entry for entry in box.tree_at("/workspace").entries()}, way  # type: ignore[attr-defined]
+
+
+class TestEnds:
+    def test_closing_leaves_no_container(self, docker: DockerBackend, engine: Engine, tmp_path: Path) -> None:
+        with docker.open(SPEC, None) as box:
+            box.start(Command(line="sleep 300"))
+            assert len(containers(engine, tmp_path / "state")) == 1
+        docker.close()
+        assert containers(engine, tmp_path / "state") == []
+        assert list((tmp_path / "state/live").iterdir()) == []
+
+    @pytest.mark.req("R-16")
+    def test_killed_harness_leaves_nothing_after_the_next_start(self, engine: Engine, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        code = (
+            "import sys, time\nfrom pathlib import Path\n"
+            "from agentbench.sandbox.docker.backend import DockerBackend\n"
+            "from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec\n"
+            "from agentbench.core.command import Command\n"
+            "backend = DockerBackend(Path(sys.argv[1]))\n"
+            "with backend.open(SandboxSpec(Phase.AGENT, Limits(memory_mb=128, disk_mb=32)), None) as box:\n"
+            "    box.start(Command(line='setsid sleep 313.7 & sleep 313.7', timeout_sec=300))\n"
+            "    print('up', flush=True)\n"
+            "    time.sleep(300)\n"
+        )
+        harness = subprocess.Popen([sys.executable, "-c", code, str(state)], stdout=subprocess.PIPE)
+        try:
+            assert harness.stdout is not None
+            assert harness.stdout.readline() == b"up\n"
+        finally:
+            harness.send_signal(signal.SIGKILL)
+            harness.wait()
+            if harness.stdout is not None:
+                harness.stdout.close()
+        DockerBackend(state, engine).close()
+        _until(lambda: not _processes(b"313.7") and not _processes(str(labels.state_mark(state)).encode()))
+        assert containers(engine, state) == []
+        assert list((state / "live").iterdir()) == []
+
+    def test_container_removed_behind_our_back_is_ours(
+        self, docker: DockerBackend, engine: Engine, tmp_path: Path
+    ) -> None:
+        with docker.open(SPEC, None) as box:
+            engine.must("kill", *containers(engine, tmp_path / "state"))
+            with pytest.raises(SandboxError, match="ended unexpectedly"):
+                box.run(Command(line="true"))
+
+    def test_other_owners_containers_are_not_touched(
+        self, docker: DockerBackend, engine: Engine, tmp_path: Path
+    ) -> None:
+        with docker.open(SPEC, None) as box:
+            DockerBackend(tmp_path / "state", engine).close()
+            assert box.run(Command(line="echo alive")).stdout.kept == b"alive\n"
+
+
+class TestEngine:
+    @pytest.mark.req("R-05")
+    def test_no_engine_is_exit_3_with_the_command(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        require_docker()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+        with pytest.raises(SandboxUnavailable, match="no docker engine answers") as caught:
+            open_backend("docker", state=tmp_path, needs_image=False)
+        assert caught.value.exit_code == 3
+        assert "docker-engine start" in caught.value.remedy
+        with pytest.raises(SandboxUnavailable, match="names an image, which needs docker") as caught:
+            open_backend("auto", state=tmp_path, needs_image=True)
+        assert "--sandbox bwrap" in caught.value.remedy
+
+    def test_no_docker_at_all(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SandboxUnavailable, match="docker is not installed"):
+            open_backend("docker", state=tmp_path, needs_image=False)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+    def test_no_permission_names_the_remedy(self, engine: Engine, tmp_path: Path) -> None:
+        program = tmp_path / "docker"
+        program.write_text(
+            "#!/bin/sh\necho 'permission denied while trying to connect to the Docker daemon socket at unix:///x' >&2\nexit 1\n"
+        )
+        program.chmod(0o755)
+        with pytest.raises(SandboxUnavailable, match="no permission") as caught:
+            Engine(str(program))
+        assert "usermod -aG docker" in caught.value.remedy
+
+    def test_engine_elsewhere_is_refused(self, monkeypatch: pytest.MonkeyPatch, engine: Engine, tmp_path: Path) -> None:
+        remote = replace(engine.facts, local=False)
+        monkeypatch.setattr(engine, "facts", remote)
+        with pytest.raises(SandboxUnavailable, match="another machine"):
+            DockerBackend(tmp_path, engine)
+
+
+def _until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def _processes(words: bytes) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if words in (folder / "cmdline").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
