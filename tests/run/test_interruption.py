@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import signal
 import subprocess
@@ -148,10 +147,10 @@ def test_an_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrup
 
     def asleep() -> bool:
         lines = []
-        for name in os.listdir("/proc"):
-            if name.isdigit():
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
                 try:
-                    lines.append(Path("/proc", name, "cmdline").read_bytes())
+                    lines.append((folder / "cmdline").read_bytes())
                 except OSError:
                     continue
         return any(mark.encode() in line.split(b"\0") for line in lines)
