@@ -91,5 +91,6 @@ class Rig:
         if self.forwarder is not None:
             self.forwarder.kill()
             self.forwarder.communicate()
+            self.forwarder = None
         self.desk.close()
         self.log.release()

@@ -21,7 +21,7 @@ from agentbench.models.endpoint import Dialect
 from agentbench.models.faults import BudgetReached, label_of
 from agentbench.models.ledger import Account, Amount, Hold
 from agentbench.models.protocol import JsonObject, TokenUsage
-from agentbench.models.sse import SseEvent
+from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent
 from agentbench.models.wire import Answer, Call, Upstream
 from agentbench.policy.prices import Prices, Tokens
 from agentbench.trace.blobs import LIMIT, BlobStore
@@ -184,6 +184,9 @@ class Desk:
             for event in answer.events:
                 kept += event.encode()
                 seen.see(event)
+                if event.data == DONE or event.event in LAST_EVENTS:
+                    # Written down before the client can know that it has everything: it may be gone the moment after.
+                    self._end(exchange, bytes(kept), seen.found or estimated(exchange.size, seen.text_bytes // 8), None)
                 # The client did not ask for the chunk that states the tokens, and may stumble over it.
                 if not (hide and '"usage"' in event.data and event.object().get("choices") == []):
                     yield event

@@ -153,13 +153,14 @@ def choose(text: str, presets: Presets) -> ModelChoice:
     preset = presets.models.get(text)
     if preset is not None:
         return ModelChoice("service", preset.provider, preset.name, preset=text, sampling=_merged(preset, presets))
-    name, at, url = text.rpartition("@")
-    if at and "://" in url:
+    name, at, rest = text.partition("@http")
+    if at or "://" in text:
+        url = at[1:] + rest if at else text.rpartition("@")[2]
         check_url(url, "--model")
         return ModelChoice("service", "url", name, base_url=url, sampling=presets.defaults)
-    provider, colon, rest = text.partition(":")
-    if colon and provider in presets.providers and rest:
-        return ModelChoice("service", provider, rest, sampling=presets.defaults)
+    provider, colon, name = text.partition(":")
+    if colon and provider in presets.providers and name:
+        return ModelChoice("service", provider, name, sampling=presets.defaults)
     return ModelChoice("service", presets.default_provider, text, sampling=presets.defaults)
 
 

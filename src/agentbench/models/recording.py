@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServiceFau
 from agentbench.models.protocol import JsonObject
 from agentbench.models.sse import SseEvent, read_events
 from agentbench.models.text import read_object
+from agentbench.models.verdicts import ANSWERED
 from agentbench.models.volatile import difference
 from agentbench.models.wire import Answer, Call
 from agentbench.trace.blobs import BlobStore
@@ -185,4 +187,6 @@ def _fault(exchange: Exchange) -> ModelFault:
     """The fault that was recorded, as it was."""
     found = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ServiceFault)]
     kinds: dict[str, type[ServiceFault]] = {kind.label: kind for kind in found}
-    return kinds.get(exchange.status, ServiceFault)(exchange.error or exchange.status)
+    status = re.match(ANSWERED + r" (\d{3})", exchange.error)
+    kind = kinds.get(exchange.status, ServiceFault)
+    return kind(exchange.error or exchange.status, status=int(status[1]) if status else None)

@@ -18,7 +18,7 @@ import httpx
 from agentbench.models.endpoint import Dialect, Endpoint
 from agentbench.models.faults import BadAnswer, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
 from agentbench.models.retry import RetryPolicy, retry_after
-from agentbench.models.sse import DONE, SseEvent, read_events
+from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent, read_events
 from agentbench.models.text import read_object
 from agentbench.models.verdicts import check_body, fault_of
 from agentbench.models.wire import Answer, Call
@@ -26,7 +26,6 @@ from agentbench.models.wire import Answer, Call
 MAX_ANSWER = 32 << 20
 MAX_ERROR = 64 << 10
 MAX_CONNECTIONS = 2000
-LAST_EVENTS = {Dialect.MESSAGES: "message_stop", Dialect.RESPONSES: "response.completed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ def _is_last(dialect: Dialect, event: SseEvent) -> bool:
     if dialect is Dialect.CHAT:
         # Some servers send no [DONE]; a finish reason is as good.
         return '"finish_reason":"' in event.data.replace(" ", "")
-    return event.event == LAST_EVENTS[dialect] or event.event in {"response.incomplete", "response.failed"}
+    return event.event in LAST_EVENTS
 
 
 def _chunks(response: httpx.Response, late: Callable[[], bool]) -> Iterator[bytes]:

@@ -13,6 +13,8 @@ from agentbench.models.text import read_object
 
 MAX_EVENT = 8 << 20
 DONE = "[DONE]"
+LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
+"""Names of events after which nothing comes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from agentbench.models.faults import (
 from agentbench.models.text import read_object
 
 MAX_WORDS = 600
+ANSWERED = "the service answered"
+"""How a fault with a status begins: a replay reads the status back from it."""
 _OVERFLOW = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|size|length)|prompt is too long|too many tokens"
     r"|exceeds the (?:available )?context|input is too long|string_above_max_length",
@@ -32,7 +34,7 @@ _OVERFLOW = re.compile(
 def fault_of(status: int, body: bytes, retry_after: float | None = None) -> ServiceFault:
     """The fault that an HTTP status other than 200 stands for."""
     words = _words(body)
-    said = f"the service answered {status}" + (f": {words}" if words else "")
+    said = f"{ANSWERED} {status}" + (f": {words}" if words else "")
     if status in {401, 403}:
         return Unauthorised(said, status=status, remedy="check the key and what it may use")
     if status == 413 or (status in {400, 422} and _OVERFLOW.search(words)):

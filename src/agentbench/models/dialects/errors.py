@@ -92,7 +92,8 @@ def api_error(fault: ModelFault, dialect: Dialect) -> ApiError:  # noqa: PLR0911
         case ServerTrouble():
             return ApiError(fault.status if fault.status and fault.status >= 500 else 502, "server_error", message)
         case Rejected():
-            return ApiError(fault.status or 400, "invalid_request_error", message)
+            known = fault.status is None or 400 <= fault.status < 500
+            return ApiError(fault.status or 400 if known else 502, "invalid_request_error", message)
         case ServiceFault():
             return ApiError(502, fault.label, message)
         case ReplayFault():

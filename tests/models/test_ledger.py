@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.reasons import TerminationCode
+from agentbench.models.faults import BudgetReached
+from agentbench.models.ledger import Amount, Caps, Ledger
+
+
+@pytest.mark.req("M-05", "M-07")
+def test_cap_counts_what_is_in_flight_and_keeps_headroom() -> None:
+    account = Ledger().attempt("t", Caps(micro=1_000_000))
+    held = account.admit(Amount(979_999))
+    second = account.admit(Amount(1))
+    with pytest.raises(BudgetReached, match="in flight") as caught:
+        account.admit(Amount(1))
+    assert (caught.value.code, caught.value.scope) == (TerminationCode.COST_CAP, "run")
+    held.settle(Amount(10))
+    second.release()
+    second.settle(Amount(500))
+    account.admit(Amount(1))
+    assert account.statement().spent == Amount(10)
+
+
+@pytest.mark.req("M-05", "M-07")
+@pytest.mark.parametrize("scope", ["run", "task", "total"])
+def test_smallest_of_the_three_budgets_holds_and_is_named(scope: str) -> None:
+    caps = {"run": Caps(micro=100), "task": Caps(micro=100), "total": Caps(micro=100)}
+    ledger = Ledger(caps["total"] if scope == "total" else None)
+    first = ledger.attempt(
+        "t", caps["run"] if scope == "run" else None, task_caps=caps["task"] if scope == "task" else None
+    )
+    first.admit(Amount(5)).settle(Amount(100))
+    with pytest.raises(BudgetReached) as caught:
+        first.admit(Amount(1))
+    assert caught.value.scope == scope
+    other = ledger.attempt("t")
+    if scope == "run":
+        other.admit(Amount(1))
+    else:
+        with pytest.raises(BudgetReached):
+            other.admit(Amount(1))
+    another_task = ledger.attempt("u")
+    if scope == "total":
+        with pytest.raises(BudgetReached):
+            another_task.admit(Amount(1))
+    else:
+        another_task.admit(Amount(1))
+
+
+def test_tokens_are_capped_too() -> None:
+    account = Ledger().attempt("t", Caps(tokens=10))
+    account.admit(Amount(0, 9))
+    account.admit(Amount(0, 9))
+    with pytest.raises(BudgetReached) as caught:
+        account.admit(Amount())
+    assert caught.value.code is TerminationCode.TOKEN_CAP
+
+
+@pytest.mark.req("M-06")
+def test_cost_is_itemised() -> None:
+    ledger = Ledger()
+    account = ledger.attempt("t")
+    account.admit(Amount(7)).settle(Amount(5))
+    account.charge("exec", Amount(3))
+    account.charge("human", Amount(2))
+    account.charge("overhead", Amount(1))
+    for one in (account, ledger.task("t"), ledger.total):
+        assert dict(one.statement().parts) == {"lm": 5, "exec": 3, "human": 2, "overhead": 1}
+        assert one.statement().spent.micro == 11
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 100)), max_size=40), st.integers(1, 2000))
+@pytest.mark.req("M-05")
+def test_no_more_than_one_request_goes_beyond_a_cap(requests: list[tuple[int, int]], cap: int) -> None:
+    """Whatever is asked: while estimates are not too low, spending beyond the cap is at most the last request's."""
+    account = Ledger(Caps(micro=cap)).attempt("t")
+    largest = max((cost for cost, _ in requests), default=0)
+    holds = []
+    for cost, slack in requests:
+        try:
+            holds.append((account.admit(Amount(cost + slack)), cost))
+        except BudgetReached:
+            break
+    for hold, cost in holds:
+        hold.settle(Amount(cost))
+    assert account.statement().held == Amount()
+    assert account.statement().spent.micro <= cap + largest
+
+
+@pytest.mark.req("M-05")
+def test_many_workers_share_one_total_without_overshoot() -> None:
+    ledger = Ledger(Caps(micro=10_000))
+    admitted: list[int] = []
+
+    def work() -> None:
+        account = ledger.attempt("t")
+        for _ in range(200):
+            try:
+                hold = account.admit(Amount(50))
+            except BudgetReached:
+                return
+            hold.settle(Amount(50))
+            admitted.append(50)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(admitted) == ledger.total.statement().spent.micro
+    assert 9_800 - 8 * 50 <= sum(admitted) <= 9_800 + 50

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import ModelFault, RecordError
+from agentbench.models.client import ChatModel
+from agentbench.models.endpoint import Dialect
+from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerTrouble
+from agentbench.models.protocol import user
+from agentbench.models.recording import Recorded, read_recording
+from agentbench.models.volatile import PATTERNS, difference, normalised
+from agentbench.models.wire import Call
+from agentbench.trace.redaction import Redactor
+from tests.models.conftest import OpenRig
+from tests.models.rig import PROMPT, Rig, script
+
+ANSWERS: list[dict[str, Any]] = [
+    {"text": "first " + "and long " * 1000},
+    {"tool_calls": [{"name": "run", "arguments": {"command": "ls"}}]},
+    {"error": {"status": 500, "message": "out of order"}},
+    {"text": "last"},
+]
+
+
+def _drive(one: Rig, texts: list[str]) -> list[str]:
+    """Ask in every dialect, streaming and not; what came back, as text."""
+    got = []
+    for number, text in enumerate(texts):
+        prompt: list[Any] = [{"role": "user", "content": text}]
+        try:
+            if number % 3 == 0:
+                chunks = one.openai().chat.completions.create(model="m", messages=prompt, stream=True)
+                got.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+            elif number % 3 == 1:
+                got.append(one.anthropic().messages.create(model="m", max_tokens=9, messages=prompt).to_json())
+            else:
+                got.append(one.openai().responses.create(model="m", input=text).to_json())
+        except openai.APIError as error:
+            got.append(error.message)
+    return got
+
+
+@pytest.mark.req("T-06", "E-03")
+def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(rig: OpenRig) -> None:
+    texts = ["one took 0.12s in /tmp/abc123", "two", "three", "four"]
+    first = rig(script(*ANSWERS)).open_gateway()
+    said = _drive(first, texts)
+    first.close()
+    recording = read_recording(first.log.path, first.blobs)
+    assert (recording.model, len(recording.exchanges)) == ("vendor/model", 4)
+    again = rig(Recorded(recording)).open_gateway()
+    assert _drive(again, ["one took 7.5 s in /tmp/other-name", *texts[1:]]) == said
+    assert "out of order" in said[2]
+    assert [r.content.sha256 for r in again.responses()] == [r.content.sha256 for r in first.responses()]
+    assert [(r.status, r.prompt_tokens) for r in again.responses()] == [
+        (r.status, r.prompt_tokens) for r in first.responses()
+    ]
+
+
+def _recorded(rig: OpenRig, *texts: str, **options: Any) -> Recorded:
+    one = rig(script({"text": "a"}, {"text": "b"}, {"text": "c"}))
+    model = ChatModel("m", one.desk)
+    for text in texts:
+        model.complete([user(text)])
+    one.close()
+    return Recorded(read_recording(one.log.path, one.blobs), **options)
+
+
+@pytest.mark.req("T-06")
+def test_replay_stops_at_the_first_divergence_with_a_diff_and_stays_stopped(rig: OpenRig) -> None:
+    recorded = _recorded(rig, "one", "line 1\nline 2\nline 3")
+    model = ChatModel("m", recorded)
+    assert model.complete([user("one")]).text == "a"
+    with pytest.raises(ReplayDiverged, match="exchange 2 of 2") as caught:
+        model.complete([user("line 1\nline TWO\nline 3")])
+    assert '-    "line 2",' in caught.value.diff
+    assert '+    "line TWO",' in caught.value.diff
+    assert "line 1" in caught.value.diff
+    with pytest.raises(ReplayDiverged):
+        model.complete([user("line 1\nline 2\nline 3")])
+
+
+@pytest.mark.req("T-06")
+def test_lenient_replay_goes_on_until_the_recording_ends(rig: OpenRig) -> None:
+    recorded = _recorded(rig, "one", "two", lenient=True)
+    model = ChatModel("m", recorded)
+    assert [model.complete([user(text)]).text for text in ("one", "other")] == ["a", "b"]
+    assert len(recorded.divergences) == 1
+    with pytest.raises(ReplayExhausted, match="2 exchanges"):
+        model.complete([user("three")])
+
+
+@pytest.mark.req("T-06")
+def test_requests_that_were_in_flight_together_may_come_in_another_order(rig: OpenRig) -> None:
+    answers: list[dict[str, Any]] = [{"text": "x", "delay_sec": 0.3}, {"text": "y", "delay_sec": 0.3}, {"text": "z"}]
+    one = rig(script(*answers))
+    model = ChatModel("m", one.desk)
+    replies: dict[str, str] = {}
+
+    def ask(text: str) -> None:
+        replies[text] = model.complete([user(text)]).text
+
+    threads = [threading.Thread(target=ask, args=(text,)) for text in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ask("after")
+    one.close()
+    recording = read_recording(one.log.path, one.blobs)
+    assert [e.group for e in recording.exchanges] == [1, 1, 2]
+    for order in (("left", "right"), ("right", "left")):
+        again = ChatModel("m", Recorded(recording))
+        assert {text: again.complete([user(text)]).text for text in (*order, "after")} == replies
+    with pytest.raises(ReplayDiverged):
+        ChatModel("m", Recorded(recording)).complete([user("after")])
+
+
+@pytest.mark.req("T-06")
+def test_recorded_fault_is_the_same_fault_again(rig: OpenRig) -> None:
+    one = rig(script({"error": {"status": 503, "message": "busy"}}))
+    with pytest.raises(ServerTrouble):
+        ChatModel("m", one.desk).complete([user("hi")])
+    one.close()
+    with pytest.raises(ServerTrouble, match="busy"):
+        ChatModel("m", Recorded(read_recording(one.log.path, one.blobs))).complete([user("hi")])
+
+
+@pytest.mark.req("T-06", "E-10")
+def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenRig) -> None:
+    redact = Redactor({"TOKEN": "some-secret-value"})
+    prompt: list[Any] = [{"role": "user", "content": "it is some-secret-value"}]
+    one = rig(script({"text": "ok"}), redact=redact).open_gateway()
+    one.openai().chat.completions.create(model="m", messages=prompt)
+    one.close()
+    recording = read_recording(one.log.path, one.blobs)
+    again = rig(Recorded(recording, redact=redact)).open_gateway()
+    assert again.openai().chat.completions.create(model="m", messages=prompt).choices[0].message.content == "ok"
+
+
+def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_path: Path) -> None:
+    one = rig(script({"text": "x" * 10_000}))
+    ChatModel("m", one.desk).complete([user("hi")])
+    one.close()
+    for file in (one.folder / "blobs").iterdir():
+        file.unlink()
+    with pytest.raises(RecordError):
+        read_recording(one.log.path, one.blobs)
+
+
+def test_streaming_must_be_as_recorded(rig: OpenRig) -> None:
+    recorded = _recorded(rig, "one", lenient=True)
+    call = Call(Dialect.CHAT, {"messages": [{"role": "user", "content": "one"}], "stream": True})
+    with pytest.raises(ReplayDiverged):
+        recorded.send(call)
+
+
+def test_budget_refusals_are_no_part_of_a_recording(rig: OpenRig) -> None:
+    from agentbench.models.ledger import Caps
+
+    one = rig(script({"text": "a", "usage": {"prompt": 50, "completion": 1}}, after="repeat"), caps=Caps(tokens=40))
+    model = ChatModel("m", one.desk)
+    model.complete([user("hi")])
+    with pytest.raises(ModelFault):
+        model.complete([user("hi")])
+    one.close()
+    assert len(read_recording(one.log.path, one.blobs).exchanges) == 1
+
+
+# --- what is volatile ------------------------------------------------------------------------------------------------
+
+VOLATILE = {
+    "time": "2026-03-07T10:11:12.345Z",
+    "date": "2026-03-07",
+    "duration": "1.23s",
+    "temporary": "/tmp/pytest-of-root",
+    "address": "0x7f25aaeb9d00",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+    "ulid": "01J8ZQ4YV6M6Q0W9X1B2C3D4E5",
+    "call": "call_AbC123xyz",
+    "port": "127.0.0.1:39211",
+    "pid": "pid 4711",
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_volatile_part_has_an_example_that_is_replaced(name: str) -> None:
+    assert normalised(f"see {VOLATILE[name]} here") == f"see <{name}> here"
+
+
+@pytest.mark.parametrize(
+    "text", ["5 passed, 2 failed", "x = 0x10", "line 12", "v1.2.3", "tests/test_a.py::test_b", "3.5"]
+)
+def test_what_a_model_must_be_told_alike_is_not_volatile(text: str) -> None:
+    assert normalised(text) == text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_request_never_differs_from_itself(value: dict[str, Any]) -> None:
+    assert difference(value, json.loads(json.dumps(value))) == ""
+    assert normalised(normalised(value)) == normalised(value)
+
+
+def test_diff_is_bounded() -> None:
+    before = {"messages": [{"content": "\n".join(str(n) for n in range(5000))}]}
+    after = {"messages": [{"content": "\n".join(str(n) + "x" * 1000 for n in range(5000))}]}
+    assert len(difference(before, after)) < 40_000  # type: ignore[arg-type]
+
+
+def test_prompts_of_a_recording_are_the_exact_text(rig: OpenRig) -> None:
+    one = rig(script({"text": "a"})).open_gateway()
+    one.openai().chat.completions.create(model="m", messages=PROMPT)
+    (request,) = one.requests()
+    assert json.loads(request.messages.text)["messages"] == PROMPT
+    assert request.parameters["dialect"] == "chat"
