@@ -347,7 +347,7 @@ class TestEngine:
         assert "usermod -aG docker" in caught.value.remedy
 
     def test_engine_elsewhere_is_refused(self, monkeypatch: pytest.MonkeyPatch, engine: Engine, tmp_path: Path) -> None:
-        remote = replace(engine.facts, local=False)
+        remote = replace(engine.facts, address="ssh://user@example.invalid")
         monkeypatch.setattr(engine, "facts", remote)
         with pytest.raises(SandboxUnavailable, match="another machine"):
             DockerBackend(tmp_path, engine)

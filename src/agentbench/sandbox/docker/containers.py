@@ -18,7 +18,7 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.fates import Fates
 from agentbench.sandbox.docker.link import Link
 from agentbench.sandbox.docker.meter import Meter
-from agentbench.sandbox.docker.options import Birth, container_options
+from agentbench.sandbox.docker.options import Birth, container_config
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
 from agentbench.tree.entry import Entry
@@ -82,13 +82,10 @@ class Containers:
         fate = self._fates.expect(name)
         started = False
         try:
-            options = container_options(name, spec, birth, link.folder)
-            if fill is None:
-                self.engine.must("run", "--detach", *options)
-            else:
-                self.engine.must("create", *options)
+            self.engine.api.create(name, container_config(spec, birth, link.folder))
+            if fill is not None:
                 fill(name)
-                self.engine.must("start", name)
+            self.engine.api.start(name)
             accepted = link.accept(_READY_SEC)
             if accepted is None:
                 raise SandboxError(f"the sandbox did not start: {self._last_words(name)}")

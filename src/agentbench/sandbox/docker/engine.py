@@ -12,6 +12,7 @@ from agentbench.core.command import Completed
 from agentbench.core.errors import HarnessError, SandboxError, SandboxUnavailable
 from agentbench.core.text import printable
 from agentbench.process import run_host
+from agentbench.sandbox.docker.api import Api
 
 PROGRAM_VARIABLE = "AB_DOCKER"
 """Another program with docker's command line (podman), for those who want it."""
@@ -33,8 +34,12 @@ class EngineFacts:
     cpu_limit: bool
     plain_overlay: bool
     """Files live on an overlay that never redirects a folder: what was not copied up is where and what it was."""
-    local: bool
-    """On this machine: its containers can reach a socket of ours."""
+    address: str
+
+    @property
+    def local(self) -> bool:
+        """On this machine: its containers can reach a socket of ours."""
+        return self.address.startswith("unix://")
 
 
 class NoSuchImage(Exception):
@@ -45,6 +50,7 @@ class Engine:
     def __init__(self, program: str) -> None:
         self._program = program
         self.facts = self._ask()
+        self.api = Api(self.facts.address.removeprefix("unix://"))
 
     @property
     def program(self) -> str:
@@ -113,7 +119,7 @@ class Engine:
             pids_limit=bool(said.get("PidsLimit", False)),
             cpu_limit=bool(said.get("CpuCfsQuota", False)),
             plain_overlay=said.get("Driver") == "overlay2" and status.get("Native Overlay Diff") == "true",
-            local=_is_local(self._program),
+            address=_address(self._program),
         )
 
 
@@ -149,9 +155,10 @@ def _with_stderr(done: Completed, text: str) -> Completed:
     )
 
 
-def _is_local(program: str) -> bool:
+def _address(program: str) -> str:
+    """Where the command line finds its engine."""
     address = os.environ.get("DOCKER_HOST", "")
-    if not address and not os.environ.get("DOCKER_CONTEXT"):
+    if not address:
         done = run_host([program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"], timeout_sec=30)
         address = done.stdout.kept.decode("utf-8", "replace").strip() if done.ok else ""
-    return not address or address.startswith(("unix://", "/"))
+    return address or "unix:///var/run/docker.sock"

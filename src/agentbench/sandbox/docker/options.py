@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentbench.core.canonical import Json
+from agentbench.core.command import MIB
 from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.arguments import ENV_DIR
@@ -50,23 +52,33 @@ def check_workdir(workdir: str) -> None:
         raise SandboxUnavailable(msg, remedy="use environment.workdir: /workspace (or any other path of its own)")
 
 
-def container_options(name: str, spec: SandboxSpec, birth: Birth, link: Path) -> list[str]:
-    """For `docker create` and `docker run`, up to and with the image and the server's arguments."""
-    options = ["--name", name, "--hostname", "sandbox", "--user", USER, "--workdir", "/", "--pull", "never"]
-    options += ["--network", birth.network, "--ipc", "none", "--log-driver", "none", "--no-healthcheck"]
-    options += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
-    # The first process ignores what it may ignore: an engine that shuts down need not wait for it.
-    options += ["--stop-signal", "SIGKILL"]
-    options += _limits(spec.limits)
-    if not birth.keep:
-        options.append("--rm")
-    for key, value in birth.labels.items():
-        options += ["--label", f"{key}={value}"]
-    for source, target in [(link, LINK_DIR), *birth.binds]:
-        options += ["--mount", _bind(source, target)]
-    for mount in spec.mounts:
-        options += ["--mount", _bind(mount.source.absolute(), mount.target)]
-    return [*options, "--entrypoint", birth.python, birth.image, *server_arguments(spec.workdir)]
+def container_config(spec: SandboxSpec, birth: Birth, link: Path) -> dict[str, Json]:
+    """A container as the engine's interface wants it described."""
+    binds = [(link, LINK_DIR), *birth.binds, *((mount.source.absolute(), mount.target) for mount in spec.mounts)]
+    return {
+        "Image": birth.image,
+        "Entrypoint": [birth.python],
+        "Cmd": list(server_arguments(spec.workdir)),
+        "User": USER,
+        "WorkingDir": "/",
+        "Hostname": "sandbox",
+        "Labels": dict(birth.labels),
+        "Healthcheck": {"Test": ["NONE"]},
+        # The first process ignores what it may ignore: an engine that shuts down need not wait for it.
+        "StopSignal": "SIGKILL",
+        "HostConfig": {
+            "NetworkMode": birth.network,
+            "IpcMode": "none",
+            "LogConfig": {"Type": "none", "Config": {}},
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "AutoRemove": not birth.keep,
+            "Mounts": [
+                {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": True} for source, target in binds
+            ],
+            **_limits(spec.limits),
+        },
+    }
 
 
 def server_arguments(workdir: str) -> list[str]:
@@ -88,24 +100,20 @@ def environment(image_env: Sequence[str], more: Iterable[tuple[str, str]]) -> di
     return env | dict(more)
 
 
-def _limits(limits: Limits) -> list[str]:
+def _limits(limits: Limits) -> dict[str, Json]:
     # What is in a memory file system counts as memory, so the kernel's ceiling is both limits together.
-    memory = f"{limits.memory_mb + limits.disk_mb}m"
-    options = ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(limits.pids)]
-    options += ["--cpus", f"{limits.cpus:g}", "--ulimit", "core=0", "--ulimit", f"nofile={_OPEN_FILES}:{_OPEN_FILES}"]
-    options += ["--ulimit", f"fsize={limits.disk_mb << 20}:{limits.disk_mb << 20}"]
+    memory = (limits.memory_mb + limits.disk_mb) * MIB
+    largest = limits.disk_mb * MIB
     common = f"rw,nosuid,nodev,nr_inodes={limits.inodes}"
-    for place, size, more in (
-        ("/tmp", limits.disk_mb, "exec,mode=1777"),
-        ("/var/tmp", limits.disk_mb, "exec,mode=1777"),
-        ("/dev/shm", limits.disk_mb, "noexec,mode=1777"),
-        ("/run", _RUN_MB, "noexec,mode=755"),
-    ):
-        options += ["--tmpfs", f"{place}:{common},size={size}m,{more}"]
-    return options
-
-
-def _bind(source: Path, target: str) -> str:
-    """One field of comma-separated values, quoted so that any path fits."""
-    fields = ["type=bind", f"source={source}", f"target={target}", "readonly"]
-    return ",".join('"' + item.replace('"', '""') + '"' for item in fields)
+    own, run = f"{common},size={limits.disk_mb}m,mode=1777", f"{common},size={_RUN_MB}m,noexec,mode=755"
+    return {
+        "Memory": memory,
+        "MemorySwap": memory,
+        "PidsLimit": limits.pids,
+        "NanoCpus": int(limits.cpus * 1e9),
+        "Ulimits": [
+            {"Name": name, "Soft": value, "Hard": value}
+            for name, value in (("core", 0), ("nofile", _OPEN_FILES), ("fsize", largest))
+        ],
+        "Tmpfs": {"/tmp": f"{own},exec", "/var/tmp": f"{own},exec", "/dev/shm": f"{own},noexec", "/run": run},
+    }
