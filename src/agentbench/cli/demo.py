@@ -58,6 +58,8 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     _compare(runs["partial"], runs["reference"])
     _title("6. Every chain, digest and verdict computed again from the run directories.")
     ok = _verify(done.runs)
+    _title("7. All of it as a page: opens in a browser, needs no network.")
+    click.echo(f"  {_page(done.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in done.records if record.variant == "cheater")
     click.echo(f"\nLook at one: ab show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)
@@ -127,6 +129,17 @@ def _compare(a: Path, b: Path) -> None:
     from agentbench.reports.sources import open_sides
 
     click.echo(as_markdown(compare_sides(*open_sides(str(a), str(b)))))
+
+
+def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:
+    """The HTML report of all four runs with the comparison in it."""
+    from agentbench.reports.html.page import write_page
+    from agentbench.reports.paired import compare_sides
+    from agentbench.reports.sources import open_run, open_sides
+
+    comparison = compare_sides(*open_sides(str(a), str(b)))
+    folder = out / f"{Path(a).name.split('__')[0]}__demo-report"
+    return write_page(folder, [open_run(path) for path in runs], comparison=comparison)
 
 
 def _verify(runs: Sequence[Path]) -> bool:

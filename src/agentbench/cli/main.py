@@ -15,12 +15,16 @@ from agentbench import __version__
 
 # verb → (module, one line for `ab --help`). Kept as data so that listing the verbs imports none of them.
 VERBS: dict[str, tuple[str, str]] = {
+    "adjudicate": ("agentbench.cli.adjudicate", "Note what a person found out about an attempt."),
     "cache": ("agentbench.cli.cache", "List or prune prepared environments and mirrors."),
     "demo": ("agentbench.cli.demo", "The main job end to end on bundled tasks: no key, no daemon."),
     "doctor": ("agentbench.cli.doctor", "What works on this machine, and a remedy for what does not."),
     "grade": ("agentbench.cli.grade", "Grade patches made elsewhere."),
     "init": ("agentbench.cli.init", "Make a new suite with one commented task."),
+    "query": ("agentbench.cli.query", "SQL over the records and events of runs (DuckDB)."),
+    "replay": ("agentbench.cli.replay", "Run acceptance again on recorded patches and compare."),
     "report": ("agentbench.cli.report", "Summaries and paired comparisons of runs."),
+    "rescore": ("agentbench.cli.rescore", "What a run would have been under other weights or caps."),
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),
     "show": ("agentbench.cli.show", "A run or an attempt as a card."),

@@ -47,7 +47,7 @@ function verdictTab(record, detail, index) {
   const checks = record.checks.map((check) => h("details", { open: check.outcome !== "pass" && check.mandatory },
     h("summary", {}, badge(check.outcome, check.outcome), h("span", { class: "grow" }, h("strong", {}, safe(check.id)), h("span", { class: "dim" }, ` ${check.mandatory ? "mandatory" : "diagnostic"} · ${safe(check.layer)} · ${check.assurance} · ${secs(check.duration_sec)}`))),
     h("div", { class: "inset" }, check.why && h("div", { class: "why" }, safe(check.why)), h("pre", {}, "$ " + safe(check.command)), check.failing_tests.length > 0 && h("div", {}, h("h3", {}, plural(check.failing_tests.length, "failing test")), h("ul", { class: "mono small", style: { margin: "4px 0 0", "padding-left": "18px" } }, check.failing_tests.slice(0, 200).map((name) => h("li", { style: { "overflow-wrap": "anywhere" } }, safe(name)))))))); 
-  return h("div", { class: "grid", style: { "grid-template-columns": "minmax(0,1.5fr) minmax(280px,1fr)" } },
+  return h("div", { class: "grid verdict" },
     h("div", { class: "stack" },
       card("Gates", null, Object.entries(record.gates).map(([gate, one]) => h("div", { class: "gate" }, h("strong", {}, gate), h("span", {}, GATES[gate]), badge(one.outcome, one.outcome), h("span", { class: "why" }, safe(one.why || (one.passed ? "" : "no reason given")))))),
       record.checks.length > 0 && card("Acceptance checks", "Taken in a fresh sandbox the agent never touched.", checks),

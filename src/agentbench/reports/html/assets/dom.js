@@ -39,7 +39,7 @@ const plural = (n, noun) => whole(n) + " " + noun + (n === 1 ? "" : "s");
 const money = (x, unit) => (unit === "usd" ? "$" + few(x) : few(x) + " " + safe(unit || ""));
 
 const MARK = { pass: "✓", fail: "✕", error: "!", invalid: "–", none: "–" };
-const badge = (kind, text) => h("span", { class: "badge " + kind }, h("span", { "aria-hidden": "true" }, MARK[kind] || ""), safe(text));
+const badge = (kind, text) => h("span", { class: "badge " + kind }, MARK[kind] && h("span", { "aria-hidden": "true" }, MARK[kind]), safe(text));
 const card = (title, sub, ...body) =>
   h("section", { class: "card" }, h("header", {}, h("h2", {}, title), sub && h("p", { class: "sub" }, sub)), h("div", { class: "body" }, body));
 const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, v]) => v !== null && v !== undefined && v !== "").map(([k, v]) => [h("dt", {}, k), h("dd", {}, v instanceof Node ? v : safe(v))]));

@@ -59,7 +59,7 @@ function traceTab(index, detail) {
     if (D.jump !== undefined) { const to = D.jump; let at = list.items.findIndex((e) => e.seq === to); if (at < 0 && parts < detail.trace.parts) return load(parts + 1); D.jump = undefined; if (at >= 0) { list.select(at); showEvent(list.items[at]); } }
   };
   const buttons = () => more.replaceChildren(...(parts < detail.trace.parts ? [h("span", { class: "sub" }, `${whole(events.length)} of ${whole(total)} events loaded`), h("button", { class: "toggle", id: "more", onclick: () => load(parts + 1) }, "load more"), h("button", { class: "toggle", onclick: () => load(1e9) }, "load all")] : []));
-  holder.append(strip, h("div", { class: "filters" }, h("input", { class: "field search", type: "search", id: "find", placeholder: "Find in events", "aria-label": "Find in events", oninput: (e) => { state.q = e.target.value; refresh(); } }), chips, actors, count), more, h("div", { class: "trace" }, h("div", { class: "vt" }, list.body), pane));
+  holder.append(strip, h("div", { class: "filters" }, h("input", { class: "field search", type: "search", id: "find", placeholder: "Find in events", "aria-label": "Find in events", oninput: (e) => { state.q = e.target.value; refresh(); } }), h("span", { class: "who" }, chips), h("span", { class: "who" }, "by", actors), count), more, h("div", { class: "trace" }, h("div", { class: "vt" }, list.body), pane));
   if (detail.trace.note) holder.prepend(h("div", { class: "note" }, safe(detail.trace.note)));
   if (detail.trace.inline) { parts = detail.trace.parts; load(0); } else load(1);
   return holder;

@@ -7,7 +7,6 @@ const col = (row, name) => row[C[name]];
 const kindOf = (row) => KINDS[col(row, "kind")];
 const wordOf = (row) => ({ pass: "PASS", fail: "FAIL", error: "ERROR", invalid: "INVALID" })[kindOf(row)];
 const runOf = (row) => D.runs[col(row, "run")];
-const shown = (name) => D.runs.length > 1 || name;
 
 function dots(gates) {
   const kinds = { p: "pass", f: "fail", e: "error" };
@@ -21,8 +20,8 @@ function overview() {
     D.comparison && comparisonHero(true),
     h("section", {}, h("h1", { class: "vh" }, "Runs"), h("div", { class: "grid " + (many ? "four" : "") }, D.runs.map(runCard))),
     D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: the numbers are provisional. "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
-    h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
     matrixCard(),
+    h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
     h("div", { class: "grid two" }, timeCard(), costCard()),
     h("div", { class: "grid two" }, card("Gates and weights", "A policy choice of the project, not a measurement. No gate makes up for another.", weightsFigure(D.weights)), survivalCard()),
     h("div", { class: "grid two" }, projectionCard(), tradeoffCard()),
@@ -127,8 +126,14 @@ function detailsOfRun(run, many) {
 
 /* --- attempts --------------------------------------------------------------------------------------------------------- */
 const COLUMNS = [
-  ["verdict", "kind", "104px"], ["task", "task", "minmax(140px,1.3fr)"], ["run", "run", "minmax(90px,.8fr)"], ["why", "headline", "minmax(150px,2.2fr)"], ["gates", "gates", "100px"], ["scorers", "workspace", "74px"], ["judge", "judge", "74px"], ["run badge", "badge", "100px"], ["score", "score", "54px", "r"], ["time", "duration", "76px", "r"], ["cost", "cost", "66px", "r"],
+  ["verdict", "kind", "104px"], ["task", "task", "minmax(150px,1.4fr)"], ["run", "run", "minmax(90px,.8fr)"], ["why", "headline", "minmax(150px,2.2fr)"], ["gates", "gates", "100px"], ["scorers", "workspace", "74px"], ["judge", "judge", "74px"], ["run badge", "badge", "100px"], ["score", "score", "54px", "r"], ["time", "duration", "76px", "r"], ["cost", "cost", "66px", "r"],
 ];
+/* A column that no attempt has anything for takes no room. */
+function columnsShown() {
+  const any = (name, none) => D.attempts.some((row) => !none.includes(col(row, name)));
+  const gone = { workspace: !any("workspace", ["N/A", null]), judge: !any("judge", [null]), cost: !any("cost", [0, null]), run: D.runs.length < 2, score: !any("score", [null]) };
+  return COLUMNS.filter(([, key]) => !gone[key]);
+}
 function filtered(query) {
   const words = (query.q || "").toLowerCase().split(/\s+/).filter(Boolean);
   const exact = words.filter((w) => w.startsWith("task:")).map((w) => w.slice(5)), loose = words.filter((w) => !w.startsWith("task:"));
@@ -150,8 +155,8 @@ function filtered(query) {
   return found;
 }
 function attemptsView(query) {
-  const list = new Rolling({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: attemptRow, open: (i) => go("#/attempt/" + i) });
-  const state = { ...query };
+  const list = new Rolling({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go("#/attempt/" + i) });
+  const state = { ...query }, columns = columnsShown(), keys = new Set(columns.map((one) => one[1]));
   const total = h("span", { class: "sub", id: "total" });
   const head = h("div", { class: "vt-head" });
   const refresh = () => {
@@ -162,7 +167,7 @@ function attemptsView(query) {
     say(total.textContent);
     const text = Object.entries(state).filter(([, v]) => v).map(([k, v]) => k + "=" + encodeURIComponent(v)).join("&");
     history.replaceState(null, "", "#/attempts" + (text ? "?" + text : ""));
-    head.replaceChildren(...COLUMNS.map(([title, key, , cls]) => h("span", { class: cls }, h("button", { onclick: () => { state.sort = state.sort === key ? "-" + key : key; refresh(); }, "aria-label": "sort by " + title }, title + (state.sort === key ? " ↑" : state.sort === "-" + key ? " ↓" : "")))));
+    head.replaceChildren(...columns.map(([title, key, , cls]) => h("span", { class: cls }, h("button", { onclick: () => { state.sort = state.sort === key ? "-" + key : key; refresh(); }, "aria-label": "sort by " + title }, title + (state.sort === key ? " ↑" : state.sort === "-" + key ? " ↓" : "")))));
     empty.hidden = found.length > 0;
   };
   const select = (name, label, options) => h("select", { class: "field", "aria-label": label, id: "f-" + name, onchange: (e) => { state[name] = e.target.value; refresh(); } }, h("option", { value: "" }, label), options.map(([value, words]) => h("option", { value, selected: String(state[name] ?? "") === value }, words)));
@@ -172,14 +177,27 @@ function attemptsView(query) {
   const view = h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Attempts"), total),
     h("div", { class: "filters" }, search, D.runs.length > 1 && select("run", "all runs", D.runs.map((run, i) => [String(i), safe(run.name)])), select("verdict", "all verdicts", KINDS.map((k) => [k, k])), select("reason", "all reasons", reasons.map((r) => [r, r])),
       h("button", { class: "toggle", id: "f-review", "aria-pressed": state.review ? "true" : "false", onclick: (e) => { state.review = state.review ? "" : "1"; e.target.setAttribute("aria-pressed", state.review ? "true" : "false"); refresh(); } }, "needs review")),
-    h("div", { class: "vt", style: { "--cols": COLUMNS.map((one) => one[2]).join(" ") } }, head, list.body, empty));
+    h("div", { class: "vt", style: { "--cols": columns.map((one) => one[2]).join(" ") } }, head, list.body, empty));
   refresh();
   D.list = list;
   return view;
 }
-function attemptRow(i) {
+function attemptRow(i, keys) {
   const row = D.attempts[i], repeat = col(row, "repeat");
-  return h("div", { class: "vt-row" }, h("span", {}, badge(kindOf(row), wordOf(row))), h("a", { href: "#/attempt/" + i, tabindex: "-1", style: { color: "inherit", "font-weight": "570" } }, safe(col(row, "task")), repeat > 1 && h("span", { class: "dim" }, " · " + repeat)), h("span", { class: "dim" }, safe(runOf(row).name)), h("span", { title: safe(col(row, "headline")) }, col(row, "review") ? h("span", { title: "needs review" }, "⚑ ") : "", safe(col(row, "why"))), h("span", {}, dots(col(row, "gates"))), h("span", {}, small(col(row, "workspace"))), h("span", {}, small(col(row, "judge"))), h("span", { class: "dim" }, safe(col(row, "badge"))), h("span", { class: "r" }, col(row, "score") === null ? "–" : col(row, "score").toFixed(2)), h("span", { class: "r" }, secs(col(row, "duration"))), h("span", { class: "r" }, few(col(row, "cost"))));
+  const cells = {
+    kind: () => h("span", {}, badge(kindOf(row), wordOf(row))),
+    task: () => h("a", { href: "#/attempt/" + i, tabindex: "-1", style: { color: "inherit", "font-weight": "570" } }, safe(col(row, "task")), repeat > 1 && h("span", { class: "dim" }, " · " + repeat)),
+    run: () => h("span", { class: "dim" }, safe(runOf(row).name)),
+    headline: () => h("span", { title: safe(col(row, "headline")) }, col(row, "review") ? h("span", { title: "needs review" }, "⚑ ") : "", safe(col(row, "why"))),
+    gates: () => h("span", {}, dots(col(row, "gates"))),
+    workspace: () => h("span", {}, small(col(row, "workspace"))),
+    judge: () => h("span", {}, small(col(row, "judge"))),
+    badge: () => h("span", { class: "dim" }, safe(col(row, "badge"))),
+    score: () => h("span", { class: "r" }, col(row, "score") === null ? "–" : col(row, "score").toFixed(2)),
+    duration: () => h("span", { class: "r" }, secs(col(row, "duration"))),
+    cost: () => h("span", { class: "r" }, few(col(row, "cost"))),
+  };
+  return h("div", { class: "vt-row" }, [...keys].map((key) => cells[key]()));
 }
 const small = (verdict) => (verdict && verdict !== "N/A" ? verdictBadge(verdict) : h("span", { class: "dim" }, verdict || "none"));
 

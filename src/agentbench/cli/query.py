@@ -1,0 +1,68 @@
+"""`ab query`: SQL over the records and events of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+EPILOG = """\b
+Examples:
+  ab query "select variant, count(*), avg(passed::int) from attempts where final group by all" RUN_A RUN_B
+  ab query "select type, count(*) n from events group by type order by n desc" RUN --format csv
+  ab query "select task_id, check_id, why from checks where outcome = 'fail'" artifacts/runs/* --format json
+
+\b
+Views:
+  attempts   one row per record: run_dir, task_id, variant, repeat, passed, failure_reason, g1…g4, score, cost, …, record (JSON)
+  checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
+  events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
+
+Needs DuckDB: pip install 'agentbench[query]'. Files are read in place and never changed.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("sql")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> None:
+    """Ask SQL of one or more run directories."""
+    from agentbench.reports import query as report
+
+    answer = report.ask(runs, sql)
+    if as_json or form == "json":
+        import json
+
+        click.echo(json.dumps(report.as_json(answer), indent=2))
+        return
+    from agentbench.reports.escape import columns, csv_text, plain
+
+    cells = [[_text(report.plain_value(value)) for value in row] for row in answer.rows]
+    if form == "csv":
+        names = [
+            f"{name}_{index}" if answer.columns.index(name) != index else name
+            for index, name in enumerate(answer.columns)
+        ]
+        click.echo(csv_text(names, [dict(zip(names, row, strict=True)) for row in cells]), nl=False)
+        return
+    table = [[plain(name, 60) for name in answer.columns], *([plain(cell, 100) for cell in row] for row in cells)]
+    for line in columns(table):
+        click.echo(line)
+    click.echo(f"{len(cells)} row{'' if len(cells) == 1 else 's'}", err=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict | list):
+        import json
+
+        return json.dumps(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,154 @@
+"""SQL over the records and events of many runs, in place: DuckDB reads the files, nothing is imported or copied."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.record.naming import ATTEMPTS, RUN_JSON
+
+if TYPE_CHECKING:
+    import duckdb
+
+INSTALL = "pip install 'agentbench[query]'"
+LARGEST_LINE = 64 * 1024 * 1024
+
+_ATTEMPT_COLUMNS = {
+    "run_id": "VARCHAR", "attempt_id": "VARCHAR", "study_id": "VARCHAR", "task_id": "VARCHAR", "suite": "VARCHAR", "variant": "VARCHAR",
+    "agent": "VARCHAR", "repeat": "INTEGER", "final": "BOOLEAN", "run_status": "VARCHAR", "invalid_cause": "VARCHAR",
+    "attribution": "VARCHAR", "run_badge": "VARCHAR", "needs_review": "BOOLEAN", "score": "DOUBLE", "mean_score": "DOUBLE",
+    "workspace_verdict": "VARCHAR", "duration_sec": "DOUBLE", "contract_id": "VARCHAR", "harness_version": "VARCHAR",
+}  # fmt: skip
+_ATTEMPT_PATHS = {
+    "passed": ("$.result.passed", "BOOLEAN"),
+    "failure_reason": ("$.result.failure_reason", "VARCHAR"),
+    "termination": ("$.termination.code", "VARCHAR"),
+    "model": ("$.model.name", "VARCHAR"),
+    "judge_verdict": ("$.judge.verdict", "VARCHAR"),
+    "g1": ("$.gates.G1.outcome", "VARCHAR"),
+    "g2": ("$.gates.G2.outcome", "VARCHAR"),
+    "g3": ("$.gates.G3.outcome", "VARCHAR"),
+    "g4": ("$.gates.G4.outcome", "VARCHAR"),
+    "tool_calls": ("$.usage.tool_calls", "BIGINT"),
+    "prompt_tokens": ("$.usage.prompt_tokens", "BIGINT"),
+    "completion_tokens": ("$.usage.completion_tokens", "BIGINT"),
+    "wall_sec": ("$.usage.wall_sec", "DOUBLE"),
+    "cost": ("$.cost.total", "DOUBLE"),
+    "cost_unit": ("$.cost.unit", "VARCHAR"),
+    "started_at": ("$.timestamps.started_at", "VARCHAR"),
+    "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
+}
+VIEWS = {
+    "attempts": "one row per attempt record, its members as columns, the whole record as JSON in `record`, its run directory in `run_dir`",
+    "checks": "one row per acceptance check of each attempt: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
+    "events": "one row per event of every attempt: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+def ask(runs: Sequence[Path], sql: str) -> Answer:
+    """The answer to one SQL statement over the runs.
+
+    Raises:
+        InputError: DuckDB is not installed, a folder is no run directory, or the statement is not one DuckDB can answer.
+    """
+    try:
+        import duckdb  # noqa: PLC0415 - an extra
+    except ImportError:
+        msg = "`ab query` needs DuckDB, which is not installed"
+        raise InputError(msg, remedy=INSTALL) from None
+    for run in runs:
+        if not (run / RUN_JSON).is_file():
+            msg = f"{run} is not a run directory (it has no {RUN_JSON})"
+            raise InputError(msg)
+    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
+    try:
+        for statement in _views(runs):
+            connection.execute(statement)
+        return _answer(connection, sql)
+    except duckdb.Error as error:
+        msg = f"the query failed: {' '.join(str(error).split())[:600]}"
+        raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; `ab query --help` tells what they hold") from error
+    finally:
+        connection.close()
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    result = connection.execute(sql)
+    if result.description is None:
+        return Answer((), ())
+    return Answer(tuple(one[0] for one in result.description), tuple(result.fetchall()))
+
+
+def _views(runs: Sequence[Path]) -> list[str]:
+    records = _files([run.absolute() / ATTEMPTS for run in runs])
+    logs = _globs([run.absolute() for run in runs])
+    columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
+    columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
+    options = f"filename=true, ignore_errors=true, maximum_object_size={LARGEST_LINE}"
+    attempts = (
+        f"CREATE VIEW attempts AS SELECT parse_path(filename)[-2] AS run_dir, {', '.join(columns)}, json AS record "  # noqa: S608 - names are ours, paths are quoted
+        f"FROM read_ndjson_objects({records}, {options}) WHERE json IS NOT NULL"
+    )
+    checks = (
+        "CREATE VIEW checks AS SELECT run_dir, attempt_id, task_id, variant, repeat, c->>'$.id' AS check_id, c->>'$.layer' AS layer, "
+        "CAST(c->>'$.mandatory' AS BOOLEAN) AS mandatory, c->>'$.outcome' AS outcome, c->>'$.assurance' AS assurance, "
+        "CAST(c->>'$.duration_sec' AS DOUBLE) AS duration_sec, c->>'$.why' AS why, c->'$.failing_tests' AS failing_tests "
+        "FROM (SELECT *, unnest(CAST(record->'$.checks' AS JSON[])) AS c FROM attempts)"
+    )
+    events = (
+        "CREATE VIEW events AS SELECT parse_path(filename)[-4] AS run_dir, parse_path(filename)[-2] AS task_dir, "  # noqa: S608 - as above
+        "CAST(json->>'$.seq' AS BIGINT) AS seq, make_timestamp(CAST(json->>'$.t' AS BIGINT)) AS happened_at, "
+        "json->>'$.type' AS type, json->>'$.actor' AS actor, json->'$.payload' AS payload "
+        f"FROM read_ndjson_objects({logs}, {options}) WHERE json IS NOT NULL"
+    )
+    return [attempts, checks, events]
+
+
+def _files(paths: Sequence[Path]) -> str:
+    return "[" + ", ".join(_quoted(_literal(path)) for path in paths) + "]"
+
+
+def _globs(runs: Sequence[Path]) -> str:
+    """Logs of all attempts. A run without any must not make the view fail: nothing is read for it."""
+    found = [_literal(run) + "/tasks/*/events.jsonl" for run in runs if any(run.glob("tasks/*/events.jsonl"))]
+    return "[" + ", ".join(map(_quoted, found)) + "]" if found else "[" + _quoted("/dev/null") + "]"
+
+
+def _literal(path: Path) -> str:
+    """A path in which DuckDB sees no pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def as_json(answer: Answer) -> list[Json]:
+    return [dict(zip(answer.columns, map(plain_value, row), strict=True)) for row in answer.rows]
+
+
+def plain_value(value: object) -> Json:
+    """A value of DuckDB as JSON has it; what JSON has no form for becomes text."""
+    if isinstance(value, dict):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(one) for one in value]
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else str(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return value if isinstance(value, bool | int | str) or value is None else str(value)
