@@ -165,11 +165,6 @@ class TestDigest:
         (tmp_path / "task/a.tar").unlink()
         assert snapshots(tmp_path).materialise(loaded) == first
 
-    def test_a_package_index_is_not_supported_yet(self, tmp_path: Path) -> None:
-        loaded = task(tmp_path / "task", archive="pypi:requests==2.31.0", sha256="0" * 64)
-        with pytest.raises(SourceError, match="not supported yet"):
-            snapshots(tmp_path).materialise(loaded)
-
 
 class TestHostile:
     @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a/..", "..", "/"])

@@ -1,4 +1,4 @@
-"""R from an archive with a known digest, beside the task or behind a URL."""
+"""R from an archive with a known digest: beside the task, behind a URL, or a release of a package index."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import contextlib
 import hashlib
 import http.client
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -16,12 +14,13 @@ from urllib.parse import unquote, urlsplit
 from agentbench.core.command import MIB
 from agentbench.core.errors import SourceError
 from agentbench.workspace.archive import unpack
+from agentbench.workspace.download import WEB_ERRORS, open_web
 from agentbench.workspace.location import hidden
+from agentbench.workspace.packageindex import open_release
 from agentbench.workspace.planting import SourceLimits
 from agentbench.workspace.store import Store, make_folder
 
 _CHUNK = 1024 * 1024
-_ANSWER_SEC = 60.0
 _DOWNLOAD_BYTES = 2 * 1024 * MIB
 
 
@@ -61,7 +60,7 @@ class ArchiveSource:
     def _fetch(self, target: Path) -> None:
         state = hashlib.sha256()
         size = 0
-        with _open(self._name, self._folder) as source, target.open("wb") as file:
+        with self._open() as source, target.open("wb") as file:
             while chunk := _next(source, self._name):
                 size += len(chunk)
                 if size > _DOWNLOAD_BYTES:
@@ -74,21 +73,22 @@ class ArchiveSource:
                 remedy="correct `repo.sha256`, or find the archive that has it",
             )
 
+    def _open(self) -> BinaryIO:
+        """
+        Raises:
+            SourceError: the archive cannot be had.
+        """
+        scheme = self._name.partition(":")[0].lower() if ":" in self._name else ""
+        if scheme == "pypi":
+            return open_release(self._name, self._sha256)
+        return _OPENERS.get(scheme, _open_path)(self._name, self._folder)
+
 
 def _next(source: BinaryIO, name: str) -> bytes:
     try:
         return source.read(_CHUNK)
     except (OSError, http.client.HTTPException) as error:
         raise _unreachable(name, error) from error
-
-
-def _open(name: str, folder: Path) -> BinaryIO:
-    """
-    Raises:
-        SourceError: the archive cannot be had.
-    """
-    scheme = name.partition(":")[0].lower() if ":" in name else ""
-    return _OPENERS.get(scheme, _open_path)(name, folder)
 
 
 def _open_path(name: str, folder: Path) -> BinaryIO:
@@ -111,38 +111,19 @@ def _open_file_url(name: str, folder: Path) -> BinaryIO:
 
 
 def _open_web(name: str, _folder: Path) -> BinaryIO:
-    # Only these handlers: a redirect must not lead to a file of this machine.
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPRedirectHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
     try:
-        answer = opener.open(urllib.request.Request(name), timeout=_ANSWER_SEC)  # noqa: S310 - http and https alone
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        answer = open_web(name)
+    except WEB_ERRORS as error:
         raise _unreachable(name, error) from error
     if answer is None:
         raise SourceError(f"the archive {hidden(name)} leads to something that is not http or https")
-    return answer  # type: ignore[no-any-return]  # urllib is untyped here
-
-
-def _open_package(name: str, _folder: Path) -> BinaryIO:
-    raise SourceError(
-        f"{name}: archives of a package index are not supported yet",
-        remedy="give the URL of the source distribution, or put the file beside the task",
-    )
+    return answer
 
 
 _OPENERS: dict[str, Callable[[str, Path], BinaryIO]] = {
     "http": _open_web,
     "https": _open_web,
     "file": _open_file_url,
-    "pypi": _open_package,
 }
 
 

@@ -1,0 +1,176 @@
+"""The host's package index and proxy settings: pip's and uv's own configuration, files and variables, merged."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_SINGLE = ("index-url", "no-index", "cert", "proxy", "timeout", "retries")
+_MANY = ("extra-index-url", "find-links", "trusted-host")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO")
+DEFAULT_INDEX = "https://pypi.org/simple"
+_VISIBLE_ANYWAY = ("/usr/", "/etc/ssl/", "/etc/pki/", "/etc/ca-certificates/")
+
+
+@dataclass(slots=True)
+class PackageSettings:
+    """Merged settings; `one` has single values, `many` lists in the order they are tried."""
+
+    one: dict[str, str] = field(default_factory=dict)
+    many: dict[str, list[str]] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+
+    def pip_conf(self) -> str:
+        lines = ["[global]"]
+        lines += [f"{key} = {value}" for key, value in sorted(self.one.items())]
+        for key, values in sorted(self.many.items()):
+            lines.append(f"{key} =")
+            lines += [f"    {value}" for value in values]
+        lines.append("disable-pip-version-check = true")
+        # Percent signs in addresses are literal: pip reads with a parser that does not interpolate.
+        return "\n".join(lines) + "\n"
+
+    def folders(self) -> list[Path]:
+        """What the settings name on this machine, to be bound at the same path."""
+        found = []
+        addresses = [self.one.get("index-url", ""), *self.many.get("extra-index-url", ())]
+        for value in [*addresses, *self.many.get("find-links", ())]:
+            path = _local(value)
+            if path is None:
+                continue
+            # The pages of an index link to files beside it (`../../files/…`).
+            found.append(path.parent if path.name == "simple" else path)
+        certificates = [value for key, value in self.env.items() if key in _CERTIFICATES]
+        found += [Path(value) for value in [*certificates, self.one.get("cert", "")] if value.startswith("/")]
+        return [path for path in _outermost(found) if path.exists() and not f"{path}/".startswith(_VISIBLE_ANYWAY)]
+
+    def addresses(self) -> list[str]:
+        """Registries in use, without credentials: for the manifest and `ab doctor`."""
+        values = [self.one.get("index-url", DEFAULT_INDEX)] if "no-index" not in self.one else []
+        values += [*self.many.get("extra-index-url", ()), *self.many.get("find-links", ())]
+        return [without_credentials(value) for value in values]
+
+    def indexes(self) -> list[str]:
+        """The indexes in the order they are asked, as they are configured."""
+        if self.one.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+            return []
+        return [self.one.get("index-url", DEFAULT_INDEX), *self.many.get("extra-index-url", ())]
+
+    def secrets(self) -> list[str]:
+        """Credentials that stand inside addresses."""
+        found = []
+        proxies = [self.env[key] for key in self.env if key.lower() in _PROXIES]
+        for value in [*self.one.values(), *(item for items in self.many.values() for item in items), *proxies]:
+            match = re.search(r"://([^/@\s]+)@", value)
+            if match:
+                credentials = match[1]
+                parts = [credentials, *credentials.split(":", 1)[1:]]
+                found += [text for part in parts for text in (part, unquote(part)) if text]
+        return list(dict.fromkeys(sorted(found, key=len, reverse=True)))
+
+
+def without_credentials(address: str) -> str:
+    return re.sub(r"://[^/@\s]+@", "://", address)
+
+
+def host_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> PackageSettings:
+    """What pip and uv would use on this host, as the user who runs the harness."""
+    env = os.environ if env is None else env
+    home = Path.home() if home is None else home
+    settings = PackageSettings()
+    for path in _pip_files(env, home):
+        _merge(settings, _pip_file(path))
+    for path in _uv_files(env, home):
+        _merge(settings, _uv_file(path))
+    _merge(settings, _variables(env))
+    for key in (*_PROXIES, *(name.upper() for name in _PROXIES)):
+        if env.get(key):
+            settings.env[key] = env[key]
+    for key in _CERTIFICATES:
+        if env.get(key) and Path(env[key]).exists():
+            settings.env[key] = env[key]
+    return settings
+
+
+def _pip_files(env: Mapping[str, str], home: Path) -> list[Path]:
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        return []
+    config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    files = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"), home / ".pip/pip.conf", config / "pip/pip.conf"]
+    if env.get("PIP_CONFIG_FILE"):
+        files.append(Path(env["PIP_CONFIG_FILE"]))
+    return files
+
+
+def _uv_files(env: Mapping[str, str], home: Path) -> list[Path]:
+    config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    return [Path("/etc/uv/uv.toml"), config / "uv/uv.toml"]
+
+
+def _pip_file(path: Path) -> list[tuple[str, str]]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text())
+    except (OSError, configparser.Error, UnicodeDecodeError):
+        return []
+    found: list[tuple[str, str]] = []
+    for section in ("global", "install", "download"):
+        if parser.has_section(section):
+            found += [(key.replace("_", "-"), value) for key, value in parser.items(section)]
+    return found
+
+
+def _uv_file(path: Path) -> list[tuple[str, str]]:
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return []
+    found: list[tuple[str, str]] = []
+    for table in (data, data.get("pip", {})):
+        for key in (*_SINGLE, *_MANY):
+            value = table.get(key)
+            values = value if isinstance(value, list) else [value]
+            found += [(key, item) for item in values if isinstance(item, str)]
+        for index in table.get("index", []):
+            if isinstance(index, dict) and isinstance(index.get("url"), str):
+                found.append(("index-url" if index.get("default") else "extra-index-url", index["url"]))
+    return found
+
+
+def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    names = {f"PIP_{key.upper().replace('-', '_')}": key for key in (*_SINGLE, *_MANY)}
+    names |= {"PIP_DEFAULT_TIMEOUT": "timeout", "UV_DEFAULT_INDEX": "index-url", "UV_INDEX_URL": "index-url"}
+    names |= {"UV_EXTRA_INDEX_URL": "extra-index-url", "UV_INDEX": "extra-index-url", "UV_FIND_LINKS": "find-links"}
+    # uv lets an index be named: `name=https://…`.
+    return [(key, re.sub(r"(^|\s)[\w-]+=(?=\w+://)", r"\1", env[name])) for name, key in names.items() if env.get(name)]
+
+
+def _merge(settings: PackageSettings, found: Iterable[tuple[str, str]]) -> None:
+    for name, value in found:
+        key = "timeout" if name == "default-timeout" else name
+        if key in _SINGLE and value.strip():
+            settings.one[key] = value.strip()
+        elif key in _MANY:
+            known = settings.many.setdefault(key, [])
+            known += [item for item in re.split(r"[\s,]+", value) if item and item not in known]
+
+
+def _local(value: str) -> Path | None:
+    if value.startswith("file://"):
+        return Path(unquote(urlsplit(value).path))
+    return Path(value) if value.startswith("/") else None
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in sorted(set(paths), key=lambda item: len(item.parts)):
+        if path != Path("/") and not any(parent in found for parent in (path, *path.parents)):
+            found.append(path)
+    return found
