@@ -124,8 +124,8 @@ class Service:
             late = lambda: self._clock() > deadline  # noqa: E731
             if kind == "text/event-stream" and call.stream:
                 streams = True
-                events = _stream(call, response, late)
-                return Answer(events=events, close=response.close)
+                stream = _Stream(call, response, late)
+                return Answer(events=stream.events(), close=stream.close)
             if kind not in {"application/json", "text/json", ""}:
                 raise NotJson(f"the service answered with {kind[:80]!r}: expected application/json")
             return self._whole(call, response, late)
@@ -153,13 +153,20 @@ class Service:
         return fault
 
 
-def _stream(call: Call, response: httpx.Response, late: Callable[[], bool]) -> Iterator[SseEvent]:
-    """The events of an answer. Ends well only after its last event: a stream that just stops was cut."""
-    complete = False
-    try:
-        for event in read_events(_chunks(response, late)):
+class _Stream:
+    """A streaming answer."""
+
+    def __init__(self, call: Call, response: httpx.Response, late: Callable[[], bool]) -> None:
+        self._call = call
+        self._response = response
+        self._chunks = _chunks(response, late)
+        self._complete = False
+
+    def events(self) -> Iterator[SseEvent]:
+        """Ends well only after its last event: a stream that just stops was cut."""
+        for event in read_events(self._chunks):
             if event.data == DONE:
-                complete = True
+                self._complete = True
                 yield event
                 return
             if '"error"' in event.data:
@@ -167,12 +174,18 @@ def _stream(call: Call, response: httpx.Response, late: Callable[[], bool]) -> I
                 if error:
                     code = error.get("code") if isinstance(error, dict) else None
                     raise fault_of(code if isinstance(code, int) and code >= 400 else 502, event.data.encode())
-            complete = complete or _is_last(call.dialect, event)
+            self._complete = self._complete or _is_last(self._call.dialect, event)
             yield event
-    finally:
-        response.close()
-    if not complete:
-        raise Truncated("the stream ended before its last event")
+        if not self._complete:
+            raise Truncated("the stream ended before its last event")
+
+    def close(self) -> None:
+        """What is behind the last event is read, so that the connection can be used again."""
+        with contextlib.suppress(ServiceFault):
+            if self._complete and not self._call.cancel:
+                for _ in self._chunks:
+                    pass
+        self._response.close()
 
 
 def _is_last(dialect: Dialect, event: SseEvent) -> bool:
@@ -239,7 +252,9 @@ def mapped(error: Exception) -> ServiceFault:
 
 
 def _abort(response: httpx.Response) -> None:
-    """Break a connection that another thread is reading from."""
+    """Break a connection that another thread is reading from. One that was given back may serve somebody else by now."""
+    if response.is_closed:
+        return
     stream = response.extensions.get("network_stream")
     held = stream.get_extra_info("socket") if stream is not None else None
     if isinstance(held, socket.socket):

@@ -1,0 +1,205 @@
+"""What the gateway adds to a model's own time, whether a stream's first byte waits, and what waiting attempts cost in memory."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import multiprocessing
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from agentbench.models.desk import LogSink
+from agentbench.models.gateway.server import SOCKET, Gateway
+from agentbench.models.keys import Keys
+from agentbench.models.ledger import Caps
+from agentbench.models.supply import Order, Supply
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.log import EventLog
+from agentbench.trace.redaction import Redactor
+from bench.conditions import conditions
+
+REQUESTS = 300
+WAITING = 100
+HOLD_SEC = 6.0
+USAGE = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
+TEXT = "A sentence of an ordinary answer. " * 12
+CONVERSATION = [{"role": "user", "content": "def f(x):\n    return x\n" * 400}]
+
+
+class Model(BaseHTTPRequestHandler):
+    """An upstream in a process of its own: it answers at once, or after the seconds that `seed` says."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        time.sleep(body.get("seed", 0))
+        if body.get("stream"):
+            self._stream()
+            return
+        choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+        data = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": USAGE}).encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+        self.wfile.write(head.encode() + data)
+
+    def _stream(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        events = [
+            {"id": "x", "model": "m", "choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
+        ] * 5
+        events.append({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        for event in [*(json.dumps(event) for event in events), "[DONE]"]:
+            data = f"data: {event}\n\n".encode()
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            # Far apart: what holds events back would show.
+            time.sleep(0.003)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Upstream(ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None: ...
+
+
+def upstream(pipe: Connection) -> None:
+    server = Upstream(("127.0.0.1", 0), Model)
+    pipe.send(server.server_address[1])
+    server.serve_forever()
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("gateway", timeout=120)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask(client: http.client.HTTPConnection, *, wait: float = 0, stream: bool = False) -> tuple[float, float]:
+    """One request; seconds until the first byte of the body, and until its end."""
+    body: dict[str, Any] = {"model": "m", "messages": CONVERSATION, "seed": wait, "max_tokens": 100, "stream": stream}
+    begin = time.perf_counter()
+    client.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+    response = client.getresponse()
+    response.read(1)
+    first = time.perf_counter() - begin
+    response.read()
+    if response.status != 200:
+        raise SystemExit(f"the gateway answered {response.status}")
+    return first, time.perf_counter() - begin
+
+
+def waiting_clients(paths: list[str], pipe: Connection) -> None:
+    """In a process of their own: they stand for the sandboxes."""
+    times: list[float] = []
+
+    def one(path: str) -> None:
+        times.append(ask(UnixConnection(path), wait=HOLD_SEC)[1])
+
+    threads = [threading.Thread(target=one, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pipe.send(times)
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
+
+
+def quantiles(values: list[float]) -> str:
+    cuts = statistics.quantiles(values, n=20)
+    return f"p50 {statistics.median(values) * 1e3:6.2f} ms  p95 {cuts[18] * 1e3:6.2f} ms"
+
+
+class Harness:
+    """Gateways as a run makes them: a log and blobs each, one ledger and one transport for all."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.supply = Supply(Keys({"AB_MODEL_API_KEY": "k" * 40}))
+        self.choice = self.supply.choose(f"m@http://127.0.0.1:{port}/v1")
+        self.redact = Redactor(self.supply.secrets())
+        self.gateways: list[Gateway] = []
+
+    def open(self) -> str:
+        place = self.folder / f"a{len(self.gateways)}"
+        place.mkdir()
+        log = EventLog.create(place / "events.jsonl", redact=self.redact)
+        sink = LogSink(log, BlobStore(place / "blobs", redact=self.redact))
+        desk = self.supply.desk(self.choice, Order(self.supply.ledger.attempt("t", Caps.of(usd=1000)), sink))
+        self.gateways.append(Gateway(place / "gateway", desk))
+        return str(place / "gateway" / SOCKET)
+
+
+def compare(direct: Callable[[], tuple[float, float]], through: Callable[[], tuple[float, float]], part: int) -> str:
+    """Alternating, so that whatever else the machine does falls on both."""
+    pairs = [(direct()[part], through()[part]) for _ in range(REQUESTS)]
+    plain, longer = [one for one, _ in pairs], [two for _, two in pairs]
+    added = statistics.median(longer) - statistics.median(plain)
+    return f"direct {quantiles(plain)}   gateway {quantiles(longer)}   added {added * 1e3:5.2f} ms"
+
+
+def main() -> None:
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    model = context.Process(target=upstream, args=(there,), daemon=True)
+    model.start()
+    port = here.recv()
+    with tempfile.TemporaryDirectory() as folder:
+        print(
+            f"conditions: {conditions()}; {REQUESTS} requests of {len(json.dumps(CONVERSATION)) / 1000:.0f} kB, alternating"
+        )
+        empty = resident_mb()
+        harness = Harness(Path(folder), port)
+        paths = [harness.open() for _ in range(WAITING)]
+        straight = http.client.HTTPConnection("127.0.0.1", port)
+        gated = UnixConnection(paths[0])
+        for _ in range(20):
+            ask(straight)
+            ask(gated)
+        print(f"whole answer        {compare(lambda: ask(straight), lambda: ask(gated), 1)}   (wanted: 3)")
+        first = compare(lambda: ask(straight, stream=True), lambda: ask(gated, stream=True), 0)
+        print(f"stream, first byte  {first}   (wanted: 3)")
+        clients = context.Process(target=waiting_clients, args=(paths, there))
+        clients.start()
+        time.sleep(HOLD_SEC - 2)
+        threads, held = threading.active_count(), resident_mb()
+        times = here.recv()
+        clients.join()
+        print(
+            f"{WAITING} attempts waiting: {held:.0f} MB resident in all (before any gateway: {empty:.0f} MB), "
+            f"{threads} threads   (wanted: 250 MB)"
+        )
+        print(
+            f"answered: {len(times)} of {WAITING}, the model's own {HOLD_SEC:.0f} s and at most "
+            f"{(max(times) - HOLD_SEC) * 1e3:.0f} ms more"
+        )
+        for gateway in harness.gateways:
+            gateway.close()
+        harness.supply.close()
+    model.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.command import Command
+from agentbench.models.gateway.server import SOCKET, TARGET, Gateway
+from agentbench.models.inside import forward
+from agentbench.sandbox.account import sandbox_uid
+from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, SandboxSpec
+from agentbench.sandbox.registry import open_backend
+from tests.models.conftest import OpenRig
+from tests.models.rig import PROMPT, script
+
+LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
+
+ASK = """
+import json, os, urllib.request
+body = json.dumps({"model": "x", "messages": [{"role": "user", "content": "hi"}]}).encode()
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, {"content-type": "application/json"})
+print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"])
+"""
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    backend = open_backend("bwrap", state=tmp_path_factory.mktemp("state"), needs_image=False)
+    yield backend
+    backend.close()
+
+
+@pytest.mark.req("T-05", "R-09")
+def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
+    one = rig(script({"text": "from the model"}, after="repeat"))
+    uid = sandbox_uid()
+    with Gateway(one.folder / "gateway", one.desk, owner=None if uid is None else (uid, uid)) as gateway:
+        spec = SandboxSpec(Phase.AGENT, LIMITS, mounts=(Mount(gateway.folder, TARGET),))
+        with backend.open(spec, None) as sandbox:
+            ready = threading.Event()
+            running = sandbox.start(gateway.forwarder(wall_sec=60), on_stdout=lambda _: ready.set())
+            assert ready.wait(20)
+            env = dict(gateway.environment())
+            for _ in range(2):
+                done = sandbox.run(Command(argv=("python3", "-c", ASK), env=env, timeout_sec=30))
+                assert done.stdout.kept == b"from the model\n", done.stderr.kept
+            listing = sandbox.run(Command(line=f"env; ls -la {TARGET}; touch {TARGET}/x; rm {TARGET}/{SOCKET}"))
+            assert b"Read-only" in listing.stderr.kept
+            assert b"API_KEY" not in listing.stdout.kept
+            elsewhere = "import socket; socket.create_connection(('1.1.1.1', 443), 2)"
+            assert not sandbox.run(Command(argv=("python3", "-c", elsewhere), timeout_sec=20)).ok
+            running.kill()
+            sandbox.kill_processes()
+    assert [r.status for r in one.responses()] == ["ok", "ok"]
+
+
+def test_forwarder_passes_large_bodies_both_ways(rig: OpenRig) -> None:
+    long = "x" * 3_000_000
+    one = rig(script({"text": long})).open_gateway()
+    prompt = [{"role": "user", "content": long}]
+    got = one.openai().chat.completions.create(model="m", messages=prompt)  # type: ignore[arg-type]
+    assert got.choices[0].message.content == long
+    (request,) = one.requests()
+    assert len(json.loads(one.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
+
+
+def test_forwarder_without_a_gateway_ends_connections_and_lives(tmp_path: Path) -> None:
+    import socket
+
+    process = subprocess.Popen(
+        [sys.executable, "-I", forward.__file__, "0", str(tmp_path / "nothing.sock")], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().split()[1])
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port), 5) as client:
+                client.settimeout(5)
+                assert client.recv(10) == b""
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_forwarder_needs_only_the_standard_library() -> None:
+    code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; import runpy; runpy.run_path({forward.__file__!r})"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+def test_many_clients_at_once_through_one_forwarder(rig: OpenRig) -> None:
+    one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
+    client = one.openai()
+    got: list[str | None] = []
+
+    def ask() -> None:
+        for _ in range(5):
+            reply = client.chat.completions.create(model="m", messages=PROMPT)
+            got.append(reply.choices[0].message.content)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == ["yes"] * 40
