@@ -49,10 +49,11 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     done = begin(rows, asked)
     if done.exit_code:
         sys.exit(done.exit_code)
+    records = list(done.records())
     _title("3. The verdicts, each taken in a fresh sandbox that the agent never touched.")
-    _matrix(tasks, done.records)
+    _matrix(tasks, records)
     _title("4. What the cheater tried, and what caught it.")
-    _caught([record for record in done.records if record.variant == "cheater"])
+    _caught([record for record in records if record.variant == "cheater"])
     runs = {Path(path).name.split("__")[2]: path for path in done.runs}
     _title("5. Is `partial` worse than `reference`? Paired, on the same tasks.")
     _compare(runs["partial"], runs["reference"])
@@ -60,7 +61,7 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     ok = _verify(done.runs)
     _title("7. All of it as a page: opens in a browser, needs no network.")
     click.echo(f"  {_page(done.runs, runs['partial'], runs['reference'], out)}")
-    cheated = any(record.result.passed for record in done.records if record.variant == "cheater")
+    cheated = any(record.result.passed for record in records if record.variant == "cheater")
     click.echo(f"\nLook at one: ab show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from agentbench.run.modelling import Models, read_prices
 from agentbench.run.plan import PlanRow, make_plan
 from agentbench.run.study import Study
 from agentbench.run.version import harness_version
+from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.redaction import Redactor
 
 VARIANTS = Path("configs/variants")
@@ -95,13 +96,16 @@ class Done:
     """What a study left."""
 
     runs: tuple[Path, ...]
-    records: tuple[AttemptRecord, ...]
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """The records that count, read from the run directories: a study may have more than memory should hold."""
+        return (record for path in self.runs for record in RunDirectory.open(path).finals())
 
     @property
     def exit_code(self) -> int:
         """3 when not one attempt got past our own infrastructure; a failing agent is a result."""
-        ours = bool(self.records) and all(one.result.failure_reason is Reason.SANDBOX_ERROR for one in self.records)
-        return EXIT_HARNESS if ours else 0
+        reasons = {record.result.failure_reason for record in self.records()}
+        return EXIT_HARNESS if reasons == {Reason.SANDBOX_ERROR} else 0
 
 
 def launch(tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) -> Done:
@@ -122,12 +126,13 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
     tasks = list({row.task.id: row.task for row in rows}.values())
     names = list(dict.fromkeys(row.configuration.variant for row in rows))
     models = _models(asked)
-    redact = _redactor(tasks, models)
+    redact = models.redact = _redactor(tasks, models)
     with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab, ExitStack() as stack:
         for task in tasks:
             lab.require(task)
         for row in rows:
             models.require(row)
+            _install(lab, row, quiet=quiet)
         study_id = new_ulid()
         runs = {
             name: stack.enter_context(
@@ -158,7 +163,7 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
     models = _models(asked)
     with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab:
-        redact = _redactor(tasks, models)
+        redact = models.redact = _redactor(tasks, models)
         run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=redact)
         with run:
             variant = str(run.meta["variant"])
@@ -186,8 +191,7 @@ def _carry_out(study: Study, *, quiet: bool) -> Done:
             run.close("completed" if status == "completed" else "interrupted")
             if not quiet:
                 click.echo(f"run directory: {run.path}", err=True)
-    records = tuple(record for run in study.runs.values() for record in run.finals())
-    return Done(tuple(run.path for run in study.runs.values()), records)
+    return Done(tuple(run.path for run in study.runs.values()))
 
 
 def _variants(asked: Asked) -> list[VariantFile | None]:
@@ -202,6 +206,17 @@ def _refuse_unknown(plan: Sequence[tuple[LoadedTask, Sequence[Configuration]]]) 
     for _task, configurations in plan:
         for configuration in configurations:
             require_agent(configuration.agent)
+
+
+def _install(lab: Lab, row: PlanRow, *, quiet: bool) -> None:
+    """An agent that is a program is installed before anything runs, or nothing does."""
+
+    def tell(step: SetupStep) -> None:
+        if not quiet:
+            click.echo(f"{row.configuration.agent}: installing: {step.command} ({step.duration_sec:.0f} s)", err=True)
+
+    if row.configuration.patch is None:
+        lab.program(row.configuration.agent, row.task, tell)
 
 
 def _models(asked: Asked) -> Models:

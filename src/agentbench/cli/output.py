@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -14,23 +15,32 @@ if TYPE_CHECKING:
 def print_done(done: Done, *, as_json: bool) -> None:
     """One JSON document, or the decision of each attempt below a first line that sums them up."""
     if as_json:
-        document = {
-            "run_dir": str(done.runs[0].absolute()),
-            "run_dirs": [str(path.absolute()) for path in done.runs],
-            "attempts": [record.model_dump(mode="json") for record in done.records],
-        }
-        click.echo(json.dumps(document))
+        _print_json(done)
         return
     from agentbench.core.text import printable
     from agentbench.grading.headline import headline
 
-    if len(done.records) == 1:
-        click.echo(printable(headline(done.records[0])))
+    lines = []
+    passed = 0
+    for record in done.records():
+        passed += record.result.passed
+        repeat = f" · repeat {record.repeat}" if record.repeat > 1 else ""
+        lines.append((f"  {record.task_id} · {record.variant}{repeat}: ", printable(headline(record))))
+    if len(lines) == 1:
+        click.echo(lines[0][1])
     else:
-        passed = sum(record.result.passed for record in done.records)
-        click.echo(f"{passed} of {len(done.records)} attempts passed")
-        for record in done.records:
-            repeat = f" · repeat {record.repeat}" if record.repeat > 1 else ""
-            click.echo(f"  {record.task_id} · {record.variant}{repeat}: {printable(headline(record))}")
+        click.echo(f"{passed} of {len(lines)} attempts passed")
+        for label, verdict in lines:
+            click.echo(label + verdict)
     for path in done.runs:
         click.echo(f"see: ab show {path}")
+
+
+def _print_json(done: Done) -> None:
+    """Written piece by piece: a study may have more records than memory should hold."""
+    runs = [str(path.absolute()) for path in done.runs]
+    write = sys.stdout.write
+    write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, "attempts": [')
+    for index, record in enumerate(done.records()):
+        write(", " * bool(index) + record.line().decode())
+    write("]}\n")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from agentbench.core.reasons import Reason
 from agentbench.record.rundir import RunDirectory
-from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt import end_abandoned, run_attempt
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
@@ -26,11 +24,9 @@ class Study:
     base_seed: int
     workers: int = 1
     observer: Observer = field(default_factory=Nobody)
-    records: list[AttemptRecord] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def carry_out(self) -> list[AttemptRecord]:
-        """Run every row that has no standing record. Records come back in the order in which attempts ended.
+    def carry_out(self) -> None:
+        """Run every row that has no standing record. Records are in the run directories: none is kept in memory.
 
         Raises:
             KeyboardInterrupt: after every attempt in flight has been recorded as interrupted.
@@ -49,7 +45,6 @@ class Study:
                     future.cancel()
                 self.lab.cancel()
                 raise
-        return self.records
 
     def end_abandoned(self) -> None:
         """Give a record to every attempt whose process died (a resumed run has some)."""
@@ -72,8 +67,6 @@ class Study:
             supersedes=supersedes,
             tell=lambda phase: self.observer.phase(row, phase),
         )
-        with self._lock:
-            self.records.append(record)
         self.observer.finished(row, record)
 
 
