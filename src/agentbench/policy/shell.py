@@ -115,9 +115,12 @@ def read_script(line: str, depth: int = 0) -> Script:
     return Script(tuple(commands), tuple(embedded))
 
 
+def _nested(line: str, embedded: list[str], depth: int) -> Iterator[SimpleCommand]:
+    """What a substitution runs; too deep ones are left alone."""
+    return _split(line, embedded, depth + 1) if depth < _MAX_DEPTH else iter(())
+
+
 def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCommand]:
-    if depth > _MAX_DEPTH:
-        return
     reading = _Reading()
     position = 0
     while position < len(line):
@@ -130,7 +133,7 @@ def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCom
         if kind == "word":
             reading.words.append(_unquoted(found[0]))
             for inside in _quoted_substitutions(found[0]):
-                yield from _split(inside, embedded, depth + 1)
+                yield from _nested(inside, embedded, depth)
         elif kind == "redirect":
             reading.words.append(found[0].lstrip("0123456789") or found[0])
         elif found["tag"] is not None:
@@ -140,7 +143,7 @@ def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCom
             inside = line[position:stop]
             reading.words.append(f"{found[0]}{inside}{line[stop : stop + 1]}")
             position = stop + 1
-            yield from _split(inside, embedded, depth + 1)
+            yield from _nested(inside, embedded, depth)
         elif kind == "break":
             if reading.words:
                 yield SimpleCommand(tuple(reading.words), reading.piped)

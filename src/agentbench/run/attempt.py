@@ -33,6 +33,7 @@ from agentbench.record.folder import FINAL_PATCH, AttemptFolder
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
 from agentbench.run.assemble import Attempted, assemble
+from agentbench.run.bundle import pack, write_bundle
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.evidence import write_evidence
 from agentbench.run.lab import Ground, Lab, config_class
@@ -177,6 +178,7 @@ class Attempt:
                 manifest_sha256=sha256,
             )
         )
+        write_bundle(self.folder.path, pack(self.row.task, ground.ids, ground.snapshot.folder))
         self.require_failing(self.baseline)
         problems = manifest.problems()
         if problems:

@@ -77,7 +77,7 @@ class Lab:
         self._backends: dict[str, Backend] = {}
         self._task_locks: dict[str, threading.Lock] = {}
         self._grounds: dict[str, Ground] = {}
-        self._snapshots = Snapshots(self.state / "snapshots")
+        self.snapshots = Snapshots(self.state / "snapshots")
         self._open = ExitStack()
 
     @cached_property
@@ -156,12 +156,27 @@ class Lab:
             lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
         with lock:
             if ids.task_digest not in self._grounds:
-                self._grounds[ids.task_digest] = self._prepare(task, ids, on_step)
+                self._grounds[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialise(task), on_step)
             return self._grounds[ids.task_digest]
 
-    def _prepare(self, task: LoadedTask, ids: Identities, on_step: Callable[[SetupStep], None]) -> Ground:
+    def ground_on(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> Ground:
+        """The same on an R that is already there, for a contract whose identities are known (a replay).
+
+        Raises:
+            SetupFailed: the task's own trouble.
+            SandboxError, WorkspaceError: ours.
+        """
+        with self._lock:
+            lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
+        with lock:
+            if ids.task_digest not in self._grounds:
+                self._grounds[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
+            return self._grounds[ids.task_digest]
+
+    def _prepare(
+        self, task: LoadedTask, ids: Identities, snapshot: Snapshot, on_step: Callable[[SetupStep], None]
+    ) -> Ground:
         backend = self.backend(task)
-        snapshot = self._snapshots.materialise(task)
         setup = task.task.setup
         plan = SetupPlan(
             key=digest({"setup": ids.setup_key, "snapshot": snapshot.digest}),

@@ -68,6 +68,11 @@ class Snapshots:
         _check_lock(loaded, snapshot)
         return snapshot
 
+    def by_digest(self, digest: str) -> Snapshot | None:
+        """R that is in the cache already, by what it is; None when it is not, or is no longer sound."""
+        with ours("the cache cannot be read"):
+            return Snapshot(self._folder(digest), digest, {"kind": "cache"}) if self._is_sound(digest) else None
+
     def _nothing(self) -> Snapshot:
         folder = self._store.folder("empty")
         with ours("the cache cannot be written"):

@@ -1,0 +1,226 @@
+"""What grading needs of a task, packed beside its attempt: a run directory can be replayed where the task's folder is gone.
+
+    task.json task.yaml ids.json origin.json lock.json?   the contract as it was run, and where it lay
+    files/…                                               hidden files, drivers, the Dockerfile
+    repository/…                                          R, when it is small; else it comes from the cache or its source
+
+The archive holds hidden tests: its file is readable by its owner alone. It never holds the reference. When it is read back it
+is somebody else's file: every name in it is checked, and links are made last, so that none is followed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from pydantic import ValidationError
+
+from agentbench.contract.identity import Identities
+from agentbench.contract.load import LoadedTask
+from agentbench.contract.lock import FrozenScenario, Lock
+from agentbench.contract.schema import Repo, Task
+from agentbench.core.errors import RecordError
+
+CONTRACT = "meta/contract.tar.gz"
+MAX_REPOSITORY = 4 * 1024 * 1024
+"""Bytes of R up to which it is packed: every attempt has its own copy."""
+MAX_UNPACKED = 256 * 1024 * 1024
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A contract unpacked. `repository` is R, when it was packed; `origin` is where the task's folder lay."""
+
+    task: LoadedTask
+    ids: Identities
+    origin: Path
+    repository: Path | None
+
+    def with_repository(self) -> LoadedTask:
+        """The task with its packed R as the source."""
+        return self.task if self.repository is None else _reading_from(self.task, self.repository)
+
+
+def pack(loaded: LoadedTask, ids: Identities, repository: Path) -> bytes:
+    """The archive. `repository` is R as it was materialised."""
+    buffer = io.BytesIO()
+    # No time in it: equal contracts, equal bytes.
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, data in _documents(loaded, ids):
+            _add(tar, name, data)
+        for name, data, executable in _own_files(loaded):
+            _add(tar, f"files/{name}", data, executable=executable)
+        if _size(repository) <= MAX_REPOSITORY:
+            for path in _tree(repository):
+                _add_path(tar, f"repository/{path.relative_to(repository).as_posix()}", path)
+    return buffer.getvalue()
+
+
+def write_bundle(folder: Path, data: bytes) -> None:
+    """Keep the archive beside an attempt, for its owner's eyes.
+
+    Raises:
+        RecordError: it could not be written.
+    """
+    target = folder / CONTRACT
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _PRIVATE)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        msg = f"cannot write {target}: {error.strerror or error}"
+        raise RecordError(msg) from error
+
+
+def unpack(data: bytes, into: Path) -> Bundle:
+    """Read an archive back into an empty folder.
+
+    Raises:
+        RecordError: it is not one of ours, or holds what none of ours holds.
+    """
+    try:
+        _extract(data, into)
+        task = Task.model_validate_json((into / "task.json").read_bytes())
+        ids = Identities(**json.loads((into / "ids.json").read_text(encoding="utf-8")))
+        origin = json.loads((into / "origin.json").read_text(encoding="utf-8"))
+        lock_file = into / "lock.json"
+        lock = Lock.model_validate_json(lock_file.read_bytes()) if lock_file.exists() else None
+        loaded = LoadedTask(
+            task=task,
+            folder=into / "files",
+            file=into / "task.yaml",
+            text=(into / "task.yaml").read_text(encoding="utf-8"),
+            statement=str(origin["statement"]),
+            scenario=lock.scenario if lock else FrozenScenario(),
+            lock=lock,
+        )
+    except (OSError, EOFError, ValueError, KeyError, TypeError, tarfile.TarError, ValidationError) as error:
+        msg = (
+            f"the packed contract cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        )
+        raise RecordError(msg) from error
+    repository = into / "repository"
+    return Bundle(loaded, ids, Path(str(origin["folder"])), repository if repository.is_dir() else None)
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes]]:
+    yield "task.json", loaded.task.model_dump_json(by_alias=True).encode()
+    yield "task.yaml", loaded.text.encode("utf-8", "backslashreplace")
+    known = {
+        "contract_id": ids.contract_id,
+        "task_digest": ids.task_digest,
+        "acceptance_id": ids.acceptance_id,
+        "setup_key": ids.setup_key,
+        "parts": ids.parts,
+    }
+    yield "ids.json", json.dumps(known, sort_keys=True).encode()
+    yield "origin.json", json.dumps({"folder": str(loaded.folder), "statement": loaded.statement}).encode()
+    if loaded.lock is not None:
+        yield "lock.json", loaded.lock.model_dump_json(by_alias=True).encode()
+
+
+def _own_files(loaded: LoadedTask) -> Iterator[tuple[str, bytes, bool]]:
+    """Files beside the task that grading reads; the reference is not among them."""
+    oracle, environment = loaded.task.oracle, loaded.task.environment
+    if oracle.hidden is not None:
+        for inside, found in loaded.hidden_files().items():
+            yield f"{oracle.hidden.strip('/')}/{os.fsdecode(inside)}", found.content, found.executable
+    names = {check.driver for check in loaded.checks if check.driver is not None}
+    if environment.dockerfile is not None:
+        names.add(environment.dockerfile)
+    for name in sorted(names):
+        path = loaded.folder / name
+        yield name, path.read_bytes(), bool(path.stat().st_mode & stat.S_IXUSR)
+
+
+def _tree(folder: Path) -> list[Path]:
+    """Every file and link of R, outside its `.git`."""
+    found = []
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        links = [name for name in folders if (Path(base) / name).is_symlink()]
+        found += [Path(base) / name for name in sorted([*files, *links])]
+    return found
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in _tree(folder):
+        total += path.lstat().st_size
+        if total > MAX_REPOSITORY:
+            break
+    return total
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes, *, executable: bool = False) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mode = 0o755 if executable else 0o644
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _add_path(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    if path.is_symlink():
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
+        tar.addfile(info)
+    else:
+        _add(tar, name, path.read_bytes(), executable=bool(path.stat().st_mode & stat.S_IXUSR))
+
+
+# --- unpacking --------------------------------------------------------------------------------------------------------
+
+
+def _extract(data: bytes, into: Path) -> None:
+    links: list[tuple[Path, str]] = []
+    total = 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            target = into / _checked(member.name)
+            total += member.size
+            if total > MAX_UNPACKED:
+                msg = f"it unpacks to more than {MAX_UNPACKED} bytes"
+                raise ValueError(msg)
+            if member.issym():
+                links.append((target, member.linkname))
+                continue
+            content = tar.extractfile(member) if member.isreg() else None
+            if content is None:
+                msg = f"{member.name} is neither a file nor a link"
+                raise ValueError(msg)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
+            target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
+    for target, destination in links:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(destination)
+
+
+def _checked(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        msg = f"{name!r} leads out of the archive"
+        raise ValueError(msg)
+    return path
+
+
+def _reading_from(loaded: LoadedTask, repository: Path) -> LoadedTask:
+    """The same contract, its R a folder: what it is is said by its digest, wherever it comes from."""
+    if not isinstance(loaded.task.repo, Repo):
+        return loaded
+    return replace(loaded, task=loaded.task.model_copy(update={"repo": Repo(path=str(repository))}))

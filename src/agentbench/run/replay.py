@@ -1,0 +1,256 @@
+"""Replay: the recorded Δ put on the same R again, acceptance run again, and the outcomes compared check by check.
+
+No model and no agent is needed, and not the task's folder either: the contract is packed beside every attempt. What a replay
+needs besides is R (packed when small, else from the cache or its source) and the environment that setup makes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentbench.contract.load import LoadedTask, load_task
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
+from agentbench.oracle.acceptance import grade
+from agentbench.oracle.bench import Acceptance, GradingBench, Unlogged
+from agentbench.record.folder import EVENTS
+from agentbench.record.rundir import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.bundle import CONTRACT, Bundle, unpack
+from agentbench.run.lab import Ground, Lab
+from agentbench.sandbox.protocol import Phase
+from agentbench.trace.events import (
+    AcceptanceCheck,
+    BuildFinished,
+    IdentityBound,
+    PatchApplied,
+    PatchExtracted,
+    StaticFinished,
+)
+from agentbench.trace.log import read_events
+from agentbench.tree.digest import tree_digest
+from agentbench.workspace.snapshot import Snapshot
+
+Environment = Literal["same", "rebuilt", "unavailable"]
+Agreement = Literal["agrees", "differs", "unavailable", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the log says of an attempt's acceptance."""
+
+    identity: IdentityBound | None = None
+    patch: PatchExtracted | None = None
+    applied: PatchApplied | None = None
+    steps: Mapping[str, str] | None = None
+    checks: Mapping[str, AcceptanceCheck] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One check, then and now."""
+
+    check_id: str
+    then: str
+    now: str
+    difference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What replaying one attempt showed."""
+
+    record: AttemptRecord
+    agreement: Agreement
+    environment: Environment
+    why: str = ""
+    checks: tuple[Compared, ...] = ()
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        return tuple(one.difference for one in self.checks if one.difference)
+
+
+def replay_run(
+    run: RunDirectory,
+    lab: Lab,
+    *,
+    task_id: str | None = None,
+    tell: Callable[[AttemptRecord], None] = lambda _one: None,
+) -> Iterator[Replay]:
+    """Replay every final attempt of a run, or those of one task.
+
+    Raises:
+        InputError: there is no attempt of that task.
+        RecordError: the run directory cannot be read.
+    """
+    wanted = [record for record in run.finals() if task_id is None or record.task_id == task_id]
+    if not wanted:
+        there = ", ".join(sorted({record.task_id for record in run.finals()})) or "none"
+        msg = f"no attempt of task '{task_id}' in {run.path}" if task_id else f"no attempt in {run.path}"
+        raise InputError(msg, remedy=f"tasks with attempts: {there}")
+    for record in wanted:
+        tell(record)
+        yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab)
+
+
+def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
+    """Replay one attempt from its folder. What keeps it from being replayed is a result, not an error.
+
+    Raises:
+        RecordError: the evidence cannot be read.
+    """
+    recorded = read_recorded(folder / EVENTS)
+    if recorded.patch is None or not recorded.checks or recorded.identity is None:
+        return Replay(record, "nothing", "unavailable", "the attempt ended before acceptance")
+    patch = _patch(folder, record)
+    with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
+        try:
+            bundle = unpack(_read(folder / CONTRACT), Path(scratch))
+            snapshot = find_repository(bundle, recorded.identity.snapshot, lab)
+            ground = lab.ground_on(bundle.task, bundle.ids, snapshot)
+        except (HarnessError, TaskError, InputError) as error:
+            return Replay(record, "unavailable", "unavailable", error.message)
+        now = grade(patch, _bench(bundle.task, ground, lab))
+    checks = tuple(compare(recorded, now))
+    agreement: Agreement = "differs" if any(one.difference for one in checks) else "agrees"
+    environment, why = _environment(recorded.identity, ground)
+    return Replay(record, agreement, environment, why, checks)
+
+
+def read_recorded(log: Path) -> Recorded:
+    """What was recorded of acceptance; the last word on each thing counts."""
+    identity = patch = applied = None
+    steps: dict[str, str] = {}
+    checks: dict[str, AcceptanceCheck] = {}
+    for event in read_events(log):
+        match event.payload:
+            case IdentityBound():
+                identity = event.payload
+            case PatchExtracted():
+                patch, applied, steps, checks = event.payload, None, {}, {}
+            case PatchApplied() if event.payload.call_id is None:
+                applied = event.payload
+            case BuildFinished() | StaticFinished():
+                steps[event.payload.step] = event.payload.outcome
+            case AcceptanceCheck():
+                checks[event.payload.check_id] = event.payload
+            case _:
+                pass
+    return Recorded(identity, patch, applied, steps, checks)
+
+
+def find_repository(bundle: Bundle, digest: str, lab: Lab) -> Snapshot:
+    """The same R: from the cache, from the archive, or from where the task had it.
+
+    Raises:
+        SourceError: it cannot be had, or what is there now is another.
+    """
+    cached = lab.snapshots.by_digest(digest)
+    if cached is not None:
+        return cached
+    found: list[str] = []
+    for candidate in _sources(bundle):
+        try:
+            snapshot = lab.snapshots.materialise(candidate)
+        except AgentBenchError as error:
+            found.append(error.message)
+            continue
+        if snapshot.digest == digest:
+            return snapshot
+        found.append(f"{candidate.folder}: R is {snapshot.digest} now")
+    reasons = "; ".join(found) or "it was not packed and its source is unknown"
+    msg = f"R ({digest}) cannot be had: {reasons}"
+    raise SourceError(msg)
+
+
+def _sources(bundle: Bundle) -> Iterator[LoadedTask]:
+    if bundle.repository is not None:
+        yield bundle.with_repository()
+    if (bundle.origin / "task.yaml").is_file():
+        with contextlib.suppress(InputError):
+            yield load_task(bundle.origin)
+    yield bundle.task
+
+
+def compare(recorded: Recorded, now: Acceptance) -> Iterator[Compared]:
+    """Application, build, static steps, then every check. A check that only one side has is a difference."""
+    if recorded.applied is not None:
+        yield _step("patch", str(recorded.applied.outcome), str(now.application.outcome))
+    then_steps = recorded.steps or {}
+    now_steps = {one.step: str(one.outcome) for one in now.steps}
+    for name in dict.fromkeys([*then_steps, *now_steps]):
+        yield _step(name, then_steps.get(name, "not run"), now_steps.get(name, "not run"))
+    then_checks = recorded.checks or {}
+    now_checks = {one.check.id: one for one in now.checks}
+    for name in dict.fromkeys([*then_checks, *now_checks]):
+        then, again = then_checks.get(name), now_checks.get(name)
+        if then is None or again is None:
+            yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "there")
+            continue
+        yield _check(then, str(again.outcome), again.decided.failing, again.decided.why)
+
+
+def _step(name: str, then: str, now: str) -> Compared:
+    return Compared(name, then, now, "" if then == now else f"{name}: {then} then, {now} now")
+
+
+def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) -> Compared:
+    name = then.check_id
+    if str(then.outcome) != now:
+        return Compared(name, str(then.outcome), now, f"{name}: {then.outcome} then ({then.why}), {now} now ({why})")
+    before, after = set(then.failing_tests), set(failing)
+    if before != after and not then.omitted_failing:
+        changed = ", ".join(sorted(before ^ after)[:5])
+        return Compared(name, str(then.outcome), now, f"{name}: {now} as then, but not for the same tests: {changed}")
+    return Compared(name, str(then.outcome), now)
+
+
+def _bench(task: LoadedTask, ground: Ground, lab: Lab) -> GradingBench:
+    return GradingBench(
+        backend=ground.backend,
+        spec=ground.spec(Phase.ORACLE),
+        prepared=ground.prepared,
+        loaded=task,
+        contract_id=ground.ids.contract_id,
+        cache=lab.oracle_cache,
+        log=Unlogged(),
+    )
+
+
+def _environment(identity: IdentityBound, ground: Ground) -> tuple[Environment, str]:
+    prepared = ground.prepared
+    different = []
+    if prepared.backend != identity.backend:
+        different.append(f"backend {prepared.backend} instead of {identity.backend}")
+    if prepared.digest != identity.env_digest:
+        different.append("setup gave another result")
+    if tree_digest(prepared.base_tree.entries()) != identity.base_tree:
+        different.append("the workspace is not as setup left it then")
+    if different:
+        return "rebuilt", "; ".join(different)
+    return "same", "" if prepared.cached else "built again, with the same result"
+
+
+def _patch(folder: Path, record: AttemptRecord) -> bytes:
+    if record.patch is None:
+        msg = f"{folder}: the record names no patch"
+        raise RecordError(msg)
+    data = _read(folder / Path(record.patch.path).relative_to(record.artifact_paths.task_dir))
+    if sha256_hex(data) != record.patch.sha256.removeprefix("sha256:"):
+        msg = f"{record.patch.path} is not the patch of the record"
+        raise RecordError(msg, remedy="`ab verify` names what was changed")
+    return data
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror or error}"
+        raise RecordError(msg) from error
