@@ -151,19 +151,24 @@ class Images:
     def _furnish(self, tag: str, named: str, image: str, files: dict[str, bytes]) -> None:
         name = f"agentbench-{new_ulid().lower()}"
         wanted = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "here": SERVER_DIR, "workdir": "/workspace"}
-        options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never", "--no-healthcheck"]
+        options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
         options += ["--security-opt", "no-new-privileges", "--label", f"{labels.STATE}={self._mark}"]
+        options += ["--log-driver", "json-file", "--ulimit", "nofile=1024:4096"]
         options += ["--label", f"{labels.KIND}=base", "--entrypoint", "/bin/sh", image]
         self._engine.must("create", *options, "-c", _FIND_PYTHON, "sh", json.dumps(wanted))
         try:
             tree = {f"{SERVER_DIR[1:]}/{path}": content for path, content in files.items()}
             with streamed(lambda pipe: packed(pipe, tree)) as stdin:
                 self._engine.must("cp", "-", f"{name}:/", stdin=stdin)
-            done = self._engine.call("start", "--attach", name, timeout_sec=600)
-            if not done.ok:
-                said = (done.stderr.kept or done.stdout.kept).decode("utf-8", "replace").strip()
-                raise self._unfit(named, done.exit_code, said[-800:])
-            found = json.loads(done.stdout.kept.splitlines()[-1])
+            started = self._engine.call("start", name)
+            if not started.ok:
+                raise self._unfit(named, None, started.stderr.kept.decode("utf-8", "replace").strip()[-800:])
+            code = int(self._engine.must("wait", name, timeout_sec=600))
+            told = self._engine.call("logs", name)
+            if code:
+                said = (told.stderr.kept or told.stdout.kept).decode("utf-8", "replace").strip()
+                raise self._unfit(named, code, said[-800:])
+            found = json.loads(told.stdout.kept.splitlines()[-1])
             label = base64.b64encode(json.dumps(found).encode()).decode()
             changes = [f"LABEL {labels.BASE}={label}", f"LABEL {labels.STATE}={self._mark}", "ENTRYPOINT []", "CMD []"]
             self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
