@@ -98,7 +98,7 @@ def is_test(path: str) -> bool:
 def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  # noqa: ANN401
     function = getattr(value, "__func__", value)
     function = getattr(function, "fget", function)
-    if not isinstance(function, types.FunctionType):
+    if type(function) is not types.FunctionType:  # a proxy may call itself one and give new code every time
         function = None
     return Mark(
         name, where, key, value, function, getattr(function, "__code__", None), getattr(function, "__defaults__", None)
