@@ -149,7 +149,7 @@ class Harness:
         sink = LogSink(log, BlobStore(place / "blobs", redact=self.redact))
         desk = self.supply.desk(self.choice, Order(self.supply.ledger.attempt("t", Caps.of(usd=1000)), sink))
         self.gateways.append(Gateway(place / "gateway", desk))
-        return str(place / "gateway" / SOCKET)
+        return str(self.gateways[-1].door / SOCKET)
 
 
 def compare(direct: Callable[[], tuple[float, float]], through: Callable[[], tuple[float, float]], part: int) -> str:

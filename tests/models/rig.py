@@ -59,7 +59,7 @@ class Rig:
     def open_gateway(self, waiting: Waiting | None = None) -> Rig:
         self.gateway = Gateway(self.folder / "gateway", self.desk, waiting=waiting)
         self.forwarder = subprocess.Popen(
-            [sys.executable, "-I", forward.__file__, "0", str(self.folder / "gateway" / SOCKET)], stdout=subprocess.PIPE
+            [sys.executable, "-I", forward.__file__, "0", str(self.gateway.door / SOCKET)], stdout=subprocess.PIPE
         )
         assert self.forwarder.stdout is not None
         word, port = self.forwarder.stdout.readline().split()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import stat
 import threading
@@ -377,7 +376,7 @@ def test_closing_ends_what_is_open_and_no_event_comes_after(rig: OpenRig, reach:
     thread.join(10)
     assert failed.is_set()
     assert [r.status for r in one.responses()] == ["abandoned"]
-    assert not (one.folder / "gateway" / SOCKET).exists()
+    assert not (one.folder / "gateway").exists()
 
 
 # --- hostile clients -------------------------------------------------------------------------------------------------
@@ -386,7 +385,7 @@ def test_closing_ends_what_is_open_and_no_event_comes_after(rig: OpenRig, reach:
 def _talk(one: Rig, data: bytes) -> bytes:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(10)
-    sock.connect(str(one.folder / "gateway" / SOCKET))
+    sock.connect(str(one.folder / "gateway/door" / SOCKET))
     got = b""
     try:
         sock.sendall(data)
@@ -471,18 +470,16 @@ def test_sandbox_is_given_placeholders_and_a_socket_of_its_own(rig: OpenRig, mon
     env = one.gateway.environment()
     assert env["OPENAI_API_KEY"] == env["ANTHROPIC_API_KEY"] == PLACEHOLDER
     assert KEY not in "".join(env.values())
-    mode = (one.folder / "gateway" / SOCKET).stat()
-    assert stat.S_IMODE(mode.st_mode) == 0o600
-    if os.geteuid() == 0:
-        other = rig(script())
-        with Gateway(other.folder / "g", other.desk, owner=(12345, 12345)):
-            assert (other.folder / "g" / SOCKET).stat().st_uid == 12345
+    # Only a mount of the door leads past the folder around it.
+    assert stat.S_IMODE((one.folder / "gateway").stat().st_mode) == 0o700
+    assert stat.S_IMODE(one.gateway.door.stat().st_mode) == 0o755
+    assert sorted(file.name for file in one.gateway.door.iterdir()) == ["forward.py", SOCKET]
 
 
 def test_path_longer_than_a_socket_address_works(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script())
     with Gateway(tmp_path / ("long" * 40) / "gateway", one.desk) as gateway:
-        assert (gateway.folder / SOCKET).is_socket()
+        assert (gateway.door / SOCKET).is_socket()
 
 
 @pytest.mark.req("M-05")

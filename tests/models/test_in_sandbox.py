@@ -13,11 +13,11 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.models.gateway.server import SOCKET, TARGET, Gateway
 from agentbench.models.inside import forward
-from agentbench.sandbox.account import sandbox_uid
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, script
+from tests.sandbox.conftest import require_docker
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
 
@@ -29,11 +29,13 @@ print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["conte
 """
 
 
-@pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
-    if shutil.which("bwrap") is None:
+@pytest.fixture(scope="module", params=["bwrap", "docker"])
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    if request.param == "docker":
+        require_docker()
+    elif shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    backend = open_backend("bwrap", state=tmp_path_factory.mktemp("state"), needs_image=False)
+    backend = open_backend(request.param, state=tmp_path_factory.mktemp("state"), needs_image=False)
     yield backend
     backend.close()
 
@@ -41,9 +43,8 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
 @pytest.mark.req("T-05", "R-09")
 def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
     one = rig(script({"text": "from the model"}, after="repeat"))
-    uid = sandbox_uid()
-    with Gateway(one.folder / "gateway", one.desk, owner=None if uid is None else (uid, uid)) as gateway:
-        spec = SandboxSpec(Phase.AGENT, LIMITS, mounts=(Mount(gateway.folder, TARGET),))
+    with Gateway(one.folder / "gateway", one.desk) as gateway:
+        spec = SandboxSpec(Phase.AGENT, LIMITS, mounts=(Mount(gateway.door, TARGET),))
         with backend.open(spec, None) as sandbox:
             ready = threading.Event()
             running = sandbox.start(gateway.forwarder(wall_sec=60), on_stdout=lambda _: ready.set())

@@ -1,12 +1,13 @@
 """The server of one attempt: a unix socket in a folder that the sandbox mounts.
 
     with Gateway(folder, desk) as gateway:
-        spec = replace(spec, mounts=(*spec.mounts, Mount(gateway.folder, TARGET)))
+        spec = replace(spec, mounts=(*spec.mounts, Mount(gateway.door, TARGET)))
         …
-        running = sandbox.start(gateway.forwarder())       # loopback inside -> the socket
+        running = sandbox.start(gateway.forwarder(wall_sec=…))      # loopback inside -> the socket
         env = gateway.environment()
 
-Whoever may open the socket may spend the attempt's budget, so it belongs to the sandbox's user alone.
+Whoever can reach the socket can spend the attempt's budget. Which user a sandbox runs as is its backend's affair, so the socket
+is open to all, in a folder that is open to nobody: only a mount leads past it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from agentbench.models.wire import Cancel
 
 SOCKET = "gateway.sock"
 FORWARDER = "forward.py"
-TARGET = "/opt/agentbench/gateway"
-"""Where the sandbox sees the folder."""
+TARGET = "/opt/gateway"
+"""Where the sandbox sees the door."""
 
 PORT = 8377
 """Every sandbox has a loopback of its own, so that one number serves all."""
@@ -50,35 +51,35 @@ _PATH_LIMIT = 107
 
 
 class Gateway:
-    """See the module. `owner` is the user and group of the sandbox where it is not ours."""
+    """See the module. `folder` is made, and nobody else's."""
 
-    def __init__(
-        self, folder: Path, desk: Desk, *, owner: tuple[int, int] | None = None, waiting: Waiting | None = None
-    ) -> None:
+    def __init__(self, folder: Path, desk: Desk, *, waiting: Waiting | None = None) -> None:
         self.folder = folder
+        self.door = folder / "door"
+        """What a sandbox mounts."""
         self.desk = desk
         self._waiting = waiting or Waiting()
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, Cancel | None] = {}
         self._closed = False
-        self._listener = self._listen(owner)
+        self._listener = self._listen()
         self._thread = threading.Thread(target=self._accept, name="gateway-accept", daemon=True)
         self._thread.start()
 
-    def _listen(self, owner: tuple[int, int] | None) -> socket.socket:
+    def _listen(self) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            source = resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes()
-            (self.folder / FORWARDER).write_bytes(source)
-            (self.folder / FORWARDER).chmod(0o644)
-            self.folder.chmod(0o755)
-            path = self.folder / SOCKET
+            self.folder.chmod(0o700)
+            self.door.mkdir(exist_ok=True)
+            self.door.chmod(0o755)
+            program = self.door / FORWARDER
+            program.write_bytes(resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes())
+            program.chmod(0o644)
+            path = self.door / SOCKET
             path.unlink(missing_ok=True)
             _bind(listener, path)
-            path.chmod(0o600)
-            if owner is not None:
-                os.chown(path, *owner)
+            path.chmod(0o666)
             listener.listen(MAX_CONNECTIONS)
         except OSError as error:
             listener.close()
@@ -129,7 +130,10 @@ class Gateway:
         self.desk.close()
         self._thread.join(timeout=2)
         for name in (SOCKET, FORWARDER):
-            (self.folder / name).unlink(missing_ok=True)
+            (self.door / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.door.rmdir()
+            self.folder.rmdir()
 
     def __enter__(self) -> Self:
         return self
