@@ -6,10 +6,13 @@ An entry point names a function that takes an `AgentSetup` and returns an `Agent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 
 from agentbench.agents import command, llm_v0, noop, reference, scripted, team
 from agentbench.agents.base import Agent, AgentSetup
+from agentbench.agents.cli import agent as cli
+from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
 
@@ -25,6 +28,7 @@ AGENTS: Mapping[str, Factory] = {
     "llm_v0": llm_v0.make,
     "context_packer": llm_v0.make_context_packer,
     "subagents": team.make,
+    **{f"{cli.PREFIX}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
 }
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 

@@ -172,6 +172,8 @@ class Observed(Part):
     """Files of R that setup changed."""
     seed: int
     started_at: str
+    agent_program: dict[str, str] = Field(default_factory=dict)
+    """The installed program that is the agent: package, version, digest of its layer. Empty for agents of ours."""
     notes: tuple[str, ...] = ()
 
 

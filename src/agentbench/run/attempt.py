@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from agentbench.agents.base import Agent, AgentSetup, conduct
 from agentbench.agents.briefing import write_briefing
+from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
 from agentbench.contract.identity import Identities, identify
@@ -80,6 +81,7 @@ class Attempt:
     tell: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
     desk: Desk | None = None
+    program: ProgramLayer | None = None
     ids: Identities | None = None
     place: Place | None = None
     ground: Ground | None = None
@@ -165,7 +167,9 @@ class Attempt:
         assert self.place is not None  # noqa: S101 - open() made it
         self.tell("baseline")
         self.baseline = baseline(self.bench(ground))
-        manifest = manifest_of(self.row, self.names(), self.place, ground)
+        if self.row.configuration.patch is None:
+            self.program = self.lab.program(self.row.configuration.agent, self.row.task)
+        manifest = manifest_of(self.row, self.names(), self.place, ground, self.program)
         sha256 = self.folder.write_manifest(manifest)
         self.log.append(
             IdentityBound(
@@ -196,7 +200,8 @@ class Attempt:
         assert self.agent is not None  # noqa: S101 - open() made it
         self.tell("agent")
         with ExitStack() as stack:
-            spec = ground.spec(Phase.AGENT, mounts=agent_mounts(self.agent_setup()))
+            own = () if self.program is None else (self.program.mount,)
+            spec = ground.spec(Phase.AGENT, mounts=(*agent_mounts(self.agent_setup()), *own))
             gateway = None
             if self.desk is not None and self.agent.observability is Observability.GATEWAY:
                 gateway = stack.enter_context(reachable(self.desk, self.lab.state, self.folder.attempt_id))

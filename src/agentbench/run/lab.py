@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agentbench.agents.cli.agent import profile_of
+from agentbench.agents.cli.layer import ProgramLayer, install
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import digest
@@ -77,6 +79,8 @@ class Lab:
         self._backends: dict[str, Backend] = {}
         self._task_locks: dict[str, threading.Lock] = {}
         self._grounds: dict[str, Ground] = {}
+        self._programs: dict[tuple[str, str], ProgramLayer] = {}
+        self._program_lock = threading.Lock()
         self.snapshots = Snapshots(self.state / "snapshots")
         self._open = ExitStack()
 
@@ -172,6 +176,26 @@ class Lab:
             if ids.task_digest not in self._grounds:
                 self._grounds[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
             return self._grounds[ids.task_digest]
+
+    def program(
+        self, agent: str, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None
+    ) -> ProgramLayer | None:
+        """The program that an agent is, installed for sandboxes of a task; None when the agent is no such program.
+
+        Raises:
+            SandboxUnavailable: it cannot be installed here.
+        """
+        profile = profile_of(agent)
+        if profile is None:
+            return None
+        environment = task.task.environment
+        fits = digest([environment.python, environment.docker_image, environment.dockerfile, str(task.folder)])
+        with self._program_lock:
+            if (agent, fits) not in self._programs:
+                like = sandbox_spec(task, Phase.SETUP)
+                layer = install(profile, self.backend(task), like, self.state, on_step=on_step)
+                self._programs[agent, fits] = layer
+            return self._programs[agent, fits]
 
     def _prepare(
         self, task: LoadedTask, ids: Identities, snapshot: Snapshot, on_step: Callable[[SetupStep], None]

@@ -7,6 +7,8 @@ import platform
 import re
 from dataclasses import dataclass
 
+from agentbench.agents.cli.agent import profile_of
+from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.identity import Identities
 from agentbench.contract.lock import LockedSource
 from agentbench.contract.schema import Repo
@@ -56,7 +58,9 @@ class Place:
     config_class: str
 
 
-def manifest_of(row: PlanRow, names: Names, place: Place, ground: Ground | None = None) -> Manifest:
+def manifest_of(
+    row: PlanRow, names: Names, place: Place, ground: Ground | None = None, program: ProgramLayer | None = None
+) -> Manifest:
     """What was planned, and what was found once the ground stands."""
     deviations = (
         () if names.base_seed == PROTOCOL_SEED else (f"base seed {names.base_seed} instead of {PROTOCOL_SEED}",)
@@ -70,7 +74,7 @@ def manifest_of(row: PlanRow, names: Names, place: Place, ground: Ground | None 
         replayable=row.task.task.environment.network_policy != "always",
         protocol_manifest=ProtocolManifest(
             planned=_planned(row, place, names),
-            observed=None if ground is None else _observed(row, ground),
+            observed=None if ground is None else _observed(row, ground, program),
             deviations=deviations,
         ),
     )
@@ -134,7 +138,8 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
             names.rules.limits,
             names.rules.contract,
             names.rules.stages,
-            enforced=row.configuration.agent_command is None,
+            # What a program does inside the sandbox passes no tool, so no stage can be refused to it.
+            enforced=row.configuration.agent_command is None and profile_of(row.configuration.agent) is None,
         ),
         base_seed=names.base_seed,
         seed=row.seed,
@@ -161,7 +166,7 @@ def _repository(row: PlanRow) -> RepositoryPlan:
     return RepositoryPlan(kind="path", content=locked.digest)
 
 
-def _observed(row: PlanRow, ground: Ground) -> Observed:
+def _observed(row: PlanRow, ground: Ground, program: ProgramLayer | None) -> Observed:
     prepared = ground.prepared
     details = prepared.details
     return Observed(
@@ -199,6 +204,7 @@ def _observed(row: PlanRow, ground: Ground) -> Observed:
         setup_changed=tuple(path.decode("utf-8", "backslashreplace") for path in prepared.setup_changed),
         seed=row.seed,
         started_at=now_iso(),
+        agent_program={} if program is None else program.described(),
         notes=ground.limits.notes,
     )
 

