@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentbench.core.errors import SandboxError, WorkspaceError
+from agentbench.core.errors import SandboxError
 from agentbench.models.desk import Desk
-from agentbench.models.gateway.server import SOCKET, TARGET, Gateway
+from agentbench.models.gateway.server import TARGET, Gateway
 from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
 
 READY_SEC = 20.0
@@ -18,29 +18,18 @@ READY_SEC = 20.0
 
 @contextmanager
 def reachable(desk: Desk, state: Path, attempt_id: str) -> Iterator[Gateway]:
-    """A gateway for one attempt. Its socket may be opened by any user who can get at it, and only the sandbox can.
+    """A gateway for one attempt, in a folder that is nobody else's.
 
     Raises:
-        WorkspaceError, SandboxError: ours.
+        SandboxError: ours.
     """
-    private = state / "gateway"
-    folder = private / attempt_id
-    try:
-        # The folder around the sockets is ours alone, whoever the sandbox runs as; it sees only what is mounted.
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
-        private.chmod(0o700)
-    except OSError as error:
-        msg = f"the state folder cannot be written: {private}: {error.strerror}"
-        raise WorkspaceError(msg) from error
-    with Gateway(folder, desk) as gateway:
-        (folder / SOCKET).chmod(0o666)
+    with Gateway(state / "gateway" / attempt_id, desk) as gateway:
         yield gateway
-    folder.rmdir()
 
 
 def with_gateway(spec: SandboxSpec, gateway: Gateway) -> SandboxSpec:
     return dataclasses.replace(
-        spec, mounts=(*spec.mounts, Mount(gateway.folder, TARGET)), env={**spec.env, **gateway.environment()}
+        spec, mounts=(*spec.mounts, Mount(gateway.door, TARGET)), env={**spec.env, **gateway.environment()}
     )
 
 
