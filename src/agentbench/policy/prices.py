@@ -117,7 +117,8 @@ class PriceTable:
         cached = min(tokens.cached, tokens.prompt)
         # Where the table has no price for what came from a cache, it costs what other prompt tokens cost.
         apart = any(
-            row.action_type == "llm_request" and row.direction == "cached" and row.rank(model, "cached") for row in self.rows
+            row.action_type == "llm_request" and row.direction == "cached" and row.rank(model, "cached")
+            for row in self.rows
         )
         prompt = tokens.prompt - cached if apart else tokens.prompt
         total = self._price("llm_request", "call", model)
