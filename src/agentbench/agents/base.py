@@ -10,6 +10,7 @@ from typing import Protocol
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
+from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
 from agentbench.tools.ending import SessionEnded
@@ -80,7 +81,7 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     """
     try:
         session.begin()
-        ended = agent.run(session)
+        ended = _within_budget(agent, session)
     except SessionEnded as end:
         return _exit(end)
     except (HarnessError, TaskError, InputError, Interrupted):
@@ -96,6 +97,17 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
         session.close()
     # An agent that swallowed the end of its session has still reached the cap.
     return _exit(session.ended) if session.ended is not None else ended
+
+
+def _within_budget(agent: Agent, session: Session) -> AgentExit:
+    """
+    Raises:
+        SessionEnded: also when a model could not be asked for want of budget.
+    """
+    try:
+        return agent.run(session)
+    except BudgetReached as stop:
+        session.out_of_budget(stop.code, stop.message, shared=stop.scope != "run")
 
 
 def _exit(end: SessionEnded) -> AgentExit:

@@ -15,12 +15,13 @@ from typing import Literal
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
 from agentbench.policy.prices import MICRO
+from agentbench.policy.thresholds import published_thresholds
 
 Component = Literal["lm", "exec", "human", "overhead"]
 """The parts of a cost (M-06): models, execution, people, everything else."""
 
 COMPONENTS: tuple[Component, ...] = ("lm", "exec", "human", "overhead")
-HEADROOM_PPM = 20_000
+HEADROOM_PPM = published_thresholds().headroom_percent * 10_000
 """Share of a cap on cost that requests may not touch: it is for acceptance and logging (M-07)."""
 
 

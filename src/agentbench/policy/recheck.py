@@ -98,9 +98,14 @@ class _Recheck:
             if cap != self._limits.wall_us or elapsed + CLOCK_SLACK_US < cap:
                 self._wrong(seq, f"the wall clock stood at {elapsed} of {self._limits.wall_us} microseconds")
             return
+        if alert.signals.get("refused"):
+            # The ledger also counts what is in flight, and what other attempts spend of a shared cap.
+            own = self._limits.budget
+            capped = {"cost_cap": own.cost_micro_usd, "token_cap": own.tokens}.get(alert.rule)
+            if capped is None and not alert.signals.get("shared"):
+                self._wrong(seq, f"budget {alert.rule}: the attempt has no such cap")
+            return
         found = reached(self._guard.spent, self._limits.budget)
-        if alert.signals.get("shared"):
-            return  # a cap over several attempts: the ledger's, not this log's
         if found is None or found.code != alert.rule:
             self._wrong(seq, f"budget {alert.rule}: computed again, {found.code if found else 'no cap'} is reached")
 

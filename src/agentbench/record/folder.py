@@ -125,6 +125,10 @@ class AttemptFolder:
         """Write `manifest.json`; its SHA-256."""
         return write_manifest(self.path / MANIFEST, manifest, redact=self.redact)
 
+    def evidence_bytes(self) -> int:
+        """How much is kept of the attempt so far."""
+        return sum((self.path / name).stat().st_size for name in (*evidence_files(self.path), EVENTS))
+
     def seal_files(self) -> str:
         """Write the list of evidence files, each safe on disk; the SHA-256 of the list."""
         listed: dict[str, Json] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.grading.decide import Verdict
 from agentbench.grading.facts import Facts
+from agentbench.policy.costs import Costs, Metered, itemise
 from agentbench.policy.prices import Prices
 from agentbench.record.folder import FINAL_PATCH
 from agentbench.record.schema import (
@@ -64,6 +65,26 @@ class Attempted:
     baseline: BaselineValidation
     limits: LimitsRecord
     paths: ArtifactPaths
+    setup_runs: int = 0
+    """Setup commands that ran for this attempt, not for an earlier one."""
+    setup_us: int = 0
+    evidence_bytes: int = 0
+
+    def metered(self, facts: Facts) -> Metered:
+        """What this attempt's cost is made of."""
+        steps = [
+            *(one.payload.duration_us for one in facts.builds),
+            *(one.payload.duration_us for one in facts.statics),
+            *(one.payload.duration_us for one in facts.checks),
+        ]
+        return Metered(
+            lm_micro=facts.usage.cost_micro_usd,
+            tool_calls=facts.usage.tool_calls,
+            tool_us=facts.usage.tool_us,
+            steps=len(steps) + self.setup_runs,
+            step_us=sum(steps) + self.setup_us,
+            evidence_bytes=self.evidence_bytes,
+        )
 
 
 def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRecord:
@@ -145,13 +166,20 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
             tool_sec=usage.tool_us / US,
             check_sec=usage.check_us / US,
         ),
-        cost=Cost(
-            lm=usage.cost_micro_usd / US,
-            total=usage.cost_micro_usd / US,
-            unit=attempted.prices.unit,
-            method_id=attempted.prices.method_id,
-        ),
+        cost=_cost(itemise(attempted.metered(facts), attempted.prices), attempted.prices),
         artifact_paths=attempted.paths,
+    )
+
+
+def _cost(costs: Costs, prices: Prices) -> Cost:
+    return Cost(
+        lm=costs.lm / US,
+        exec=costs.exec / US,
+        human=costs.human / US,
+        overhead=costs.overhead / US,
+        total=costs.total / US,
+        unit=prices.unit,
+        method_id=prices.method_id,
     )
 
 

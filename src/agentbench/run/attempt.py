@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from agentbench.agents.base import Agent, AgentSetup, conduct
+from agentbench.agents.base import Agent, AgentExit, AgentSetup, conduct
 from agentbench.agents.briefing import write_briefing
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.agents.command import agent_mounts
@@ -44,6 +44,7 @@ from agentbench.run.plan import PlanRow
 from agentbench.run.reach import open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Phase, Sandbox, SetupStep
+from agentbench.tools.ending import SessionEnded
 from agentbench.tools.rules import Rules, rules_for
 from agentbench.tools.session import Record, Session, Workplace
 from agentbench.trace.blobs import BlobStore
@@ -87,6 +88,8 @@ class Attempt:
     ground: Ground | None = None
     baseline: BaselineReport | None = None
     setup_steps: list[SetupStep] = field(default_factory=list)
+    setup_ran: bool = False
+    """Setup ran for this attempt: it was not found ready."""
     started_at: str = field(default_factory=now_iso)
     began: float = field(default_factory=time.monotonic)
     agent_sec: float = 0.0
@@ -218,7 +221,7 @@ class Attempt:
             )
             begin = time.monotonic()
             try:
-                ended = conduct(self.agent, session)
+                ended = self.within_budget(conduct(self.agent, session), session)
             finally:
                 self.agent_sec = time.monotonic() - begin
             self.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
@@ -226,6 +229,16 @@ class Attempt:
             self.log.append(resource_sample("agent", sandbox.usage()), "monitor")
             self.tell("patch")
             return self.take_delta(ground, sandbox)
+
+    def within_budget(self, ended: AgentExit, session: Session) -> AgentExit:
+        """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
+        refused = self.desk.stopped if self.desk is not None else None
+        if refused is None or session.ended is not None:
+            return ended
+        try:
+            session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
+        except SessionEnded as end:
+            return AgentExit(end.code, end.rationale, end.evidence)
 
     def take_delta(self, ground: Ground, sandbox: Sandbox) -> bytes:
         """Δ as the text that will be graded, recorded with the digest of every file."""
@@ -287,6 +300,7 @@ class Attempt:
     def setup_step(self, step: SetupStep) -> None:
         note_step(self.log, self.blobs, len(self.setup_steps), step, cached=False)
         self.setup_steps.append(step)
+        self.setup_ran = True
 
     def ended_by(self, error: BaseException) -> None:
         """Write down what kept the attempt from a verdict."""
@@ -357,6 +371,9 @@ class Attempt:
                 }
             ),
             prices=self.lab.models.prices,
+            setup_runs=len(self.setup_steps) if self.setup_ran else 0,
+            setup_us=sum(int(step.duration_sec * US) for step in self.setup_steps) if self.setup_ran else 0,
+            evidence_bytes=self.folder.evidence_bytes(),
             started_at=self.started_at,
             ended_at=ended_at,
             duration_sec=duration,

@@ -102,9 +102,15 @@ def _budget(task: Task, steps: int) -> Budget:
         steps_are_calls=steps_hold,
         # Nothing to spend is no reason to stop who spends nothing: it is refused where a model is asked.
         tokens=task.budget.tokens or None,
-        cost_micro_usd=round(task.budget.usd * 1_000_000) or None,
+        cost_micro_usd=_spendable(task.budget.usd),
         failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
     )
+
+
+def _spendable(usd: float) -> int | None:
+    """What of a cost cap an agent may spend: the rest is kept for acceptance and logging."""
+    micro = round(usd * 1_000_000)
+    return micro - micro * published_thresholds().headroom_percent // 100 or None
 
 
 def _test_commands(task: Task) -> tuple[str, ...]:

@@ -215,6 +215,17 @@ class Session:
             if cap is not None:
                 self._end_by_cap(cap.code, cap.rationale)
 
+    def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
+        """A request was refused for want of budget: the attempt's own, or one that several share.
+
+        Raises:
+            SessionEnded.
+        """
+        with self._lock:
+            if self._ended is None:
+                self._end_by_cap(code, why, {"refused": 1, "shared": int(shared)})
+            raise self._ended
+
     # --- what the harness does on behalf of an agent ----------------------------------------------------------------
 
     def begin(self) -> None:
