@@ -19,7 +19,6 @@ CHARS_PER_TOKEN = 4
 """A common rule of thumb; budgets here are about fitting into a window, not about money."""
 MAX_TOOL_TEXT = 12_000
 MAX_FAULTS_IN_A_ROW = 6
-_INVALID = ToolError.INVALID_ARGUMENTS
 _DROPPED = "[an older tool answer was left out to save room]"
 
 
@@ -34,6 +33,14 @@ def tool_specs(tools: Mapping[str, Tool], only: Sequence[str] | None = None) -> 
     return specs
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of the model and what its calls came to, by the name of the tool."""
+
+    reply: Reply
+    calls: tuple[tuple[str, ToolResult], ...] = ()
+
+
 @dataclass(slots=True)
 class Conversation:
     """Messages so far, and what may be used to go on."""
@@ -46,7 +53,7 @@ class Conversation:
     faults: int = 0
     """Tool calls in a row that failed."""
 
-    def ask(self) -> Reply:
+    def ask(self) -> Turn:
         """One turn: ask, carry out the calls of the answer, add both to the conversation.
 
         Raises:
@@ -54,19 +61,25 @@ class Conversation:
             AgentCrashed: too many failed calls in a row.
         """
         self.session.turn()
+        # What the last answer cost may have used up the budget: then nothing more is asked.
+        self.session.check_budget()
         self._fit()
         reply = self.model.complete(self.messages, self.tools)
         self.messages.append(reply.message())
+        calls: list[tuple[str, ToolResult]] = []
         for call in reply.tool_calls:
-            self.messages.append(answer(call, self._call(call, cut=reply.finish is Finish.LENGTH)))
-        return reply
+            result = self._call(call, cut=reply.finish is Finish.LENGTH)
+            self.messages.append(answer(call, _shown(result)))
+            self.note(result)
+            calls.append((call.name, result))
+        return Turn(reply, tuple(calls))
 
-    def until_words(self, most: int = 50) -> Reply:
-        """Ask until an answer has no tool call."""
-        reply = self.ask()
-        while reply.tool_calls and most > 1:
-            reply, most = self.ask(), most - 1
-        return reply
+    def until_words(self, most: int = 50) -> str:
+        """Ask until an answer has no tool call; what it says."""
+        turn = self.ask()
+        while turn.calls and most > 1:
+            turn, most = self.ask(), most - 1
+        return turn.reply.text
 
     def note(self, result: ToolResult) -> None:
         """Count failed calls in a row; a command that ran and failed is a result, not a fault.
@@ -80,27 +93,32 @@ class Conversation:
             msg = f"{self.faults} tool calls in a row failed, the last with: {result.error_message}"
             raise AgentCrashed(msg)
 
-    def _call(self, call: ToolCall, *, cut: bool) -> str:
+    def _call(self, call: ToolCall, *, cut: bool) -> ToolResult:
+        offered = {tool.name for tool in self.tools}
+        if call.name not in offered and call.name in self.session.tools:
+            # A tool of the session that this part of the agent was not given.
+            return ToolResult.refused(ToolError.TOOL_DENIED, f"there is no tool {call.name!r} here")
         try:
             arguments: JsonValue = call.arguments()
         except MalformedArguments as fault:
             why = "the answer was cut off by its length" if cut else fault.message
-            self.note(ToolResult.refused(_INVALID, why))
-            return json.dumps({"ok": False, "error_type": str(_INVALID), "error_message": why})
-        result = self.session.call(call.name, arguments)
-        self.note(result)
-        return _shown(result)
+            return ToolResult.refused(ToolError.INVALID_ARGUMENTS, why)
+        return self.session.call(call.name, arguments)
 
     def _fit(self) -> None:
         """Leave out the oldest tool answers when the conversation outgrows the window."""
         room = self.window_tokens * CHARS_PER_TOKEN
-        size = sum(len(message.text) for message in self.messages)
+        size = sum(map(_length, self.messages))
         for index, message in enumerate(self.messages[:-2]):
             if size <= room:
                 return
             if message.role == "tool" and len(message.text) > len(_DROPPED):
                 size -= len(message.text) - len(_DROPPED)
                 self.messages[index] = Message("tool", _DROPPED, tool_call_id=message.tool_call_id)
+
+
+def _length(message: Message) -> int:
+    return len(message.text) + sum(len(call.arguments_text) for call in message.tool_calls)
 
 
 def _shown(result: ToolResult) -> str:

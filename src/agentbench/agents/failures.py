@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+?)(?: - (?P<why>.*))?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+\.py\b.*?)(?: - (?P<why>.*))?$", re.MULTILINE)
 _PLACE = re.compile(r"(?P<path>(?:[\w.-]+/)*[\w.-]+\.py)[:\"](?:, line )?(?P<line>\d+)?")
 _SHOWN_TESTS = 20
 _SHOWN_CHARS = 6000

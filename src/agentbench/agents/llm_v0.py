@@ -6,38 +6,21 @@ session's caps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentbench.agents.base import AgentExit, AgentSetup
-from agentbench.agents.conversation import Conversation, tool_specs
-from agentbench.agents.failures import Failures, read_failures
-from agentbench.agents.packing import Reader, pack
+from agentbench.agents.conversation import Conversation, Turn, tool_specs
+from agentbench.agents.packing import pack
+from agentbench.agents.project import look_at
 from agentbench.agents.prompt import Prompt, load_prompt
+from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.models.protocol import Model, Reply, system, user
+from agentbench.models.protocol import Model, system, user
 from agentbench.models.text import find_patch
 from agentbench.tools.session import Session
 
-SAME_FAILURE = 4
-"""Test runs in a row that may fail in the same way before the agent gives up."""
 SILENT = 3
-"""Answers in a row with neither a call nor a patch nor a passing test that are borne."""
+"""Answers in a row with neither a call nor a patch that are borne while tests fail."""
 DEFAULT_CONTEXT_TOKENS = 8_000
-
-
-@dataclass(slots=True)
-class Progress:
-    """How often the same tests failed in a row."""
-
-    signature: tuple[str, ...] = ()
-    times: int = 0
-
-    def saw(self, failures: Failures) -> bool:
-        """Whether it is time to give up."""
-        same = failures.signature == self.signature
-        self.signature, self.times = failures.signature, self.times + 1 if same else 1
-        return self.times >= SAME_FAILURE
 
 
 class LlmAgent:
@@ -56,69 +39,55 @@ class LlmAgent:
         self._context_tokens = context_tokens
 
     def run(self, session: Session) -> AgentExit:
-        failures = self._test(session)
+        first = run_tests(session, self._test_command)
         talk = Conversation(self._model, session, tool_specs(session.tools))
-        talk.messages += [system(self.prompt.text), user(self._opening(session, failures))]
+        talk.messages += [system(self.prompt.text), user(self._opening(session, first))]
         progress, silent = Progress(), 0
         while True:
-            reply = talk.ask()
-            patched = self._patched(session, talk, reply)
-            if reply.tool_calls and not patched:
+            turn = talk.ask()
+            patched = self._patched(session, talk, turn)
+            if turn.calls and not patched:
                 silent = 0
                 continue
-            found = self._test(session)
-            if found is None:
-                return self._done(session, reply, tested=self._test_command is not None)
+            found = run_tests(session, self._test_command)
+            # Tests that passed before anything was done prove nothing by passing now: then the model says when it is done.
+            if found.passed and (first.failures is not None or not turn.calls):
+                return _stopped(session, "the tests pass")
+            if not found.known and not turn.calls and patched is not False:
+                return _stopped(session, f"the model is done: {turn.reply.text[:200]}")
             if progress.saw(found):
-                why = f"the same tests failed {progress.times} times in a row"
-                return AgentExit(TerminationCode.NO_PROGRESS, why, (session.last_event,))
-            silent = 0 if patched else silent + 1
+                return AgentExit(TerminationCode.NO_PROGRESS, progress.why, (session.last_event,))
+            silent = 0 if patched or turn.calls else silent + 1
             if silent >= SILENT:
-                why = "the model stopped while tests fail"
-                return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,))
-            talk.messages.append(user(f"The tests still fail.\n\n{found.text}"))
+                return _stopped(session, f"{silent} answers in a row with neither a call nor a patch that applies")
+            if found.failures is not None:
+                talk.messages.append(user(f"The tests still fail.\n\n{found.text}"))
 
-    def _opening(self, session: Session, failures: Failures | None) -> str:
+    def _opening(self, session: Session, first: TestRun) -> str:
         parts = [session.briefing.text]
-        if failures is not None:
-            parts.append(f"## What the tests say now\n\n{failures.text}")
+        if first.failures is not None:
+            parts.append(f"## What the tests say now\n\n{first.text}")
             if self._context_tokens:
-                parts.append(pack(failures, _reader(session), self._context_tokens))
+                parts.append(pack(first.failures, look_at(session), self._context_tokens))
         return "\n\n".join(part for part in parts if part)
 
-    def _patched(self, session: Session, talk: Conversation, reply: Reply) -> bool:
-        """Whether this turn changed something: by a call, or by a diff in plain words."""
-        if any(call.name == "apply_patch" for call in reply.tool_calls):
-            return True
-        patch = None if reply.tool_calls else find_patch(reply.text)
+    def _patched(self, session: Session, talk: Conversation, turn: Turn) -> bool | None:
+        """Whether this turn changed something, by a call or by a diff in plain words. None: it did not try to."""
+        if turn.calls:
+            tried = [done.ok for name, done in turn.calls if name == "apply_patch"]
+            return any(tried) if tried else None
+        patch = find_patch(turn.reply.text)
         if patch is None:
-            return False
+            return None
         result = session.apply_patch(patch)
         talk.note(result)
         if not result.ok:
             talk.messages.append(user(f"The patch was refused: {result.error_message}"))
-        return True
-
-    def _test(self, session: Session) -> Failures | None:
-        """The failures of the project's own tests; None when they pass or there is no known way to run them."""
-        if self._test_command is None or "run" not in session.tools:
-            return None
-        result = session.run(self._test_command)
-        if result.ok:
-            return None
-        return read_failures(f"{result.stdout}\n{result.stderr}" if result.stderr else result.stdout)
-
-    def _done(self, session: Session, reply: Reply, *, tested: bool) -> AgentExit:
-        why = "the tests pass" if tested else f"the model is done: {reply.text[:200]}"
-        return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
+        return result.ok
 
 
-def _reader(session: Session) -> Reader:
-    def read(path: str) -> str | None:
-        result = session.read_file(path)
-        return result.stdout if result.ok else None
-
-    return read
+def _stopped(session: Session, why: str) -> AgentExit:
+    return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
 
 
 def make(setup: AgentSetup) -> LlmAgent:
@@ -132,7 +101,7 @@ def make(setup: AgentSetup) -> LlmAgent:
 def make_context_packer(setup: AgentSetup) -> LlmAgent:
     """The same agent with the files that the failing tests point at already in its first message."""
     tokens = setup.options.get("context_tokens", str(DEFAULT_CONTEXT_TOKENS))
-    if not tokens.isdigit() or not int(tokens):
+    if not (tokens.isascii() and tokens.isdigit() and int(tokens)):
         msg = f"options.context_tokens: expected a number of tokens, got {tokens!r}"
         raise InputError(msg)
     return _make("context_packer", setup, int(tokens))
@@ -149,6 +118,10 @@ def _make(name: str, setup: AgentSetup, context_tokens: int) -> LlmAgent:
 
 
 def require_model(name: str, setup: AgentSetup) -> Model:
+    """
+    Raises:
+        InputError: no model was given.
+    """
     if setup.model is None:
         msg = f"the agent '{name}' needs a model"
         raise InputError(msg, remedy="give one with --model, or in the variant file")

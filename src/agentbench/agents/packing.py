@@ -3,45 +3,57 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from agentbench.agents.conversation import CHARS_PER_TOKEN
 from agentbench.agents.failures import Failures
+from agentbench.agents.project import Project
 
-Reader = Callable[[str], str | None]
-"""Content of a file of the workspace; None when there is none to be had."""
+_TITLE = "## Files the failing tests point at\n"
+_CUT = "\n[… cut: the budget ends here]"
+_LEAST = 80
+"""Fewer characters of a file than this tell nothing."""
 
-MAX_FILES = 40
 
-
-def pack(failures: Failures, read: Reader, tokens: int) -> str:
-    """Files in the order of their use: those named in the output, then what they import. Cut where the budget ends."""
-    room = tokens * CHARS_PER_TOKEN
+def pack(failures: Failures, project: Project, tokens: int) -> str:
+    """Files in the order of their use: those named in the output, then what they import. Never longer than the budget."""
+    room = tokens * CHARS_PER_TOKEN - len(_TITLE)
     parts: list[str] = []
-    for path, text in _files(failures, read):
-        head = f"### {path}\n"
-        if room <= len(head):
+    for path, text in _files(failures, project):
+        fence = _fence(text)
+        frame = len(f"\n### {path}\n{fence}\n\n{fence}\n")
+        fits = frame + len(text) <= room
+        left = len(text) if fits else room - frame - len(_CUT)
+        if left < min(_LEAST, len(text)):
             break
-        body = text if len(text) + len(head) <= room else text[: room - len(head)] + "\n[… cut: the budget ends here]"
-        parts.append(f"{head}```\n{body}\n```")
-        room -= len(head) + len(text)
-    return "## Files the failing tests point at\n\n" + "\n\n".join(parts) if parts else ""
+        body = text if fits else text[:left] + _CUT
+        parts.append(f"\n### {path}\n{fence}\n{body}\n{fence}\n")
+        room -= len(parts[-1])
+        if not fits:
+            break
+    return _TITLE + "".join(parts) if parts else ""
 
 
-def _files(failures: Failures, read: Reader) -> Iterator[tuple[str, str]]:
+def _fence(text: str) -> str:
+    """Longer than any run of backticks inside, so that a file cannot end its own fence."""
+    return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+
+
+def _files(failures: Failures, project: Project) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     waiting = [*failures.files, *(test.split("::", 1)[0] for test in failures.tests)]
-    while waiting and len(seen) < MAX_FILES:
-        path = waiting.pop(0)
-        if path in seen:
+    while waiting:
+        path = project.find(waiting.pop(0))
+        if path is None or path in seen:
             continue
         seen.add(path)
-        text = read(path)
+        text = project.read(path)
         if text is None:
             continue
         yield path, text
-        waiting += [found for found in imported(path, text) if found not in seen]
+        waiting += [found for found in imported(path, text) if found in project.paths]
 
 
 def imported(path: str, text: str) -> list[str]:
@@ -54,11 +66,11 @@ def imported(path: str, text: str) -> list[str]:
     package = PurePosixPath(path).parent
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [place for alias in node.names for place in _places(alias.name)]
+            found += [place for alias in node.names for place in _places(alias.name, package)]
         elif isinstance(node, ast.ImportFrom):
             base = _base(package, node)
             names = [f"{base}.{alias.name}".strip(".") for alias in node.names if alias.name != "*"]
-            found += [place for name in (base, *names) if name for place in _places(name)]
+            found += [place for name in (base, *names) if name for place in _places(name, package)]
     return list(dict.fromkeys(found))
 
 
@@ -66,10 +78,12 @@ def _base(package: PurePosixPath, node: ast.ImportFrom) -> str:
     """The dotted module an import names, relative ones resolved by the file's own place."""
     if not node.level:
         return node.module or ""
-    parts = package.parts[: len(package.parts) - (node.level - 1)]
+    parts = package.parts[: max(len(package.parts) - (node.level - 1), 0)]
     return ".".join((*parts, *([node.module] if node.module else [])))
 
 
-def _places(module: str) -> list[str]:
+def _places(module: str, package: PurePosixPath) -> list[str]:
     path = module.replace(".", "/")
-    return [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
+    beside = "" if str(package) == "." else f"{package}/"
+    roots = dict.fromkeys(("", "src/", beside))
+    return [f"{root}{path}{end}" for root in roots for end in (".py", "/__init__.py")]

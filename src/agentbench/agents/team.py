@@ -5,16 +5,16 @@ Every hand-over is a delegation event, so that the graph of who asked whom can b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentbench.agents.base import AgentExit, AgentSetup
 from agentbench.agents.conversation import Conversation, tool_specs
-from agentbench.agents.failures import Failures, read_failures
-from agentbench.agents.llm_v0 import Progress, require_model
+from agentbench.agents.llm_v0 import require_model
 from agentbench.agents.prompt import load_prompt
+from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.protocol import Model, system, user
 from agentbench.models.text import find_object, find_patch
@@ -22,7 +22,21 @@ from agentbench.tools.session import Session
 
 MAX_ROUNDS = 12
 MAX_UNREADABLE = 3
-READING = ("list_files", "search", "read_file")
+MAX_ENTRY = 12_000
+
+Role = Literal["router", "searcher", "patcher", "tester"]
+PROMPTS: Mapping[Role, str] = {
+    "router": "router_v1",
+    "searcher": "searcher_v1",
+    "patcher": "patcher_v1",
+    "tester": "tester_v1",
+}
+TOOLS: Mapping[Role, tuple[str, ...]] = {
+    "router": (),
+    "searcher": ("list_files", "search", "read_file"),
+    "patcher": ("read_file",),
+    "tester": (),
+}
 
 
 class Handover(BaseModel):
@@ -74,19 +88,17 @@ class Team:
     observability = Observability.TOOLS
 
     def __init__(self, model: Model, *, test_command: str | None) -> None:
-        prompts = (load_prompt(name).version for name in ("router_v1", "searcher_v1", "patcher_v1", "tester_v1"))
-        self.prompt_version = " ".join(prompts)
+        self.prompt_version = " ".join(load_prompt(name).version for name in PROMPTS.values())
         self._model = model
         self._test_command = test_command
 
     def run(self, session: Session) -> AgentExit:
-        board = [session.briefing.text]
-        failures = self._tests(session)
-        board.append(_told("tests", failures.text if failures else "pass, or cannot be run"))
+        first = run_tests(session, self._test_command)
+        board = [session.briefing.text, _told("tests", first.text)]
         progress, unreadable = Progress(), 0
-        for _ in range(MAX_ROUNDS):
+        for number in range(1, MAX_ROUNDS + 1):
             try:
-                route = self._ask(session, "router", "router_v1", board, Route, tools=())
+                route = self._ask(session, "router", f"round {number}: who works next?", board, Route)
                 unreadable = 0
             except Unreadable as problem:
                 unreadable += 1
@@ -96,45 +108,51 @@ class Team:
                 continue
             if route.next == "stop":
                 return AgentExit(TerminationCode.AGENT_STOPPED, f"the router: {route.why}", (session.last_event,))
-            self._delegate(session, route, board)
-            if route.next != "search":
-                failures = self._tests(session)
-                if failures is None and self._test_command is not None:
-                    return AgentExit(TerminationCode.AGENT_STOPPED, "the tests pass", (session.last_event,))
-                if failures is not None and progress.saw(failures):
-                    why = f"the same tests failed {progress.times} times in a row"
-                    return AgentExit(TerminationCode.NO_PROGRESS, why, (session.last_event,))
+            found = self._delegate(session, route, board)
+            if found is None:
+                continue
+            # Tests that passed before anything was done prove nothing by passing now: then the router says when to stop.
+            if found.passed and first.failures is not None:
+                return AgentExit(TerminationCode.AGENT_STOPPED, "the tests pass", (session.last_event,))
+            if progress.saw(found):
+                return AgentExit(TerminationCode.NO_PROGRESS, progress.why, (session.last_event,))
         return AgentExit(TerminationCode.NO_PROGRESS, f"{MAX_ROUNDS} rounds without a solution", (session.last_event,))
 
-    def _delegate(self, session: Session, route: Route, board: list[str]) -> None:
-        """Let the chosen specialist work and put what it hands over on the board."""
-        task = [*board, _told("your task", route.task)]
+    def _delegate(self, session: Session, route: Route, board: list[str]) -> TestRun | None:
+        """Let the chosen specialist work and put what it hands over on the board; the tests, if they were run."""
         try:
             if route.next == "search":
-                found = self._ask(session, "searcher", "searcher_v1", task, Findings, tools=READING)
+                found = self._ask(session, "searcher", route.task, board, Findings)
                 board.append(_told("searcher", found.model_dump_json()))
-            elif route.next == "patch":
-                board.append(_told("patcher", self._patch(session, task).model_dump_json()))
-            else:
-                failures = self._tests(session)
-                output = failures.text if failures else "all tests pass"
-                advice = self._ask(session, "tester", "tester_v1", [*task, output], Advice, tools=())
+                return None
+            if route.next == "patch":
+                proposal = self._patch(session, route.task, board)
+                board.append(_told("patcher", proposal.model_dump_json()))
+                return self._tested(session, board) if proposal.applied else None
+            tests = self._tested(session, board)
+            if not tests.passed:
+                advice = self._ask(session, "tester", route.task, board, Advice)
                 board.append(_told("tester", advice.model_dump_json()))
         except Unreadable as problem:
             board.append(_told(route.next, f"the answer could not be used: {problem}"))
+            return None
+        return tests
 
-    def _patch(self, session: Session, task: Sequence[str]) -> Proposal:
-        text = self._words(session, "patcher", "patcher_v1", task, ("read_file",))
-        diff = find_patch(text)
+    def _tested(self, session: Session, board: list[str]) -> TestRun:
+        tests = run_tests(session, self._test_command)
+        board.append(_told("tests", tests.text))
+        return tests
+
+    def _patch(self, session: Session, task: str, board: Sequence[str]) -> Proposal:
+        diff = find_patch(self._words(session, "patcher", task, board))
         if diff is None:
-            raise Unreadable("there is no diff in it")
+            msg = "there is no diff in it"
+            raise Unreadable(msg)
         result = session.apply_patch(diff)
         return Proposal(diff=diff, applied=result.ok, problem=result.error_message or "")
 
-    def _ask(
-        self, session: Session, role: str, prompt: str, task: Sequence[str], form: type[H], *, tools: Sequence[str]
-    ) -> H:
-        text = self._words(session, role, prompt, task, tools)
+    def _ask(self, session: Session, role: Role, task: str, board: Sequence[str], form: type[H]) -> H:
+        text = self._words(session, role, task, board)
         try:
             return form.model_validate(find_object(text))
         except ValueError as error:
@@ -142,20 +160,18 @@ class Team:
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
             raise Unreadable(why) from None
 
-    def _words(self, session: Session, role: str, prompt: str, task: Sequence[str], tools: Sequence[str]) -> str:
-        session.delegate("subagents" if role == "router" else "router", role, role, "\n\n".join(task)[-4000:])
-        talk = Conversation(self._model, session, tool_specs(session.tools, tools))
-        talk.messages += [system(load_prompt(prompt).text), user("\n\n".join(task))]
-        return talk.until_words().text
-
-    def _tests(self, session: Session) -> Failures | None:
-        if self._test_command is None or "run" not in session.tools:
-            return None
-        result = session.run(self._test_command)
-        return None if result.ok else read_failures(f"{result.stdout}\n{result.stderr}")
+    def _words(self, session: Session, role: Role, task: str, board: Sequence[str]) -> str:
+        session.delegate(self.name if role == "router" else "router", role, role, task)
+        talk = Conversation(self._model, session, tool_specs(session.tools, TOOLS[role]))
+        told = user("\n\n".join([*board, _told("your task", task)]))
+        talk.messages += [system(load_prompt(PROMPTS[role]).text), told]
+        return talk.until_words()
 
 
 def _told(who: str, what: str) -> str:
+    """One entry of the board, bounded: every specialist reads all of it."""
+    if len(what) > MAX_ENTRY:
+        what = f"{what[: MAX_ENTRY // 2]}\n[… {len(what) - MAX_ENTRY} characters left out …]\n{what[-MAX_ENTRY // 2 :]}"
     return f"## {who}\n\n{what}"
 
 
