@@ -143,3 +143,27 @@ def test_a_build_that_changes_the_runner_does_not_pass(bed: Bed, tmp_path: Path,
 def test_an_honest_build_does_no_harm(bed: Bed, tmp_path: Path) -> None:
     bench = bed.bench(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
     assert grade(delta_of(bench, FIX), bench).accepted
+
+
+READER = CORE + "\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n"
+READS = """\
+    from toy import core
+
+
+    def test_reads_a_file():
+        assert "test_reads_a_file" in core.read(__file__)
+    """
+
+
+@pytest.mark.parametrize("peeks", [False, True], ids=["handed over", "looked for"])
+def test_a_test_may_hand_its_own_file_to_what_it_tests(bed: Bed, tmp_path: Path, peeks: bool) -> None:
+    check = {**UNIT, "fail_to_pass": ["tests/test_reads.py::test_reads_a_file"]}
+    bench = bed.bench(
+        tmp_path,
+        hidden={"tests/test_reads.py": READS.replace("__file__", "3") if peeks else READS},
+        oracle={"checks": [check]},
+    )
+    code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
+    graded = grade(delta_of(bench, {"src/toy/core.py": code}), bench)
+    assert graded.accepted is not peeks
+    assert [(one.rule, one.severity) for one in graded.findings] == [("watched_run", "gate" if peeks else "note")]

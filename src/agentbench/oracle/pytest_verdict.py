@@ -74,6 +74,7 @@ def _sighting(sight: Sight) -> Finding:
     """What the interpreter reported of code under test. Only what honest code has no use for is grave."""
     details = {
         "open test": "reads a file of the tests that grade it",
+        "open handed": "reads the file of a test that handed it over",
         "open runner": "reads the program that grades it",
         "set __code__": "changes the code of a function in place",
         "open /proc": "looks at processes and descriptors in /proc",

@@ -17,6 +17,7 @@ def median(values):
 
 
 import logging
+import unittest.mock
 import warnings
 
 log = logging.getLogger(__name__)

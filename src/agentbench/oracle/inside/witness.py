@@ -49,7 +49,10 @@ class Witness:
         if what and not self._busy and len(self._seen) < LIMIT:
             self._busy = True
             try:
-                self._report(what, sys._getframe(1))  # noqa: SLF001
+                frame = sys._getframe(1)  # noqa: SLF001
+                if what == "open test" and event == "open" and self._was_handed(arguments[0], frame):
+                    what = "open handed"
+                self._report(what, frame)
             finally:
                 self._busy = False
 
@@ -72,8 +75,21 @@ class Witness:
         text = " ".join(word for word in words if isinstance(word, str))
         return "open test" if any(name in text for name in self._names) else ""
 
+    def _was_handed(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
+        """Whether the running test passed its own file to what it tests, as tests of readers and parsers do."""
+        wanted = os.path.abspath(os.fsdecode(path))  # noqa: PTH100
+        entry = None
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self._workspace):
+                if self._is_test(file[len(self._workspace) :]):
+                    return file == wanted and entry is not None and wanted in _paths_given(entry)
+                entry = frame
+            frame = frame.f_back
+        return False
+
     def _report(self, what: str, frame: FrameType | None) -> None:
-        frame, helped = self._doer(frame, direct=what in FRAMES)
+        frame, helped = self._doer(frame, direct=not what.startswith("open"))
         if frame is None:
             return
         file = frame.f_code.co_filename
@@ -87,7 +103,8 @@ class Witness:
     def _doer(self, frame: FrameType | None, *, direct: bool) -> tuple[FrameType | None, bool]:
         """The first frame that is not the standard library at work for somebody; whether it only wanted source lines.
 
-        Asking for frames counts only when done directly or through `inspect`: logging does it all the time.
+        But for opened files, only what is done directly or through `inspect` counts: logging asks for frames all the
+        time, and mocks are given code.
         """
         helped = False
         while frame is not None:
@@ -103,3 +120,10 @@ class Witness:
     def _is_library(self, file: str) -> bool:
         """Of the standard library, not of what is installed beside it."""
         return file.startswith(self._library) and "/site-packages/" not in file and "/dist-packages/" not in file
+
+
+def _paths_given(frame: FrameType) -> set[str]:
+    """Arguments of a call that are paths."""
+    code = frame.f_code
+    values = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
+    return {os.path.abspath(os.fsdecode(one)) for one in values if isinstance(one, (str, bytes, os.PathLike))}  # noqa: PTH100
