@@ -97,6 +97,8 @@ class Desk:
         """Set once a request was refused for want of budget: why the run must end."""
         self.fault: ModelFault | None = None
         """The fault of the last exchange; None when it was good."""
+        self.last_event = 0
+        """Number of the event that ended the last exchange: what an ending can point to."""
         self.requests = 0
         self._upstream = upstream
         self._account = account
@@ -216,7 +218,7 @@ class Desk:
         if exchange.hold is not None:
             exchange.hold.settle(spent)
         try:
-            self._sink.write(
+            self.last_event = self._sink.write(
                 LlmResponse(
                     request_id=exchange.request_id,
                     status=ABANDONED if late else OK if fault is None else label_of(fault),

@@ -1,0 +1,142 @@
+"""A service that speaks a client's own dialect is asked in it: nothing is translated on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentbench.core.reasons import TerminationCode
+from agentbench.models.client import ChatModel
+from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.faults import BudgetReached
+from agentbench.models.keys import Secret
+from agentbench.models.ledger import Caps
+from agentbench.models.protocol import user
+from agentbench.models.service import Service, Transport
+from tests.models.conftest import KEY, QUICK, OpenRig, Serve
+from tests.models.rig import PROMPT, Rig, script
+from tests.models.service import Handler, Server
+
+ALL = frozenset(Dialect)
+
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-1",
+    "content": [{"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "text", "text": "native"}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 5, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 3, "output_tokens": 4},
+}
+EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": MESSAGE | {"content": [], "usage": MESSAGE["usage"] | {"output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "ping"},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "native"}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 4},
+    },
+    {"type": "message_stop"},
+]
+RESPONSE: dict[str, Any] = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "model": "gpt-1",
+    "output": [
+        {
+            "type": "message",
+            "id": "m",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "native", "annotations": []}],
+        }
+    ],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "usage": {
+        "input_tokens": 28,
+        "input_tokens_details": {"cached_tokens": 20},
+        "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 32,
+    },
+}
+
+
+def native(handler: Handler, body: dict[str, Any]) -> None:
+    if handler.path.endswith("/responses"):
+        handler.whole(json.dumps(RESPONSE).encode())
+    elif body.get("stream"):
+        handler.begin_stream()
+        for event in EVENTS:
+            handler.chunk(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        handler.chunk(b"")
+    else:
+        handler.whole(json.dumps(MESSAGE).encode())
+
+
+@pytest.fixture
+def one(rig: OpenRig, server: Server, transport: Transport) -> Rig:
+    endpoint = Endpoint("test", server.url, Secret("K", KEY), auth="anthropic", dialects=ALL)
+    made: Rig = rig(Service(endpoint, transport, retry=QUICK)).open_gateway()
+    return made
+
+
+@pytest.fixture
+def server(serve: Serve) -> Server:
+    return serve(native)
+
+
+@pytest.mark.req("T-05")
+def test_messages_go_through_as_they_are(one: Rig, server: Server) -> None:
+    got = one.anthropic().messages.create(
+        model="claude-x", max_tokens=9, messages=PROMPT, extra_headers={"anthropic-beta": "some-feature"}
+    )
+    assert [block.type for block in got.content] == ["thinking", "text"]
+    path, headers, body = server.seen[0]
+    assert path == "/v1/messages"
+    assert (headers["x-api-key"], headers["anthropic-beta"]) == (KEY, "some-feature")
+    assert "anthropic-version" in headers
+    assert body == {"model": "vendor/model", "max_tokens": 9, "messages": PROMPT}
+    (response,) = one.responses()
+    assert (response.prompt_tokens, response.completion_tokens, response.cached_tokens) == (28, 4, 20)
+    assert not response.estimated
+
+
+@pytest.mark.req("T-05")
+def test_stream_of_messages_goes_through_and_is_counted(one: Rig) -> None:
+    with one.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
+        assert "".join(stream.text_stream) == "native"
+    (response,) = one.responses()
+    assert (response.status, response.prompt_tokens, response.completion_tokens) == ("ok", 28, 4)
+
+
+@pytest.mark.req("T-05")
+def test_responses_go_through_as_they_are(one: Rig, server: Server) -> None:
+    assert one.openai().responses.create(model="gpt-x", input="hi", store=False).output_text == "native"
+    path, headers, body = server.seen[0]
+    assert path == "/v1/responses"
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert body == {"model": "vendor/model", "input": "hi", "store": False}
+    assert (one.responses()[0].prompt_tokens, one.responses()[0].cached_tokens) == (28, 20)
+
+
+@pytest.mark.req("M-05", "M-07")
+def test_model_of_an_agent_of_ours_stops_at_the_budget_too(rig: OpenRig) -> None:
+    one = rig(script({"text": "a", "usage": {"prompt": 90, "completion": 20}}, after="repeat"), caps=Caps(tokens=100))
+    model = ChatModel("m", one.desk)
+    model.complete([user("hi")], max_tokens=20)
+    with pytest.raises(BudgetReached) as caught:
+        model.complete([user("hi")])
+    assert caught.value.code is TerminationCode.TOKEN_CAP
+    assert one.desk.stopped is caught.value
+    assert one.desk.last_event == one.log.count
