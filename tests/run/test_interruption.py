@@ -29,6 +29,9 @@ class Slow:
     def __init__(self, ab: Ab, tmp_path: Path, *names: str) -> None:
         self.ab = ab
         self.tasks = make_suite(tmp_path / "tasks", *names)
+        for file in self.tasks.glob("*/*/task.yaml"):
+            # No clock but the test's own may end an agent, however busy the machine is.
+            file.write_text(file.read_text().replace("{timeout_sec: 20,", "{timeout_sec: 900,"))
         self.out = tmp_path / "out"
         self.files = tmp_path / "agent"
         self.files.mkdir()
