@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentbench.core.errors import ModelFault
+from agentbench.models import faults
+from agentbench.models.gateway.server import PORT
+from agentbench.models.presets import bundled_presets
+from agentbench.models.volatile import KEYS
+from agentbench.policy.prices import FALLBACK, UNITS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+
+
+def test_page_names_every_provider_and_every_variable() -> None:
+    presets = bundled_presets()
+    assert all(f"`{name}`" in PAGE for name in (*presets.providers, *presets.models, *presets.key_names))
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert all(f"# {name}=" in example for name in presets.key_names)
+
+
+def test_page_names_every_fault_as_events_do() -> None:
+    kinds = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ModelFault)]
+    inner = {"service_error", "bad_answer", "replay"}
+    labels = {getattr(kind, "label", "") for kind in kinds} - inner - {""}
+    assert [label for label in sorted(labels) if f"`{label}`" not in PAGE] == []
+
+
+def test_page_names_units_prices_and_what_is_volatile() -> None:
+    assert [unit for unit in UNITS if f"`{unit}`" not in PAGE] == []
+    assert [key for key in KEYS if f"`{key}`" not in PAGE] == []
+    assert FALLBACK.method_id in PAGE
+    assert f"127.0.0.1:{PORT}" in PAGE
