@@ -44,7 +44,10 @@ class RunDirectory:
         self._redact = redact
         self._lock = threading.Lock()
         self._begun: dict[str, AttemptBegun] = {}
-        self._sealed: dict[str, AttemptSealed] = {}
+        """Of attempts that have begun. A run may have many, so that what is over keeps only its number."""
+        self._sealed: set[str] = set()
+        self._attempts: dict[tuple[str, int], int] = {}
+        """Highest number of an attempt for each task and repeat."""
         self._finals: dict[tuple[str, str, int], str] = {}
 
     # --- opening ------------------------------------------------------------------------------------------------------
@@ -212,8 +215,7 @@ class RunDirectory:
         """
         log = self._writing()
         with self._lock:
-            earlier = [one.attempt for one in self._begun.values() if (one.task_id, one.repeat) == (task_id, repeat)]
-            attempt = max(earlier, default=0) + 1
+            attempt = self._attempts.get((task_id, repeat), 0) + 1
             begun = AttemptBegun(
                 attempt_id=new_ulid(),
                 task_id=task_id,
@@ -227,7 +229,7 @@ class RunDirectory:
                 msg = f"{folder.path} exists already"
                 raise RecordError(msg)
             log.append(begun)
-            self._begun[begun.attempt_id] = begun
+            self._note_begun(begun)
         folder.make()
         return folder
 
@@ -341,15 +343,21 @@ class RunDirectory:
         )
         log.append(sealed)
         log.sync()
-        self._sealed[sealed.attempt_id] = sealed
+        self._sealed.add(sealed.attempt_id)
+        self._begun.pop(sealed.attempt_id, None)
+
+    def _note_begun(self, begun: AttemptBegun) -> None:
+        self._begun[begun.attempt_id] = begun
+        key = (begun.task_id, begun.repeat)
+        self._attempts[key] = max(begun.attempt, self._attempts.get(key, 0))
 
     def _load(self) -> None:
         """What the run's chain and the records say so far."""
         for event in read_events(self.path / EVENTS, types={AttemptBegun.type, AttemptSealed.type}):
             if isinstance(event.payload, AttemptBegun):
-                self._begun[event.payload.attempt_id] = event.payload
+                self._note_begun(event.payload)
             elif isinstance(event.payload, AttemptSealed):
-                self._sealed[event.payload.attempt_id] = event.payload
+                self._sealed.add(event.payload.attempt_id)
         self._finals = {record.key: record.attempt_id for record in self.finals()}
 
     def _repair(self) -> None:
@@ -358,7 +366,7 @@ class RunDirectory:
         A sealed attempt whose line was cut off later (a disk that lied about a sync) has its record beside its chain.
         """
         recorded = {record.attempt_id for record in self.records()}
-        for attempt_id, begun in self._begun.items():
+        for attempt_id, begun in list(self._begun.items()):
             if attempt_id in recorded and attempt_id in self._sealed:
                 continue
             folder = self._folder(begun)
