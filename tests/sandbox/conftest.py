@@ -12,7 +12,8 @@ import pytest
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxUnavailable
-from agentbench.sandbox.docker.engine import find_engine
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
 from agentbench.sandbox.registry import open_backend
@@ -42,6 +43,15 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "sandbox-state"
 
 
+def remove_images(engine: Engine, state: Path) -> None:
+    """The environments that were committed for a state folder. What images were made ready for stays, for next time."""
+    mark = f"label={labels.STATE}={labels.state_mark(state)}"
+    for kind in ("seeded", "prepared"):
+        images = engine.must("image", "ls", "--quiet", "--filter", mark, "--filter", f"label={labels.KIND}={kind}")
+        if images:
+            engine.call("image", "rm", "--force", *images.split())
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A module's tests run on the backends it names in BACKENDS; bubblewrap alone when it names none."""
     own = any(mark.args[0] == "backend" for mark in metafunc.definition.iter_markers("parametrize"))
@@ -56,9 +66,16 @@ def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
         require_docker()
     elif shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
+    user = state / "users" / f"{request.param}-{os.getpid()}"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.touch()
     backend = open_backend(request.param, state=state, needs_image=False)
     yield backend
     backend.close()
+    user.unlink()
+    # Workers share one state; the last of them takes away what lies outside of it.
+    if request.param == "docker" and not list(user.parent.glob("docker-*")):
+        remove_images(find_engine(), state)
 
 
 @pytest.fixture(scope="session")

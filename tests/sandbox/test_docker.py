@@ -22,7 +22,7 @@ from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from agentbench.tree.entry import FileWrite, Kind
-from tests.sandbox.conftest import SPEC, require_docker
+from tests.sandbox.conftest import SPEC, remove_images, require_docker
 
 BACKENDS = ["docker"]
 SETUP = replace(SPEC, phase=Phase.SETUP)
@@ -40,10 +40,7 @@ def docker(engine: Engine, tmp_path: Path) -> Iterator[DockerBackend]:
     backend = DockerBackend(tmp_path / "state", engine)
     yield backend
     backend.close()
-    mark = f"label={labels.STATE}={labels.state_mark(tmp_path / 'state')}"
-    images = engine.must("image", "ls", "--quiet", "--filter", mark, "--filter", f"label={labels.KIND}=prepared")
-    if images:
-        engine.call("image", "rm", "--force", *images.split())
+    remove_images(engine, tmp_path / "state")
 
 
 def plan(source: Path, *commands: str, key: str = "k", **options: object) -> SetupPlan:
@@ -208,6 +205,27 @@ class TestDisk:
                 list(box.tree().entries())
             with pytest.raises(PatchInvalid, match="cannot be written"):
                 box.write_files([FileWrite(b"x", b"x")])
+
+
+@pytest.mark.req("R-06")
+def test_hard_disk_limit_for_those_who_require_it(docker: DockerBackend, source: Path) -> None:
+    assert docker.limits().on_request == ("disk",)
+    prepared = docker.prepare(plan(source, "echo made > made; echo x > ~/home"), SETUP, on_step=ignore)
+    with docker.open(replace(SPEC, hard_disk=True), prepared) as box:
+        assert (
+            box.run(Command(line="cat made ~/home; python -c 'print(1)'; ./run.sh")).stdout.kept == b"made\nx\n1\nran\n"
+        )
+        assert list(box.tree().entries()) == list(prepared.base_tree.entries())
+        fill = Command(line="for i in 1 2 3 4 5 6; do head -c 30M /dev/zero > f$i || exit 9; done", timeout_sec=60)
+        done = box.run(fill)
+        assert (done.exit_code, done.oom) == (9, False)
+        assert b"No space left" in done.stderr.kept
+        assert box.run(Command(line="rm f*; echo x > /etc/x; echo x > /var/x; echo alive")).stdout.kept == b"alive\n"
+        used = box.usage().disk_mb
+        assert used is not None
+        assert used < 5
+    with docker.open(replace(SPEC, hard_disk=True, workdir="/home/agent/deep/project"), None) as box:
+        assert box.run(Command(line="pwd; touch x; ls")).stdout.kept == b"/home/agent/deep/project\nx\n"
 
 
 class TestTree:

@@ -37,7 +37,7 @@ from agentbench.run.assemble import Attempted, assemble
 from agentbench.run.bundle import pack, write_bundle
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.evidence import write_evidence
-from agentbench.run.lab import Ground, Lab, config_class
+from agentbench.run.lab import Ground, Lab, config_class, held_limits
 from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
 from agentbench.run.plan import PlanRow
@@ -108,7 +108,7 @@ class Attempt:
         task = self.row.task
         self.ids = identify(task)
         backend = self.lab.backend(task)
-        config = config_class(task, backend.name, backend.limits())
+        config = config_class(task, backend.name, held_limits(backend, task))
         self.place = Place(self.ids, backend.name, config)
         self.folder.write_manifest(manifest_of(self.row, self.names(), self.place))
         self.log.append(

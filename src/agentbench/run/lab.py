@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -139,7 +139,7 @@ class Lab:
         wanted = task.task.policy.require_limits
         for name in ("cpu", "memory", "pids", "disk"):
             need, have = getattr(wanted, name), getattr(held, name)
-            if _STRENGTHS.index(have) < _STRENGTHS.index(need):
+            if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in held.on_request:
                 msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} here has it {have}"
                 raise SandboxUnavailable(
                     msg, remedy="`ab doctor` says what this machine can enforce and how to get more"
@@ -218,7 +218,7 @@ class Lab:
             snapshot=snapshot,
             prepared=prepared,
             backend=backend,
-            limits=backend.limits(),
+            limits=held_limits(backend, task),
             base_digest=tree_digest(prepared.base_tree.entries()),
             inside=look_inside(backend, sandbox_spec(task, Phase.ORACLE), prepared, self.oracle_cache),
         )
@@ -242,6 +242,7 @@ def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = 
         image=environment.docker_image,
         dockerfile=task.folder / environment.dockerfile if environment.dockerfile else None,
         mounts=mounts,
+        hard_disk=task.task.policy.require_limits.disk == "hard",
         labels={"task": task.id},
     )
 
@@ -259,6 +260,14 @@ def declared_secrets(task: LoadedTask) -> dict[str, str]:
             raise InputError(msg, remedy=f"set it: export {name}=…")
         values[name] = os.environ[name]
     return values
+
+
+def held_limits(backend: Backend, task: LoadedTask) -> LimitReport:
+    """How strongly limits are held for this task: a contract may have asked for more than a backend does unasked."""
+    report = backend.limits()
+    if task.task.policy.require_limits.disk == "hard" and "disk" in report.on_request:
+        return replace(report, disk="hard")
+    return report
 
 
 def config_class(task: LoadedTask, backend: str, limits: LimitReport) -> str:

@@ -39,6 +39,8 @@ class LimitReport:
     pids: Strength
     disk: Strength
     notes: tuple[str, ...] = ()
+    on_request: tuple[str, ...] = ()
+    """Limits that become hard for a contract that requires it, at a price (`SandboxSpec.hard_disk`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class SandboxSpec:
     dockerfile: Path | None = None
     """Instead of an image: built once, with nothing but itself as its context."""
     mounts: tuple[Mount, ...] = ()
+    hard_disk: bool = False
+    """The contract requires a disk limit that the kernel holds, whatever that costs at the start."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

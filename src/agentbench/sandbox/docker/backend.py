@@ -13,7 +13,7 @@ from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
-from agentbench.sandbox.docker.options import check_workdir
+from agentbench.sandbox.docker.options import check_workdir, seeded_places
 from agentbench.sandbox.docker.prepare import DockerPreparer
 from agentbench.sandbox.docker.tarball import streamed, workspace
 from agentbench.sandbox.layers import LayerStore
@@ -62,6 +62,7 @@ class DockerBackend:
             pids=_held(facts.pids_limit),
             disk="monitored",
             notes=tuple(notes),
+            on_request=("disk",),
         )
 
     def check(self, spec: SandboxSpec) -> None:
@@ -91,10 +92,13 @@ class DockerBackend:
     @contextlib.contextmanager
     def _opened(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
         birth, known = self._preparer.birth(spec, prepared)
-        fill = self._place_workspace(spec) if prepared is None and spec.workdir != _FURNISHED_WORKDIR else None
+        bare = prepared is None and spec.workdir != _FURNISHED_WORKDIR and not spec.hard_disk
+        fill = self._place_workspace(spec) if bare else None
         box = self._containers.start(spec, birth, known=known, fill=fill)
         try:
             box.set_environment(self._preparer.environment(spec))
+            if birth.seeds_mb is not None:
+                box.plant(seeded_places(spec.workdir), birth.seeds_mb)
             yield box
         finally:
             box.close()

@@ -7,12 +7,13 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agentbench.core.command import MIB, Completed
+from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import PatchInvalid, SandboxError
 from agentbench.sandbox.channel import Channel, ChannelClosed
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.fates import Fate
 from agentbench.sandbox.docker.meter import Meter
+from agentbench.sandbox.docker.options import SEEDS
 from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.inside.capture import pack
 from agentbench.sandbox.protocol import Limits, Usage
@@ -48,6 +49,7 @@ class DockerBox(ServedBox):
         self._on_close = on_close
         self._ooms = 0
         self._closed = False
+        self._planted: tuple[tuple[str, ...], int] | None = None
         self._pidfd = _pidfd(body.pid)
 
     @property
@@ -61,6 +63,18 @@ class DockerBox(ServedBox):
             self._channel.ask(b"env", [pack(items)])
         except ChannelClosed as error:
             self._after_death(str(error))
+
+    def plant(self, places: Sequence[str], seeds_mb: int) -> None:
+        """Copy the image's seeds into the file systems that are to hold them.
+
+        Raises:
+            SandboxError: they do not fit, or the image has no `cp`.
+        """
+        line = " && ".join(f'cp -a "{SEEDS}{place}/." "{place}/"' for place in places)
+        done = self.run(Command(line=f"{line} && mkdir -p '{self._body.workdir}'", cwd="/", timeout_sec=300))
+        if not done.ok:
+            raise SandboxError(f"the workspace cannot be placed in its file system: {done.stderr.kept[-500:]!r}")
+        self._planted = (tuple(places), seeds_mb)
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
         # Without a file system of its own a container would take it and be ended for it afterwards.
@@ -76,7 +90,13 @@ class DockerBox(ServedBox):
         return ChannelTree(self._channel, root, known=known, on_death=self._unreadable)
 
     def usage(self) -> Usage:
-        return self._body.meter.usage([] if self._body.meter.complete else self._inside_usage())
+        found = self._body.meter.usage([] if self._body.meter.complete else self._inside_usage())
+        return found if self._planted is None else replace(found, disk_mb=self._planted_mb(*self._planted))
+
+    def _planted_mb(self, places: Sequence[str], seeds_mb: int) -> float | None:
+        done = self.run(Command(argv=("df", "-k", "--output=used", *places), cwd="/", timeout_sec=20))
+        used = [int(line) for line in done.stdout.kept.split() if line.isdigit()]
+        return max(0.0, sum(used) / 1024 - seeds_mb) if done.ok and used else None
 
     def hold_disk(self) -> None:
         """End a container that holds more than its limit."""

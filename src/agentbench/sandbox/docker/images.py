@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,7 +19,7 @@ from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.bundle import server_source, walker_source, writer_source
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
-from agentbench.sandbox.docker.options import SERVER_DIR
+from agentbench.sandbox.docker.options import SEEDS, SERVER_DIR, seeded_places
 from agentbench.sandbox.docker.tarball import packed, streamed
 from agentbench.sandbox.etc import HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec
@@ -26,6 +27,7 @@ from agentbench.sandbox.protocol import SandboxSpec
 RUNNER = "agentbench/py-runner"
 BASE = "agentbench/base"
 BUILT = "agentbench/dockerfile"
+SEEDED = "agentbench/seeded"
 _SCHEMA = 1
 _BUILD_SEC = 1800.0
 _NO_PYTHON = 42
@@ -71,6 +73,43 @@ class Images:
             if wanted not in self._bases:
                 self._bases[wanted] = self._furnished(*self._resolve(spec))
             return self._bases[wanted]
+
+    def seeded(self, image: str, workdir: str) -> tuple[str, int]:
+        """An image in which what can be written lies aside as seeds, and their size in MB.
+
+        Raises:
+            SandboxError: it cannot be made.
+        """
+        places = seeded_places(workdir)
+        tag = f"{SEEDED}:{digest([_SCHEMA, image, list(places)]).removeprefix('sha256:')[:24]}"
+        with self._lock:
+            try:
+                found = self._engine.image(tag)
+            except NoSuchImage:
+                self._seed(tag, image, places)
+                found = self._engine.image(tag)
+        return found["Id"], int(found["Config"]["Labels"][labels.SEEDS])
+
+    def _seed(self, tag: str, image: str, places: Sequence[str]) -> None:
+        name = f"agentbench-{new_ulid().lower()}"
+        copies = [f'mkdir -p "{SEEDS}{place}" && cp -a "{place}/." "{SEEDS}{place}/"' for place in places]
+        line = " && ".join([*copies, f'du -sm "{SEEDS}" | cut -f1'])
+        options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
+        options += ["--label", f"{labels.STATE}={self._mark}", "--label", f"{labels.KIND}=seeded"]
+        options += ["--log-driver", "json-file", "--entrypoint", "/bin/sh", image, "-c", line]
+        self._engine.must("create", *options)
+        try:
+            self._engine.must("start", name)
+            code = self._engine.must("wait", name, timeout_sec=600)
+            told = self._engine.call("logs", name)
+            if code != "0":
+                said = told.stderr.kept.decode("utf-8", "replace").strip()[-800:]
+                raise SandboxError(f"an image with seeds cannot be made: {said}")
+            size = int(told.stdout.kept.split()[-1])
+            changes = [f"LABEL {labels.SEEDS}={size}", f"LABEL {labels.SEEDS_OF}={image}", "ENTRYPOINT []", "CMD []"]
+            self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+        finally:
+            self._engine.call("rm", "--force", "--volumes", name)
 
     def check(self, spec: SandboxSpec) -> None:
         """

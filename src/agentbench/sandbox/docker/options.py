@@ -14,10 +14,11 @@ from agentbench.sandbox import seccomp
 from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.docker.link import NAME as SOCKET_NAME
 from agentbench.sandbox.etc import HOME, INNER_ID
-from agentbench.sandbox.protocol import Limits, SandboxSpec
+from agentbench.sandbox.protocol import SandboxSpec
 
 SERVER_DIR = "/opt/agentbench"
 LINK_DIR = f"{SERVER_DIR}/link"
+SEEDS = f"{SERVER_DIR}/seeds"
 FILTER = f"{SERVER_DIR}/filter"
 """Our own system call filter: the server puts it on top of the engine's, which differs between engines."""
 USER = f"{INNER_ID}:{INNER_ID}"
@@ -38,6 +39,8 @@ class Birth:
     labels: Mapping[str, str] = field(default_factory=dict)
     keep: bool = False
     """Left in place when it ended, to be committed."""
+    seeds_mb: int | None = None
+    """The image keeps what can be written as seeds, of this size together, for file systems of their own."""
 
 
 def check_workdir(workdir: str) -> None:
@@ -73,10 +76,11 @@ def container_config(spec: SandboxSpec, birth: Birth, link: Path) -> dict[str, J
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],
             "AutoRemove": not birth.keep,
+            "ReadonlyRootfs": birth.seeds_mb is not None,
             "Mounts": [
                 {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": True} for source, target in binds
             ],
-            **_limits(spec.limits),
+            **_limits(spec, birth),
         },
     }
 
@@ -100,12 +104,28 @@ def environment(image_env: Sequence[str], more: Iterable[tuple[str, str]]) -> di
     return env | dict(more)
 
 
-def _limits(limits: Limits) -> dict[str, Json]:
+def seeded_places(workdir: str) -> tuple[str, ...]:
+    """What a sandbox's user can write, each a file system of its own when the disk limit has to be hard."""
+    return (HOME, ENV_DIR) if workdir.startswith(f"{HOME}/") else (workdir, HOME, ENV_DIR)
+
+
+def _limits(spec: SandboxSpec, birth: Birth) -> dict[str, Json]:
+    limits = spec.limits
     # What is in a memory file system counts as memory, so the kernel's ceiling is both limits together.
-    memory = (limits.memory_mb + limits.disk_mb) * MIB
+    seeds_mb = birth.seeds_mb or 0
+    memory = (limits.memory_mb + limits.disk_mb + seeds_mb) * MIB
     largest = limits.disk_mb * MIB
     common = f"rw,nosuid,nodev,nr_inodes={limits.inodes}"
     own, run = f"{common},size={limits.disk_mb}m,mode=1777", f"{common},size={_RUN_MB}m,noexec,mode=755"
+    memory_files: dict[str, Json] = {
+        "/tmp": f"{own},exec",
+        "/var/tmp": f"{own},exec",
+        "/dev/shm": f"{own},noexec",
+        "/run": run,
+    }
+    if birth.seeds_mb is not None:
+        seeded = f"{common},size={limits.disk_mb + seeds_mb}m,exec,mode=755,uid={INNER_ID},gid={INNER_ID}"
+        memory_files |= dict.fromkeys(seeded_places(spec.workdir), seeded)
     return {
         "Memory": memory,
         "MemorySwap": memory,
@@ -115,5 +135,5 @@ def _limits(limits: Limits) -> dict[str, Json]:
             {"Name": name, "Soft": value, "Hard": value}
             for name, value in (("core", 0), ("nofile", _OPEN_FILES), ("fsize", largest))
         ],
-        "Tmpfs": {"/tmp": f"{own},exec", "/var/tmp": f"{own},exec", "/dev/shm": f"{own},noexec", "/run": run},
+        "Tmpfs": memory_files,
     }

@@ -107,13 +107,20 @@ class DockerPreparer:
             SandboxError: the environment is not one of this backend's.
         """
         base = self._images.base(spec)
-        made = self._containers.labels(spec.phase.value, spec)
-        if prepared is None:
-            return Birth(image=base.image, python=base.python, labels=made), None
+        birth = Birth(base.image, base.python, labels=self._containers.labels(spec.phase.value, spec))
+        known: Mapping[bytes, Entry] | None = None
+        if prepared is not None:
+            known, birth.image = self._of(prepared)
+        if spec.hard_disk:
+            birth.image, birth.seeds_mb = self._images.seeded(birth.image, spec.workdir)
+            known = None
+        return birth, known
+
+    def _of(self, prepared: Prepared) -> tuple[Mapping[bytes, Entry], str]:
         ready = self._ready.get(prepared.details.get("layer", ""))
         if ready is None:
             raise SandboxError(f"the environment {prepared.key} was not prepared by this backend")
-        return Birth(image=ready[2], python=base.python, labels=made), ready[1]
+        return ready[1], ready[2]
 
     def environment(self, spec: SandboxSpec) -> dict[str, str]:
         return environment(self._images.base(spec).env, spec.env.items())
@@ -225,10 +232,13 @@ class DockerPreparer:
                 kept.add(json.loads((stored.folder / "meta.json").read_text()).get("image"))
         mark = self._containers.labels("prepared")[labels.STATE]
         filters = ["--filter", f"label={labels.STATE}={mark}", "--filter", f"label={labels.KIND}=prepared"]
+        for gone in sorted(set(self._listed(*filters)) - kept):
+            seeded = self._listed("--filter", f"label={labels.SEEDS_OF}={gone}")
+            self._engine.call("image", "rm", "--force", *seeded, gone)
+
+    def _listed(self, *filters: str) -> list[str]:
         listed = self._engine.call("image", "ls", "--no-trunc", "--quiet", *filters)
-        gone = sorted(set(listed.stdout.kept.decode().split()) - kept)
-        if listed.ok and gone:
-            self._engine.call("image", "rm", "--force", *gone)
+        return listed.stdout.kept.decode().split() if listed.ok else []
 
     # --- what setup sees ----------------------------------------------------------------------------------------
 
