@@ -1,0 +1,109 @@
+"""Agents of ours against a scripted model, in real sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentbench.agents.base import AgentExit, AgentSetup, conduct
+from agentbench.agents.registry import make_agent
+from agentbench.contract.schema import DEFAULT_GENERATED
+from agentbench.models.client import ChatModel
+from agentbench.models.scripted import ModelScript, Scripted
+from agentbench.models.wire import Answer, Call
+from agentbench.tools.rules import Rules
+from agentbench.workspace.delta import extract
+from tests.tools.boxes import Boxes
+from tests.tools.places import Place
+
+TESTS = """python3 - <<'END'
+import sys
+sys.path.insert(0, "src")
+from calc import median
+if median([1, 2, 9]) != 2:
+    print("src/calc.py:6: AssertionError")
+    print("FAILED tests/test_calc.py::test_median - wrong")
+    sys.exit(1)
+END"""
+
+RIGHT = """\
+--- a/src/calc.py
++++ b/src/calc.py
+@@ -5,2 +5,2 @@
+ def median(values):
+-    return 0
++    return sorted(values)[len(values) // 2]
+"""
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def patch(diff: str) -> dict[str, Any]:
+    return call("apply_patch", unified_diff=diff)
+
+
+def harmless(number: int) -> dict[str, Any]:
+    """A change that applies and helps nothing."""
+    return patch(f"--- /dev/null\n+++ b/note{number}.txt\n@@ -0,0 +1 @@\n+{number}\n")
+
+
+def fenced(diff: str) -> dict[str, Any]:
+    return {"text": f"This will do:\n\n```diff\n{diff}```\n"}
+
+
+@dataclass
+class Heard:
+    """Passes requests on and keeps them."""
+
+    upstream: Scripted
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def dialects(self) -> Any:
+        return self.upstream.dialects
+
+    def send(self, call: Call) -> Answer:
+        self.bodies.append(dict(call.body))
+        return self.upstream.send(call)
+
+
+@dataclass
+class Played:
+    ended: AgentExit
+    here: Place
+    delta: bytes
+    requests: list[dict[str, Any]]
+
+    def last_answers(self) -> list[str]:
+        """What the tools said to the calls of the answer before the last request."""
+        told: list[str] = []
+        for message in reversed(self.requests[-1]["messages"]):
+            if message["role"] != "tool":
+                break
+            told.append(message["content"])
+        return told[::-1]
+
+
+def play(
+    boxes: Boxes,
+    record: Path,
+    agent: str,
+    answers: Sequence[Mapping[str, Any]],
+    *,
+    tests: str | None = TESTS,
+    rules: Rules | None = None,
+    after: str = "fail",
+) -> Played:
+    script = ModelScript.model_validate({"answers": list(answers), "after": after})
+    heard = Heard(Scripted(script))
+    setup = AgentSetup("t", record, model=ChatModel("scripted", heard), test_command=tests)
+    with boxes.open(record, rules) as here:
+        ended = conduct(make_agent(agent, setup), here.session)
+        sandbox = here.session._bench.sandbox
+        sandbox.kill_processes()
+        delta = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
+        return Played(ended, here, delta.patch, heard.bodies)

@@ -1,0 +1,259 @@
+"""The baselines: what ends them, what they make of a model's mistakes, and what they leave to be graded."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.agents.base import AgentSetup
+from agentbench.agents.llm_v0 import SILENT
+from agentbench.agents.registry import make_agent
+from agentbench.agents.visible_tests import SAME_FAILURE
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import TerminationCode
+from agentbench.policy.budget import Budget
+from agentbench.tools.rules import Caps, Rules
+from agentbench.trace.events import Delegation, ToolCallStarted
+from tests.agents.playing import RIGHT, call, fenced, harmless, patch, play
+from tests.tools.boxes import Boxes
+
+pytestmark = pytest.mark.req("T-04", "T-07")
+
+STOPPED = TerminationCode.AGENT_STOPPED
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_looks_patches_and_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [call("read_file", path="src/calc.py"), patch(RIGHT)])
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the tests pass")
+    assert done.ended.evidence == (done.here.session.last_event,)
+    assert b"+    return sorted(values)" in done.delta
+    opening = done.requests[0]["messages"][1]["content"]
+    assert "do it" in opening
+    assert "FAILED tests/test_calc.py::test_median" in opening
+    assert "def median" in done.last_answers()[0]
+
+
+@pytest.mark.req("T-06")
+def test_a_diff_in_a_code_fence_is_a_patch(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT)])
+    assert done.ended.code is STOPPED
+    assert b"sorted(values)" in done.delta
+
+
+def test_a_refused_diff_is_told_and_may_be_corrected(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
+    assert done.ended.rationale == "the tests pass"
+    said = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
+    assert any("The patch was refused" in text for text in said)
+
+
+def test_the_same_failure_again_and_again_ends_it(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
+    assert done.ended.code is TerminationCode.NO_PROGRESS
+    assert len(done.requests) == SAME_FAILURE
+
+
+def test_words_alone_end_it_after_some_patience(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [{"text": "It is solved."}], after="repeat")
+    assert done.ended.code is STOPPED
+    assert (len(done.requests), done.delta) == (SILENT, b"")
+
+
+def test_without_tests_the_model_says_when_it_is_done(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [patch(RIGHT), harmless(1), {"text": "Both are done."}]
+    done = play(boxes, tmp_path, "llm_v0", answers, tests=None)
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the model is done: Both are done.")
+    assert b"note1.txt" in done.delta
+
+
+def test_tests_that_passed_before_prove_nothing(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [harmless(1), patch(RIGHT), {"text": "Done."}], tests="true")
+    assert done.ended.code is STOPPED
+    assert b"note1.txt" in done.delta
+    assert b"sorted" in done.delta
+
+
+@pytest.mark.req("R-10")
+def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
+    rules = Rules(caps=Caps(budget=Budget(tool_calls=5, steps_are_calls=True)))
+    looking = [call("read_file", path="src/calc.py", start_line=line) for line in range(1, 9)]
+    done = play(boxes, tmp_path, "llm_v0", looking, rules=rules)
+    assert done.ended.code is TerminationCode.MAX_STEPS
+    assert len(done.here.of(ToolCallStarted)) == 5
+
+
+# --- what models get wrong --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("T-06")
+@pytest.mark.parametrize(
+    "wrong, kind",
+    [
+        ({"name": "make_coffee", "arguments": {}}, "unknown_tool"),
+        ({"name": "read_file", "arguments_text": "{path: calc.py"}, "invalid_arguments"),
+        ({"name": "read_file", "arguments_text": '"src/calc.py"'}, "invalid_arguments"),
+        ({"name": "read_file", "arguments": {}}, "invalid_arguments"),
+        ({"name": "read_file", "arguments": {"path": "src/calc.py", "colour": "red"}}, "invalid_arguments"),
+        ({"name": "read_file", "arguments": {"path": ["src/calc.py"]}}, "invalid_arguments"),
+        ({"name": "read_file", "arguments": {"path": "../../etc/passwd"}}, "path_unsafe"),
+    ],
+)
+def test_a_wrong_call_is_told_and_work_goes_on(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
+    assert done.ended.rationale == "the tests pass"
+    (told,) = map(json.loads, done.last_answers())
+    assert (told["ok"], told["error_type"]) == (False, kind)
+
+
+def test_arguments_cut_off_by_length_are_told_as_such(boxes: Boxes, tmp_path: Path) -> None:
+    cut = {"tool_calls": [{"name": "apply_patch", "arguments_text": '{"unified_diff": "--- a/s'}], "finish": "length"}
+    done = play(boxes, tmp_path, "llm_v0", [cut, patch(RIGHT)])
+    assert "cut off" in done.last_answers()[0]
+    assert done.ended.rationale == "the tests pass"
+
+
+def test_calls_that_keep_failing_end_it(boxes: Boxes, tmp_path: Path) -> None:
+    broken = {"tool_calls": [{"name": "read_file", "arguments_text": "{"}]}
+    done = play(boxes, tmp_path, "llm_v0", [broken], after="repeat")
+    assert done.ended.code is TerminationCode.AGENT_CRASHED
+    assert "in a row failed" in done.ended.rationale
+
+
+def test_twenty_calls_at_once_are_answered_one_by_one(boxes: Boxes, tmp_path: Path) -> None:
+    many = {"tool_calls": [{"name": "search", "arguments": {"query": f"m{n}"}, "id": f"id{n}"} for n in range(20)]}
+    done = play(boxes, tmp_path, "llm_v0", [many, patch(RIGHT)])
+    assert done.ended.rationale == "the tests pass"
+    answers = [message for message in done.requests[-1]["messages"] if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in answers] == [f"id{n}" for n in range(20)]
+
+
+@pytest.mark.parametrize("status", [429, 500, 400])
+def test_a_service_that_only_refuses_is_an_error_of_the_model(boxes: Boxes, tmp_path: Path, status: int) -> None:
+    refused = {"error": {"status": status, "message": "maximum context length exceeded"}}
+    done = play(boxes, tmp_path, "llm_v0", [refused], after="repeat")
+    assert done.ended.code is TerminationCode.LLM_ERROR
+    assert done.delta == b""
+
+
+def test_an_answer_that_stays_empty_is_an_error_of_the_model(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [{"text": ""}], after="repeat")
+    assert done.ended.code is TerminationCode.LLM_ERROR
+
+
+def test_what_a_model_left_before_it_failed_is_there_to_be_graded(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "llm_v0", [harmless(1), {"error": {"status": 500}}], after="repeat")
+    assert done.ended.code is TerminationCode.LLM_ERROR
+    assert b"note1.txt" in done.delta
+
+
+@pytest.mark.parametrize("agent", ["llm_v0", "context_packer", "subagents", "cli:aider"])
+def test_without_a_model_it_cannot_be_made(agent: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a model"):
+        make_agent(agent, AgentSetup("t", tmp_path))
+
+
+# --- packed context ---------------------------------------------------------------------------------------------------
+
+
+def test_the_context_packer_shows_the_files_that_failing_tests_name(boxes: Boxes, tmp_path: Path) -> None:
+    done = play(boxes, tmp_path, "context_packer", [patch(RIGHT)])
+    assert done.ended.rationale == "the tests pass"
+    opening = done.requests[0]["messages"][1]["content"]
+    assert "### src/calc.py\n```\ndef mean(values):" in opening
+    assert "### tests/test_calc.py" in opening
+    tools = [event.tool for event in done.here.of(ToolCallStarted)]
+    assert tools == ["run", "list_files", "read_file", "read_file", "apply_patch", "run"]
+
+
+# --- the team ---------------------------------------------------------------------------------------------------------
+
+
+def says(**value: Any) -> dict[str, Any]:
+    return {"text": f"Here you are:\n```json\n{json.dumps(value)}\n```"}
+
+
+def test_the_team_searches_patches_and_tests(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [
+        says(next="search", task="find median", why="it fails"),
+        call("search", query="median"),
+        says(files=[{"path": "src/calc.py", "why": "has it"}], summary="in calc"),
+        says(next="patch", task="sort first"),
+        fenced(RIGHT),
+    ]
+    done = play(boxes, tmp_path, "subagents", answers)
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the tests pass")
+    assert b"sorted(values)" in done.delta
+    graph = [(one.parent, one.child, one.role, one.task.text) for one in done.here.of(Delegation)]
+    assert graph == [
+        ("subagents", "router", "router", "round 1: who works next?"),
+        ("router", "searcher", "searcher", "find median"),
+        ("subagents", "router", "router", "round 2: who works next?"),
+        ("router", "patcher", "patcher", "sort first"),
+    ]
+    assert '"summary":"in calc"' in done.requests[-1]["messages"][1]["content"]
+
+
+def test_a_specialist_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [
+        says(next="search", task="find it"),
+        patch(RIGHT),
+        call("run", command="touch made"),
+        says(summary="nothing"),
+        says(next="stop", why="enough"),
+    ]
+    done = play(boxes, tmp_path, "subagents", answers)
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the router: enough")
+    assert done.delta == b""
+    offered = [[tool["function"]["name"] for tool in body.get("tools", [])] for body in done.requests]
+    assert offered == [[], *[["list_files", "read_file", "search"]] * 3, []]
+
+
+def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [
+        says(next="test", task="what is wrong?"),
+        says(passed=False, recommendation="sort the values", suspects=["src/calc.py"]),
+        says(next="patch", task="do as advised"),
+        fenced(RIGHT),
+    ]
+    done = play(boxes, tmp_path, "subagents", answers)
+    assert done.ended.rationale == "the tests pass"
+    assert "sort the values" in done.requests[-1]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("nonsense", ["I would search.", '{"next": "dance"}', "[]", '{"next": '])
+def test_a_router_that_cannot_be_read_ends_the_team(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
+    done = play(boxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
+    assert done.ended.code is TerminationCode.NO_PROGRESS
+    assert len(done.requests) == 3
+
+
+def test_a_patcher_without_a_diff_is_told_to_the_router(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [says(next="patch", task="go"), {"text": "I cannot."}, says(next="stop", why="no patch")]
+    done = play(boxes, tmp_path, "subagents", answers)
+    assert "there is no diff in it" in done.requests[-1]["messages"][1]["content"]
+    assert done.ended.code is STOPPED
+
+
+@pytest.mark.req("R-15")
+@pytest.mark.parametrize("agent, count", [("llm_v0", 1), ("context_packer", 1), ("subagents", 4)])
+def test_prompts_are_known_by_name_version_and_digest(boxes: Boxes, tmp_path: Path, agent: str, count: int) -> None:
+    done = play(boxes, tmp_path, agent, [{"text": "no"}], tests=None, after="repeat")
+    assert done.requests
+    setup = AgentSetup("t", tmp_path, model=_NoModel())
+    versions = str(getattr(make_agent(agent, setup), "prompt_version", "")).split(" ")
+    assert len(versions) == count
+    assert all(re.fullmatch(r"[a-z]+_v1@sha256:[0-9a-f]{64}", version) for version in versions)
+
+
+class _NoModel:
+    name = "none"
+
+    def complete(self, *_: object, **__: object) -> Any:
+        raise AssertionError

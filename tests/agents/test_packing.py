@@ -1,0 +1,89 @@
+"""Packed context: never beyond its budget, and the files that matter first."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.agents.conversation import CHARS_PER_TOKEN
+from agentbench.agents.failures import Failures, read_failures
+from agentbench.agents.packing import imported, pack
+from agentbench.agents.project import Project
+
+pytestmark = pytest.mark.req("T-07")
+
+PATHS = ["a.py", "b.py", "pkg/a.py", "pkg/__init__.py", "src/lib/core.py", "tests/test_a.py"]
+TEXTS = st.lists(
+    st.sampled_from(["import a\n", "from . import a\n", "from pkg import a\n", "``````\n", "x" * 50, "é\n"])
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(PATHS), TEXTS.map("".join)),
+    st.lists(st.sampled_from([*PATHS, "missing.py", "/workspace/pkg/a.py"])),
+    st.integers(min_value=1, max_value=400),
+)
+def test_it_never_exceeds_its_budget(files: dict[str, str], named: list[str], tokens: int) -> None:
+    text = pack(Failures((), tuple(named), ""), Project(frozenset(files), files.get), tokens)
+    assert len(text) <= tokens * CHARS_PER_TOKEN
+
+
+@given(st.dictionaries(st.sampled_from(PATHS), TEXTS.map("".join), min_size=1), st.lists(st.sampled_from(PATHS)))
+def test_no_file_is_read_twice_and_none_that_is_not_there(files: dict[str, str], named: list[str]) -> None:
+    asked: list[str] = []
+
+    def read(path: str) -> str | None:
+        asked.append(path)
+        return files[path]
+
+    pack(Failures((), tuple(named), ""), Project(frozenset(files), read), 10_000)
+    assert len(asked) == len(set(asked))
+
+
+def test_files_named_come_first_then_what_they_import() -> None:
+    files = {
+        "tests/test_a.py": "from pkg import thing\nimport other\n",
+        "pkg/__init__.py": "from .thing import f\n",
+        "pkg/thing.py": "def f(): ...\n",
+        "unrelated.py": "",
+    }
+    failures = read_failures("FAILED tests/test_a.py::test_f[a b] - assert 1 == 2\n")
+    assert failures.tests == ("tests/test_a.py::test_f[a b]",)
+    text = pack(failures, Project(frozenset(files), files.get), 1000)
+    order = [text.index(f"### {path}\n") for path in ("tests/test_a.py", "pkg/__init__.py", "pkg/thing.py")]
+    assert order == sorted(order)
+    assert "unrelated" not in text
+
+
+def test_a_file_cannot_end_its_own_fence() -> None:
+    files = {"a.py": "x = '''\n```\n'''\n"}
+    text = pack(Failures((), ("a.py",), ""), Project(frozenset(files), files.get), 1000)
+    assert "````\nx = " in text
+
+
+@pytest.mark.parametrize(
+    "path, source, place",
+    [
+        ("pkg/sub/a.py", "from . import b", "pkg/sub/b.py"),
+        ("pkg/sub/a.py", "from .. import b", "pkg/b.py"),
+        ("pkg/a.py", "from ....x import y", "x.py"),
+        ("pkg/a.py", "import b", "pkg/b.py"),
+        ("a.py", "import lib.core", "src/lib/core.py"),
+        ("a.py", "from lib import core", "src/lib/core.py"),
+    ],
+)
+def test_imports_are_resolved_to_places(path: str, source: str, place: str) -> None:
+    assert place in imported(path, source)
+
+
+@given(st.text())
+def test_any_text_can_be_looked_at(text: str) -> None:
+    imported("a.py", text)
+    read_failures(text)
+
+
+def test_absolute_paths_of_tracebacks_are_found() -> None:
+    project = Project(frozenset({"toy/stats.py", "stats.py"}), lambda _path: "x = 1\n")
+    (named,) = read_failures('File "/workspace/toy/stats.py", line 3, in f\n').files
+    assert project.find(named) == "toy/stats.py"
