@@ -41,7 +41,7 @@ from agentbench.run.lab import Ground, Lab, config_class, held_limits
 from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
 from agentbench.run.plan import PlanRow
-from agentbench.run.reach import open_way, reachable, with_gateway
+from agentbench.run.reach import blamed, open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Phase, Sandbox, SetupStep
 from agentbench.tools.ending import SessionEnded
@@ -234,7 +234,7 @@ class Attempt:
         """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
         refused = self.desk.stopped if self.desk is not None else None
         if refused is None or session.ended is not None:
-            return ended
+            return blamed(ended, self.desk)
         try:
             session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
         except SessionEnded as end:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentbench.agents.base import AgentExit
 from agentbench.core.errors import SandboxError
+from agentbench.core.reasons import TerminationCode
 from agentbench.models.desk import Desk
 from agentbench.models.gateway.server import TARGET, Gateway
 from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
@@ -44,3 +46,11 @@ def open_way(sandbox: Sandbox, gateway: Gateway, wall_sec: float) -> None:
     if not ready.wait(READY_SEC):
         msg = "the way to the model could not be opened inside the sandbox (it needs python3 there)"
         raise SandboxError(msg)
+
+
+def blamed(ended: AgentExit, desk: Desk | None) -> AgentExit:
+    """A program that failed when its last request to the model had: the model's failure, not a crash of its own."""
+    if desk is None or desk.fault is None or ended.code is not TerminationCode.AGENT_CRASHED:
+        return ended
+    why = f"{ended.rationale}; its last request to the model failed: {desk.fault.message}"
+    return AgentExit(TerminationCode.LLM_ERROR, why, (*ended.evidence, desk.last_event))
