@@ -268,7 +268,7 @@ def test_stream_that_breaks_is_an_error_to_every_client(rig: OpenRig, reach: Rea
         lambda: list(one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
     ]
     for ask in asks:
-        with pytest.raises((openai.APIError, anthropic.APIError, json.JSONDecodeError)):
+        with pytest.raises((openai.APIError, anthropic.APIError)):
             ask()
     assert {r.status for r in one.responses()} <= {"truncated", "not_json"}
     assert len(one.responses()) == 3
@@ -493,7 +493,7 @@ def test_total_cap_holds_across_gateways(rig: OpenRig) -> None:
                 one.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
             except openai.RateLimitError as error:
                 refused.append(error.message)
-    # 0.12 each; 2 % of the cap is kept back: the fifth is the last one admitted.
+    # 0.12 each, and a part of the cap is kept back: the last one admitted goes beyond it, and no other.
     assert ledger.total.statement().spent.micro == 600_000
     assert len(refused) == 7
     assert all("this total" in words for words in refused)

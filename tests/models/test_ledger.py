@@ -8,22 +8,53 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
-from agentbench.models.ledger import Amount, Caps, Ledger
+from agentbench.models.ledger import HEADROOM_PPM, Amount, Caps, Ledger
 
 
 @pytest.mark.req("M-05", "M-07")
 def test_cap_counts_what_is_in_flight_and_keeps_headroom() -> None:
     account = Ledger().attempt("t", Caps(micro=1_000_000))
-    held = account.admit(Amount(979_999))
+    limit = 1_000_000 - HEADROOM_PPM
+    held = account.admit(Amount(limit - 1))
     second = account.admit(Amount(1))
     with pytest.raises(BudgetReached, match="in flight") as caught:
-        account.admit(Amount(1))
+        account.admit(Amount(1), patience_sec=0)
     assert (caught.value.code, caught.value.scope) == (TerminationCode.COST_CAP, "run")
     held.settle(Amount(10))
     second.release()
     second.settle(Amount(500))
-    account.admit(Amount(1))
+    account.admit(Amount(1)).release()
     assert account.statement().spent == Amount(10)
+    account.charge("exec", Amount(limit - 10))
+    with pytest.raises(BudgetReached):
+        account.admit(Amount(1))
+
+
+@pytest.mark.req("M-05")
+def test_request_waits_for_estimates_that_turn_out_lower_and_is_refused_only_for_what_was_spent() -> None:
+    account = Ledger().attempt("t", Caps(micro=1000))
+    first = account.admit(Amount(5000))
+    passed: list[bool] = []
+
+    def ask() -> None:
+        try:
+            account.admit(Amount(1)).release()
+            passed.append(True)
+        except BudgetReached:
+            passed.append(False)
+
+    for cost, expected in ((10, True), (990, False)):
+        waiting = threading.Thread(target=ask)
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        first.settle(Amount(cost))
+        waiting.join(10)
+        assert passed.pop() is expected
+        if expected:
+            first = account.admit(Amount(5000))
+    with pytest.raises(BudgetReached):
+        account.admit(Amount(1), cancelled=lambda: True)
 
 
 @pytest.mark.req("M-05", "M-07")
@@ -57,7 +88,7 @@ def test_tokens_are_capped_too() -> None:
     account.admit(Amount(0, 9))
     account.admit(Amount(0, 9))
     with pytest.raises(BudgetReached) as caught:
-        account.admit(Amount())
+        account.admit(Amount(), patience_sec=0)
     assert caught.value.code is TerminationCode.TOKEN_CAP
 
 
@@ -83,7 +114,7 @@ def test_no_more_than_one_request_goes_beyond_a_cap(requests: list[tuple[int, in
     holds = []
     for cost, slack in requests:
         try:
-            holds.append((account.admit(Amount(cost + slack)), cost))
+            holds.append((account.admit(Amount(cost + slack), patience_sec=0), cost))
         except BudgetReached:
             break
     for hold, cost in holds:
@@ -113,4 +144,5 @@ def test_many_workers_share_one_total_without_overshoot() -> None:
     for thread in threads:
         thread.join()
     assert sum(admitted) == ledger.total.statement().spent.micro
-    assert 9_800 - 8 * 50 <= sum(admitted) <= 9_800 + 50
+    limit = 10_000 - HEADROOM_PPM // 100
+    assert limit <= sum(admitted) <= limit + 50, "every worker stops, and none before it must"

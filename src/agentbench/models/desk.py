@@ -116,7 +116,8 @@ class Desk:
         exchange = self._begin(call)
         try:
             usage = bound(call.body, exchange.size)
-            exchange.hold = self._account.admit(Amount(self._cost(usage), usage.total))
+            estimate = Amount(self._cost(usage), usage.total)
+            exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(call.cancel))
             body = {**call.body, "model": self.identity.name, **self.identity.overrides}
             answer = self._upstream.send(replace(call, body=body))
         except ModelFault as fault:

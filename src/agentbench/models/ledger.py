@@ -3,12 +3,16 @@
 Accounts form a chain: attempt ("run"), task, total. A request is admitted only while something is left of every one of them,
 counting what is in flight by its estimate; then its estimate is held until the real cost is known. As long as estimates are
 not too low, the last request admitted is all that can go beyond a cap, however many workers share it.
+
+Estimates are high, so what is in flight may seem to use up what it will not: then a request waits for others to be settled.
+It is refused only for what was really spent.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +27,9 @@ Component = Literal["lm", "exec", "human", "overhead"]
 COMPONENTS: tuple[Component, ...] = ("lm", "exec", "human", "overhead")
 HEADROOM_PPM = published_thresholds().headroom_percent * 10_000
 """Share of a cap on cost that requests may not touch: it is for acceptance and logging (M-07)."""
+
+PATIENCE_SEC = 600.0
+"""How long a request waits for others to be settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +76,41 @@ class Statement:
 class Account:
     """One cap and what went against it. Made by a `Ledger`; safe to use from every thread."""
 
-    def __init__(self, scope: str, caps: Caps, parent: Account | None, lock: threading.Lock) -> None:
+    def __init__(self, scope: str, caps: Caps, parent: Account | None, settled: threading.Condition) -> None:
         self.scope = scope
         self._caps = caps
         self._parent = parent
-        self._lock = lock
+        self._settled = settled
         self._spent, self._held = _Sum(), _Sum()
         self._parts: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
 
-    def admit(self, estimate: Amount) -> Hold:
+    def admit(
+        self, estimate: Amount, *, patience_sec: float = PATIENCE_SEC, cancelled: Callable[[], bool] = lambda: False
+    ) -> Hold:
         """Let one request pass, and hold its estimate until it is settled.
 
         Raises:
             BudgetReached: nothing is left of a cap; names whose.
         """
-        with self._lock:
+        deadline = time.monotonic() + patience_sec
+        with self._settled:
+            while (full := self._first_full(held=True)) is not None:
+                spent = self._first_full(held=False)
+                left = deadline - time.monotonic()
+                if spent is not None or left <= 0 or cancelled():
+                    raise spent or full
+                self._settled.wait(min(left, 0.5))
             for account in self._chain():
-                account._check()  # noqa: SLF001 - one of us
-            for account in self._chain():
-                account._held.add(estimate)  # noqa: SLF001
+                account._held.add(estimate)  # noqa: SLF001 - one of us
         return Hold(self, estimate)
 
     def charge(self, component: Component, amount: Amount) -> None:
         """Book what was spent already, whatever is left: a tool call, a check, an earlier run that is resumed."""
-        with self._lock:
+        with self._settled:
             self._book(component, amount)
 
     def statement(self) -> Statement:
-        with self._lock:
+        with self._settled:
             spent, held = self._spent, self._held
             return Statement(
                 self.scope,
@@ -107,10 +121,11 @@ class Account:
             )
 
     def settle(self, held: Amount, component: Component, amount: Amount) -> None:
-        with self._lock:
+        with self._settled:
             for account in self._chain():
                 account._held.add(held, -1)  # noqa: SLF001
             self._book(component, amount)
+            self._settled.notify_all()
 
     def _book(self, component: Component, amount: Amount) -> None:
         for account in self._chain():
@@ -120,21 +135,28 @@ class Account:
     def _chain(self) -> tuple[Account, ...]:
         return (self,) if self._parent is None else (self, *self._parent._chain())  # noqa: SLF001
 
-    def _check(self) -> None:
-        caps, spent, held = self._caps, self._spent, self._held
+    def _first_full(self, *, held: bool) -> BudgetReached | None:
+        """The first cap of the chain of which nothing is left, counting what is in flight or not."""
+        return next((full for account in self._chain() if (full := account._full(held=held))), None)  # noqa: SLF001
+
+    def _full(self, *, held: bool) -> BudgetReached | None:
+        caps, spent = self._caps, self._spent
+        flying = self._held if held else _Sum()
         if caps.micro is not None:
             limit = caps.micro - caps.micro * HEADROOM_PPM // MICRO
-            if spent.micro + held.micro >= limit:
+            if spent.micro + flying.micro >= limit:
                 msg = (
                     f"the budget of this {self.scope} is used up: {_money(spent.micro)} of {_money(caps.micro)} spent, "
-                    f"{_money(held.micro)} in flight, {_money(caps.micro - limit)} kept for acceptance"
+                    f"{_money(self._held.micro)} in flight, {_money(caps.micro - limit)} kept for acceptance"
                 )
-                raise BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
-        if caps.tokens is not None and spent.tokens + held.tokens >= caps.tokens:
+                return BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
+        if caps.tokens is not None and spent.tokens + flying.tokens >= caps.tokens:
             msg = (
-                f"the tokens of this {self.scope} are used up: {spent.tokens} of {caps.tokens}, {held.tokens} in flight"
+                f"the tokens of this {self.scope} are used up: {spent.tokens} of {caps.tokens}, "
+                f"{self._held.tokens} in flight"
             )
-            raise BudgetReached(msg, code=TerminationCode.TOKEN_CAP, scope=self.scope)
+            return BudgetReached(msg, code=TerminationCode.TOKEN_CAP, scope=self.scope)
+        return None
 
 
 class Hold:
@@ -161,20 +183,20 @@ class Ledger:
     """All accounts of one study; shared by its workers."""
 
     def __init__(self, total: Caps | None = None) -> None:
-        self._lock = threading.Lock()
-        self.total = Account("total", total or Caps(), None, self._lock)
+        self._settled = threading.Condition()
+        self.total = Account("total", total or Caps(), None, self._settled)
         self._tasks: dict[str, Account] = {}
 
     def task(self, task_id: str, caps: Caps | None = None) -> Account:
         """The account of a task; `caps` count when it is asked for first."""
-        with self._lock:
+        with self._settled:
             if task_id not in self._tasks:
-                self._tasks[task_id] = Account("task", caps or Caps(), self.total, self._lock)
+                self._tasks[task_id] = Account("task", caps or Caps(), self.total, self._settled)
             return self._tasks[task_id]
 
     def attempt(self, task_id: str, caps: Caps | None = None, *, task_caps: Caps | None = None) -> Account:
         """A new account for one attempt ("run" in the protocol's words)."""
-        return Account("run", caps or Caps(), self.task(task_id, task_caps), self._lock)
+        return Account("run", caps or Caps(), self.task(task_id, task_caps), self._settled)
 
 
 def _money(micro: int) -> str:

@@ -169,8 +169,10 @@ class _Stream:
                 self._complete = True
                 yield event
                 return
+            # Read here although it goes on as text: what is no JSON is the service's fault, and must not end as the client's.
+            value = event.object()
             if '"error"' in event.data:
-                error = event.object().get("error")
+                error = value.get("error")
                 if error:
                     code = error.get("code") if isinstance(error, dict) else None
                     raise fault_of(code if isinstance(code, int) and code >= 400 else 502, event.data.encode())
