@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -63,10 +63,15 @@ def evidence(folder: Path, relative: str) -> Path | None:
         return None
     path = folder / place
     try:
-        inside = path.resolve().is_relative_to(folder.resolve())
+        inside = path.resolve().is_relative_to(_resolved(folder))
     except OSError:
         return None
     return path if inside else None
+
+
+@lru_cache(maxsize=64)
+def _resolved(folder: Path) -> Path:
+    return folder.resolve()
 
 
 def read_text(path: Path | None, most: int = LARGEST) -> str | None:

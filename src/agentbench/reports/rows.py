@@ -174,8 +174,7 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
     """
     finals: list[Row] = []
     superseded = 0
-    # Rows hold no cycles: looking for some while hundreds of thousands of them come in, and later in every collection,
-    # would take as long as reading.
+    # Rows hold no cycles: looking for some while hundreds of thousands of them come in would take as long as reading.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -185,7 +184,6 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
             else:
                 superseded += 1
     finally:
-        gc.freeze()
         if collecting:
             gc.enable()
     return tuple(finals), superseded

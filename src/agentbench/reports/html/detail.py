@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
-from agentbench.core.errors import RecordError
 from agentbench.record.folder import EVENTS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.card import review_lines
@@ -16,7 +15,6 @@ from agentbench.reports.html.bounded import bounded
 from agentbench.reports.provenance import evidence
 from agentbench.trace.chain import BadLine, read_line
 from agentbench.trace.events import IntegrityFinding, MonitorAlert
-from agentbench.trace.log import read_events
 
 DIFF_BYTES = 400_000
 OUTPUT_BYTES = 16_000
@@ -26,14 +24,21 @@ WHOLE_EVENT = 60_000
 """An event up to this many bytes is carried as it is."""
 EVENT_TEXT = 12_000
 MOST_FINDINGS = 200
+UNREADABLE = (
+    '{"seq":0,"t":0,"type":"unreadable","actor":"harness","payload":{"why":"not an event; ab verify says more"}}'
+)
 _FINDINGS = frozenset({IntegrityFinding.type, MonitorAlert.type})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Trace:
-    parts: int
-    events: int
+    """What was seen of a trace while it was written out."""
+
+    parts: int = 0
+    events: int = 0
     note: str = ""
+    findings: list[Json] = field(default_factory=list)
+    """What the inspection of Δ and the monitors found, with the events that say so."""
 
 
 def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]:
@@ -41,27 +46,11 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
     return {
         "record": bounded(record.model_dump(mode="json")),
         "review": bounded(list(review_lines(record, folder)), text=500),
-        "findings": findings(record, folder),
+        "findings": list(trace.findings),
         "diff": _diff(record, folder),
         "output": _output(record, folder),
         "trace": {"parts": trace.parts, "events": trace.events, "note": trace.note},
     }
-
-
-def findings(record: AttemptRecord, folder: Path) -> list[Json]:
-    """What the inspection of Δ and the monitors found, with the events that say so."""
-    path = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
-    found: list[Json] = []
-    if path is None or not path.is_file():
-        return found
-    try:
-        for event in read_events(path, types=_FINDINGS):
-            if len(found) == MOST_FINDINGS:
-                break
-            found.append({"seq": event.seq, **_told(event.payload)})
-    except RecordError:
-        return found
-    return found
 
 
 def _told(payload: object) -> dict[str, Json]:
@@ -126,8 +115,8 @@ def _beginning(path: Path | None, most: int) -> bytes | None:
 # --- trace --------------------------------------------------------------------------------------------------------------
 
 
-def trace_parts(record: AttemptRecord, folder: Path) -> Iterator[tuple[str, int]]:
-    """The events as JSON arrays of bounded size, each with its number of events."""
+def trace_parts(record: AttemptRecord, folder: Path, seen: Trace) -> Iterator[str]:
+    """The events as JSON arrays of bounded size; `seen` counts them and keeps the findings."""
     path = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
     if path is None or not path.is_file():
         return
@@ -138,27 +127,32 @@ def trace_parts(record: AttemptRecord, folder: Path) -> Iterator[tuple[str, int]
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
-                event = _event(raw[:-1])
+                event = _event(raw[:-1], seen)
                 part.append(event)
                 size += len(event)
+                seen.events += 1
                 if len(part) == PART_EVENTS or size > PART_BYTES:
-                    yield f"[{','.join(part)}]", len(part)
+                    yield f"[{','.join(part)}]"
+                    seen.parts += 1
                     part, size = [], 0
-    except OSError:
-        return
+    except OSError as error:
+        seen.note = f"the trace cannot be read to its end: {error.strerror}"
     if part:
-        yield f"[{','.join(part)}]", len(part)
+        yield f"[{','.join(part)}]"
+        seen.parts += 1
 
 
-def _event(raw: bytes) -> str:
+def _event(raw: bytes, seen: Trace) -> str:
     """One event as the page reads it: the payload as it stands in the log, or cut when it is large."""
     try:
         line = read_line(raw)
+        if line.type in _FINDINGS and len(seen.findings) < MOST_FINDINGS:
+            seen.findings.append({"seq": line.seq, **_told(line.typed())})
         text = line.payload.decode()
+        # What stands in a payload must be JSON, or the page could not read the rest.
+        value = json.loads(text)
         if len(raw) > WHOLE_EVENT:
-            text = json.dumps(bounded(json.loads(text), text=EVENT_TEXT))
-        # What an agent wrote may look like JSON and not be: the page must be able to read the rest.
-        json.loads(text)
+            text = json.dumps(bounded(value, text=EVENT_TEXT))
     except (BadLine, ValueError, RecursionError):
-        return '{"seq":0,"t":0,"type":"unreadable","actor":"harness","payload":{"why":"not an event; ab verify says more"}}'
+        return UNREADABLE
     return f'{{"seq":{line.seq},"t":{line.t},"type":"{line.type}","actor":"{line.actor}","payload":{text}}}'

@@ -73,15 +73,15 @@ def export_attempt(run: Run, row: Row) -> str:
     """One attempt as one self-contained page: record, diff and trace in the file itself."""
     (record,) = run.records([row])
     events: list[Json] = []
-    size, cut = 0, False
-    for text, _count in trace_parts(record, run.path):
+    size, seen = 0, Trace()
+    for text in trace_parts(record, run.path, seen):
         size += len(text)
         if size > SINGLE_EVENTS:
-            cut = True
+            seen.note = "The beginning of the trace: the whole is in the run directory."
             break
         events += json.loads(text)
-    note = "The beginning of the trace: the whole is in the run directory." if cut else ""
-    told = detail(record, run.path, Trace(0, len(events), note))
+    seen.events = len(events)
+    told = detail(record, run.path, seen)
     trace = told["trace"]
     if isinstance(trace, dict):
         trace["inline"] = events
@@ -124,11 +124,10 @@ def side_file(key: str, text: str) -> str:
 
 
 def _write_attempt(folder: Path, place: int, record: AttemptRecord, run: Path) -> Mapping[str, Json]:
-    parts, events = 0, 0
-    for text, count in trace_parts(record, run):
-        (folder / f"t{place}-{parts}.js").write_text(side_file(f"t{place}-{parts}", text), encoding="utf-8")
-        parts, events = parts + 1, events + count
-    told = detail(record, run, Trace(parts, events))
+    seen = Trace()
+    for number, text in enumerate(trace_parts(record, run, seen)):
+        (folder / f"t{place}-{number}.js").write_text(side_file(f"t{place}-{number}", text), encoding="utf-8")
+    told = detail(record, run, seen)
     text = json.dumps(told, allow_nan=False, separators=(",", ":"))
     (folder / f"a{place}.js").write_text(side_file(f"a{place}", text), encoding="utf-8")
     return told

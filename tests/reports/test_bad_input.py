@@ -1,0 +1,202 @@
+"""Runs as they also are: empty, invalid, torn, newer, huge, hostile. Every format answers, or one clear error does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.report import command
+from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.reports.rows import read_rows
+from agentbench.reports.sources import open_run
+from tests.reports.runs import record, run_dir
+
+FORMATS = ("md", "csv", "json", "junit", "html")
+
+
+def invoke(*args: object) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in args])
+
+
+def summary(run: Path, form: str) -> str:
+    extra = ("--out", run.with_name(f"{run.name}-page")) if form == "html" else ()
+    result = invoke("summary", "--run", run, "--format", form, *extra)
+    assert result.exception is None, result.exception
+    return result.output
+
+
+def refused(*args: object) -> InputError:
+    result = invoke(*args)
+    assert isinstance(result.exception, InputError), result.output
+    return result.exception
+
+
+@pytest.mark.req("A-01")
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_empty_run_a_run_of_invalid_attempts_and_a_run_of_one_task_can_be_told(tmp_path: Path, form: str) -> None:
+    for name, kinds in (("empty", []), ("invalid", ["task", "harness", "operator"]), ("one", ["pass"])):
+        run = run_dir(tmp_path / name, [record(f"t{n}", kind) for n, kind in enumerate(kinds)])
+        assert summary(run, form) or not kinds
+
+
+@pytest.mark.req("A-02")
+def test_comparisons_that_cannot_be_made_say_why(tmp_path: Path) -> None:
+    full = run_dir(tmp_path / "full", [record("a"), record("b", "fail")])
+    empty = run_dir(tmp_path / "empty", [])
+    other = run_dir(tmp_path / "other", [record("c")])
+    invalid = run_dir(tmp_path / "invalid", [record("a", "task"), record("b", "harness")])
+    assert "holds no finished attempt" in refused("paired", "--run-a", full, "--run-b", empty).message
+    assert "no task in common" in refused("paired", "--run-a", full, "--run-b", other).message
+    assert "only invalid runs" in refused("paired", "--run-a", full, "--run-b", invalid).message
+
+
+@pytest.mark.req("E-14", "C-11")
+def test_different_contract_versions_are_refused_unless_asked_for_and_then_labelled(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record("x"), record("y")])
+    b = run_dir(tmp_path / "b", [record("x", contract_id="sha256:other"), record("y")])
+    assert "contract of 1 task differs" in refused("paired", "--run-a", a, "--run-b", b).message
+    text = invoke("paired", "--run-a", a, "--run-b", b, "--across-versions").output
+    assert "[ACROSS CONTRACT VERSIONS]" in text.splitlines()[0]
+    found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--across-versions", "--json").output)
+    assert found["labels"] == ["ACROSS CONTRACT VERSIONS"]
+
+
+@pytest.mark.req("E-14", "A-09")
+def test_different_caps_make_a_comparison_provisional(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record("x"), record("y")])
+    b = run_dir(tmp_path / "b", [record(one, config_class="sha256:tighter") for one in "xy"])
+    text = invoke("paired", "--run-a", a, "--run-b", b).output
+    assert "[PROVISIONAL]" in text.splitlines()[0]
+    assert "configuration class (sandbox constraints, limits, logging) differs" in text
+
+
+@pytest.mark.req("A-02")
+def test_unequal_repeats_are_compared_by_task_and_told(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record("x", "pass", n) for n in (1, 2, 3)] + [record("y", "fail")])
+    b = run_dir(tmp_path / "b", [record("x", "fail"), record("y", "pass")])
+    found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--json").output)
+    one = found["comparisons"]["contract"]
+    assert one["difference"] == 0
+    assert any("different numbers of counted attempts" in note for note in one["notes"])
+
+
+def test_a_torn_record_is_none_and_a_broken_one_is_named_with_its_line(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b")])
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(record("c").line()[:80])
+    assert [row.task for row in open_run(run).rows] == ["a", "b"]
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(InputError, match=r"attempts\.jsonl:3: "):
+        open_run(run)
+
+
+def test_an_unknown_schema_version_and_a_newer_run_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a")])
+    path = run / "attempts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":7'))
+    with pytest.raises(InputError, match="schema_version 7; this version reads 1") as caught:
+        open_run(run)
+    assert "newer" in caught.value.remedy
+    newer = run_dir(tmp_path / "newer", [record("a")])
+    meta = json.loads((newer / "run.json").read_text(encoding="utf-8"))
+    (newer / "run.json").write_text(json.dumps(meta | {"schema_version": 2}), encoding="utf-8")
+    with pytest.raises(InputError, match="made by a newer version"):
+        open_run(newer)
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b'"2"x', b"null"])
+def test_a_number_that_is_none_is_refused(tmp_path: Path, number: bytes) -> None:
+    run = run_dir(tmp_path / "run", [record("a", duration_sec=2.5)])
+    path = run / "attempts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"duration_sec":2.5', b'"duration_sec":' + number))
+    with pytest.raises(InputError, match=r"attempts\.jsonl:1"):
+        open_run(run)
+
+
+@pytest.mark.req("A-07")
+@pytest.mark.parametrize("form", FORMATS)
+def test_huge_numbers_are_told_and_never_become_invalid_json(tmp_path: Path, form: str) -> None:
+    huge = {"lm": 1.7e308, "total": 1.7e308}
+    records = [record(f"t{n}", cost=huge, duration_sec=1e300, seed=2**80 + n) for n in range(3)]
+    text = summary(run_dir(tmp_path / "run", records), form)
+    if form == "json":
+        json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    if form == "md":
+        assert "beyond measure" in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_with_markup_are_escaped_everywhere(tmp_path: Path, form: str) -> None:
+    attack = "<b onmouseover=alert(1)>|`[x](javascript:1)</b>"
+    run = run_dir(tmp_path / "run", [record(attack, "fail", variant=attack, agent=attack)])
+    text = summary(run, form)
+    if form == "html":
+        text = (tmp_path / "run-page" / "index.html").read_text(encoding="utf-8")
+        text += (tmp_path / "run-page" / "data" / "a0.js").read_text(encoding="utf-8")
+    if form in {"html", "junit"}:
+        assert "<b onmouseover" not in text
+
+
+def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a")])
+    assert "several --run" in refused("summary", "--run", run, "--run", run).message
+    assert "--out goes with" in refused("summary", "--run", run, "--out", tmp_path / "x").message
+    assert "--out goes with" in refused("paired", "--run-a", run, "--run-b", run, "--out", tmp_path / "x").message
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "precious.txt").write_text("mine", encoding="utf-8")
+    error = refused("summary", "--run", run, "--format", "html", "--out", tmp_path / "full")
+    assert "holds no report" in error.message
+    assert (tmp_path / "full" / "precious.txt").exists()
+
+
+def test_a_report_may_be_written_again_over_itself(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b")])
+    page = tmp_path / "run-page"
+    summary(run, "html")
+    stale = page / "data" / "a7.js"
+    stale.write_text("old", encoding="utf-8")
+    summary(run, "html")
+    assert not stale.exists()
+    assert sorted(one.name for one in (page / "data").iterdir()) == ["a0.js", "a1.js"]
+
+
+@pytest.mark.req("A-01")
+def test_rows_say_what_the_records_say(tmp_path: Path) -> None:
+    kinds = ["pass", "fail", "policy", "error", "harness", "task", "safety", "operator"]
+    records = [record(f't{n} ü\u2028"\\', kind, n + 1, seed=2**70, task_digest="x") for n, kind in enumerate(kinds)]
+    old = record("old", final=False)
+    run = run_dir(tmp_path / "run", [old, *records])
+    rows, superseded = read_rows(run)
+    assert superseded == 1
+    for row, one in zip(rows, records, strict=True):
+        assert (row.task, row.repeat, row.variant, row.attempt_id) == (
+            one.task_id,
+            one.repeat,
+            one.variant,
+            one.attempt_id,
+        )
+        assert (row.status, row.passed, row.reason, row.cause) == (
+            one.run_status,
+            one.result.passed,
+            one.result.failure_reason,
+            one.invalid_cause,
+        )
+        assert row.gates == tuple(gate.outcome for _, gate in sorted(one.gates.items()))
+        assert row.usage._asdict() == one.usage.model_dump()
+        assert row.cost._asdict().items() <= one.cost.model_dump().items()
+        assert row.components == tuple(one.components.model_dump().values())
+        assert row.progress == tuple(one.progress.model_dump().values())
+        assert (row.seed, row.assurance, row.score) == (2**70, one.checks[0].assurance, one.score)
+    assert open_run(run).records(rows) == tuple(records)
+
+
+def test_every_error_is_one_of_ours(tmp_path: Path) -> None:
+    for bad in (b"\xff\xfe\n", b"[]\n", b"{}\n", b'{"schema_version": "1"}\n', b"\n", b"[" * 5000 + b"\n"):
+        run = run_dir(tmp_path / bad.hex()[:8], [])
+        (run / "attempts.jsonl").write_bytes(bad)
+        result = invoke("summary", "--run", run)
+        assert isinstance(result.exception, AgentBenchError), bad

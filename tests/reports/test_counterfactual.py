@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.rescore import command
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Outcome, TerminationCode
+from tests.record.samples import Story, attempt, new_run, whole_run
+
+
+def rescore(*args: object) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in args])
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return whole_run(tmp_path / "runs")
+
+
+@pytest.mark.req("A-09", "G-04")
+def test_other_weights_change_scores_and_never_verdicts(run: Path, tmp_path: Path) -> None:
+    before = (run / "attempts.jsonl").read_bytes()
+    weights = write(tmp_path / "w.yaml", "weights: {minimal: 1, trace: 0, maintainability: 0}")
+    found = json.loads(rescore(run, "--weights", weights, "--json").output)
+    assert found["label"] == "COUNTERFACTUAL"
+    assert found["decision"].startswith("COUNTERFACTUAL: ")
+    for one in found["attempts"]:
+        assert one["label"] == "COUNTERFACTUAL"
+        assert one["passed"] == one["counterfactual_passed"]
+    scores = [(one["score"], one["counterfactual_score"]) for one in found["attempts"] if one["passed"]]
+    assert scores
+    assert all(old != new for old, new in scores)
+    assert (run / "attempts.jsonl").read_bytes() == before
+
+
+@pytest.mark.req("A-09")
+def test_a_tighter_cap_keeps_what_was_done_before_it_and_loses_what_came_after(run: Path, tmp_path: Path) -> None:
+    none = write(tmp_path / "none.yaml", "tool_calls: 0")
+    found = json.loads(rescore(run, "--caps", none, "--json").output)
+    passed = [one for one in found["attempts"] if one["passed"]]
+    assert passed
+    assert all(one["counterfactual_passed"] is False for one in passed)
+    assert all(one["counterfactual_reason"] == "BUDGET_EXHAUSTED" for one in passed)
+    same = json.loads(rescore(run, "--caps", write(tmp_path / "many.yaml", "tool_calls: 1000"), "--json").output)
+    assert all(one["passed"] == one["counterfactual_passed"] for one in same["attempts"])
+    unchanged = [one for one in found["attempts"] if not one["passed"]]
+    assert all(one["counterfactual_passed"] is False for one in unchanged)
+
+
+@pytest.mark.req("A-09")
+def test_what_a_looser_cap_would_have_allowed_is_not_told(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "runs")
+    attempt(run, "toy", story=Story(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
+    run.close()
+    looser = write(tmp_path / "c.yaml", "tool_calls: 100000")
+    found = json.loads(rescore(run.path, "--caps", looser, "--json").output)
+    assert found["attempts"][0]["counterfactual_passed"] is None
+    assert "cannot be told" in found["decision"]
+
+
+@pytest.mark.req("A-09")
+def test_every_format_is_labelled(run: Path, tmp_path: Path) -> None:
+    caps = write(tmp_path / "c.yaml", "active_sec: 0.000001")
+    text = rescore(run, "--caps", caps).output
+    assert text.startswith("# COUNTERFACTUAL: ")
+    assert "COUNTERFACTUAL passed" in text
+    rows = list(csv.DictReader(io.StringIO(rescore(run, "--caps", caps, "--format", "csv").output)))
+    assert {row["label"] for row in rows} == {"COUNTERFACTUAL"}
+
+
+@pytest.mark.parametrize(
+    "option,text,message",
+    [
+        ("--weights", "{minimal: 0.5, trace: 0.5}", "exactly the keys"),
+        ("--weights", "{minimal: 0.5, trace: 0.6, maintainability: 0.1}", "sum to 1"),
+        ("--weights", "{minimal: yes, trace: 0, maintainability: 0}", "expected a number"),
+        ("--weights", "[1]", "expected a mapping"),
+        ("--caps", "{steps: 3}", "not steps"),
+        ("--caps", "{usd: -1}", "expected a number"),
+        ("--caps", "{usd: .inf}", "expected a number"),
+        ("--caps", "{}", "expected some of"),
+        ("--caps", "{a: [", "neither YAML nor JSON"),
+    ],
+)
+def test_files_that_do_not_say_what_they_should_are_refused(
+    run: Path, tmp_path: Path, option: str, text: str, message: str
+) -> None:
+    result = rescore(run, option, write(tmp_path / "x.yaml", text))
+    assert isinstance(result.exception, InputError)
+    assert message in result.exception.message
+
+
+def test_nothing_supposed_or_no_trace_is_refused(run: Path, tmp_path: Path) -> None:
+    assert isinstance(rescore(run).exception, InputError)
+    for log in run.glob("tasks/*/events.jsonl"):
+        log.unlink()
+    result = rescore(run, "--caps", write(tmp_path / "c.yaml", "usd: 1"))
+    assert isinstance(result.exception, InputError)
+    assert "cannot rescore" in result.exception.message

@@ -1,0 +1,161 @@
+"""What a summary tells beyond its rates: strata, repeats, costs, time under caps, what was enforced, what can be reproduced."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.show import command as show
+from agentbench.reports.provenance import evidence
+from agentbench.reports.sources import open_run
+from agentbench.reports.summary import summarise
+from agentbench.reports.summary_data import as_json
+from agentbench.reports.summary_text import as_markdown
+from tests.record.samples import whole_run
+from tests.reports.runs import record, run_dir
+
+
+def placed(run: Path, task: str, *, kind: str = "bugfix", url: str = "https://x/r.git", **protocol: object) -> None:
+    """The evidence of a task, as far as summaries read it."""
+    folder = run / "tasks" / task
+    folder.mkdir(parents=True)
+    (folder / "task.yaml").write_text(f"id: {task}\nstrata: {{kind: {kind}, ecosystem: python}}\n", encoding="utf-8")
+    planned = {
+        "repository": {"url": url},
+        "task": {"locked": False},
+        "limits": {"wall_sec": {"value": 300, "origin": "environment.timeout_sec"}},
+        "configuration": {"temperature": {"value": 0.2, "origin": "variant"}},
+        "grading": {"cap_usd": 5.0},
+    }
+    observed = {
+        "image_digest": "sha256:img",
+        "lockfiles": {"uv.lock": "sha256:lock"},
+        "enforcement": {"memory": "hard"},
+    }
+    manifest = {"replayable": True, "protocol_manifest": {"planned": planned, "observed": observed, **protocol}}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+@pytest.mark.req("A-07", "C-13")
+def test_strata_come_from_the_frozen_task_files(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    placed(run, "a")
+    placed(run, "b")
+    placed(run, "c", kind="feature")
+    found = {(one.dimension, one.value): one for one in summarise(open_run(run)).strata}
+    assert found["kind", "bugfix"].contract.count == 1
+    assert found["kind", "bugfix"].contract.total == 2
+    assert found["kind", "feature"].tasks == 1
+    assert found["ecosystem", "python"].cost == {"usd": 1.5}
+    assert "| `kind` | `feature` | 1 | 1 of 1 |" in as_markdown(summarise(open_run(run)))
+
+
+@pytest.mark.req("A-02")
+def test_tasks_of_one_repository_widen_the_interval(tmp_path: Path) -> None:
+    records = [record(f"t{n}", "pass" if n // 4 % 2 else "fail") for n in range(24)]
+    run = run_dir(tmp_path / "run", records)
+    for n in range(24):
+        placed(run, f"t{n}", url=f"https://x/{n // 4}.git")
+    found = summarise(open_run(run))
+    assert found.by_repository is not None
+    assert found.rates.contract.interval is not None
+    wide, narrow = (one.high - one.low for one in (found.by_repository, found.rates.contract.interval))
+    assert wide > narrow
+    assert "Wilson, clustered by repository" in as_markdown(found)
+
+
+@pytest.mark.req("A-08", "A-09", "L-06")
+def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", harness_version="0.2.0")])
+    placed(run, "a", deviations=["network was open in setup"])
+    placed(run, "b")
+    text = as_markdown(summarise(open_run(run)))
+    first = text.splitlines()[0]
+    assert first.endswith("[PROVISIONAL]")
+    for part in (
+        "network was open in setup (1 task)",
+        "different versions of the harness: 0.1.0, 0.2.0",
+        "cap `wall_sec`: `300 (environment.timeout_sec)` (2 tasks)",
+        "cap `cap_usd`: `5.0`",
+        "limit of the sandbox `memory`: `hard`",
+        "lock file `uv.lock` of `a`: `sha256:lock`",
+        "`image`: `sha256:img`",
+        "agent parameter `temperature`: `0.2 (variant)`",
+        "agent phase 900 s, one command 120 s: 2 attempts",
+        "2 tasks without a lock file of its own",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.req("A-06", "A-07")
+def test_costs_times_and_success_under_caps_are_told(tmp_path: Path) -> None:
+    cost = {"lm": 0.3, "exec": 0.1, "human": 0.05, "overhead": 0.05, "total": 0.5}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 50, "model_requests": 3, "wall_sec": 10.0}
+    records = [
+        record(f"t{n}", kind, cost=cost, usage={**usage, "wall_sec": 10.0 + n})
+        for n, kind in enumerate(["pass", "pass", "fail", "harness"])
+    ]
+    found = summarise(open_run(run_dir(tmp_path / "run", records)))
+    (spent,) = found.spending
+    assert (round(spent.lm, 9), spent.total, spent.per_pass) == (1.2, 2.0, 1.0)
+    assert [step.survival for step in found.time_to_success.steps] == [0.75, 0.5]
+    text = as_markdown(found)
+    assert "| `usd` | 1.2 | 0.4 | 0.2 | 0.2 | 2 | 1 |" in text
+    assert "Agent time to success: half succeeded by 11 s" in text
+    assert "1 of 4 attempts could not be decided (25.0%)" in text
+    assert "between 50.0% (all of them failed) and 75.0% (all passed)" in text
+    assert "Tokens per task 1050 on average" in text
+
+
+@pytest.mark.req("A-01", "A-02")
+def test_repeats_flaky_tasks_and_gate_vectors(tmp_path: Path) -> None:
+    records = [record("even", kind, n) for n, kind in enumerate(["pass", "fail", "pass"], 1)]
+    records += [record("firm", "pass", n) for n in (1, 2, 3)]
+    found = summarise(open_run(run_dir(tmp_path / "run", records)))
+    assert [line.task for line in found.flaky] == ["even"]
+    assert [(one.k, round(one.any_of, 4), round(one.all_of, 4)) for one in found.pass_k] == [
+        (1, 0.8333, 0.8333), (2, 1.0, 0.6667), (3, 1.0, 0.5),
+    ]  # fmt: skip
+    text = as_markdown(found)
+    assert "`even`: 2 of 3 passed" in text
+    assert "| G1 pass, G2 pass, G3 pass, G4 pass | 5 |" in text
+    assert "Assurance of the verdicts (weakest mandatory check): per_test 6." in text
+    assert as_json(found)["pass_k"]
+
+
+def test_the_evidence_of_a_record_can_not_lead_out_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "link").symlink_to(tmp_path / "secret")
+    assert evidence(run, "tasks/x") == run / "tasks/x"
+    for bad in ("../secret", "/etc/passwd", "a/../../secret", "link/file", "", "a\0b"):
+        assert evidence(run, bad) is None, bad
+
+
+def test_broken_evidence_never_stops_a_summary(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b"), record("c")])
+    for task, manifest, yaml in (
+        ("a", "{", "strata: ["),
+        ("b", "[1]", "strata: 3"),
+        ("c", '{"protocol_manifest": 1}', "- strata"),
+    ):
+        (run / "tasks" / task).mkdir(parents=True)
+        (run / "tasks" / task / "manifest.json").write_text(manifest, encoding="utf-8")
+        (run / "tasks" / task / "task.yaml").write_text(yaml, encoding="utf-8")
+    assert as_markdown(summarise(open_run(run))).startswith("# 3 of 3 passed")
+
+
+@pytest.mark.req("A-11")
+def test_show_writes_one_attempt_as_one_page(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    page = tmp_path / "attempt.html"
+    result = CliRunner().invoke(show, [str(run), "--task", "toy", "--html", str(page)], catch_exceptions=False)
+    assert result.output.strip() == str(page)
+    text = page.read_text(encoding="utf-8")
+    assert '"single":' in text
+    assert "tool_call_started" in text
+    assert CliRunner().invoke(show, [str(run), "--html", str(page)]).exit_code != 0

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.query import command
+from agentbench.core.errors import InputError
+from tests.record.samples import whole_run
+from tests.reports.runs import record, run_dir
+
+pytest.importorskip("duckdb")
+
+
+def query(sql: str, *args: object) -> Result:
+    return CliRunner().invoke(command, [sql, *(str(one) for one in args)])
+
+
+def test_records_of_many_runs_are_one_table(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record("x"), record("y", "fail")])
+    b = run_dir(tmp_path / "odd [b] 'q' *", [record("x", variant="packer")])
+    sql = "select run_dir, variant, count(*) n, sum(passed::int) good from attempts group by all order by variant"
+    found = json.loads(query(sql, a, b, "--format", "json").output)
+    assert found == [
+        {"run_dir": "a", "variant": "baseline", "n": 2, "good": 1},
+        {"run_dir": "odd [b] 'q' *", "variant": "packer", "n": 1, "good": 1},
+    ]
+    checks = json.loads(query("select check_id, outcome, why from checks where outcome = 'fail'", a, "--json").output)
+    assert checks == [{"check_id": "unit", "outcome": "fail", "why": "2 of 14 required tests failed"}]
+
+
+def test_events_of_real_traces_are_a_table_too(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    found = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)
+    counts = {one["type"]: one["n"] for one in found}
+    assert counts["attempt_opened"] == 3
+    assert counts["attempt_closed"] == 3
+    first = json.loads(
+        query("select seq, happened_at, payload->>'$.task_id' t from events where seq = 1", run, "--json").output
+    )
+    assert {one["t"] for one in first} == {"toy", "other"}
+    assert all(one["happened_at"].startswith("20") for one in first)
+
+
+def test_tables_and_csv_are_escaped_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("=1+1", agent="\x1b[31mred")])
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(record("torn").line()[:100])
+    assert query("select count(*) n from attempts", run).output.split()[:2] == ["n", "1"]
+    assert "\x1b" not in query("select agent from attempts", run).output
+    assert query("select task_id from attempts", run, "--format", "csv").output == "task_id\n'=1+1\n"
+    assert query("select count(*) n from events", run, "--format", "csv").output == "n\n0\n"
+
+
+def test_what_cannot_be_asked_is_one_clear_error(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("x")])
+    for sql, args, message in (
+        ("select nothing from nowhere", (run,), "the query failed"),
+        ("selec", (run,), "the query failed"),
+        ("select 1", (tmp_path,), "is not a run directory"),
+    ):
+        result = query(sql, *args)
+        assert isinstance(result.exception, InputError)
+        assert message in result.exception.message
+
+
+def test_without_duckdb_the_command_to_install_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine: Callable[..., Any] = builtins.__import__
+
+    def missing(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "duckdb":
+            raise ImportError(name)
+        return genuine(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    result = query("select 1", run_dir(tmp_path / "run", [record("x")]))
+    assert isinstance(result.exception, InputError)
+    assert "pip install 'agentbench[query]'" in result.exception.remedy

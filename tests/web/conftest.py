@@ -1,0 +1,85 @@
+"""One browser for all page tests of a worker: Debian's Chromium, without network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, Dialog, Page, sync_playwright
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("chromium is missing, and CI must look at pages")
+        pytest.skip("chromium is missing")
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=chromium,
+            headless=True,
+            args=FLAGS,
+            offline=True,
+            viewport={"width": 1300, "height": 860},
+        )
+        yield context
+        context.close()
+
+
+class Watched:
+    """A page with everything that happened on it: requests, messages, dialogs, errors."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.troubles: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", lambda said: self.troubles.append(said.text) if said.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("dialog", self._dialog)
+        page.set_default_timeout(10_000)
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, file: Path, address: str = "#/") -> Page:
+        before = self.page.url.partition("#")[0]
+        if before == f"file://{file}":
+            # The same page: go where a link would lead.
+            self.page.evaluate(
+                "address => { document.getElementById('main').replaceChildren(); location.hash = '#/-'; location.hash = address; }",
+                address,
+            )
+            self.page.wait_for_selector("main > *")
+            return self.page
+        self.page.goto(f"file://{file}{address}")
+        self.page.wait_for_selector("html[data-ready]")
+        return self.page
+
+    def assert_quiet(self) -> None:
+        assert self.troubles == []
+        assert [url for url in self.requests if not url.startswith("file://")] == []
+        assert self.page.evaluate("window.pwned") is None
+
+
+@pytest.fixture
+def watched(browser: BrowserContext) -> Iterator[Watched]:
+    page = browser.new_page()
+    yield Watched(page)
+    page.close()

@@ -1,0 +1,298 @@
+"""The page as a person uses it: looking, filtering, opening, reading; by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from agentbench.reports.html.page import export_attempt, write_page
+from agentbench.reports.paired import compare_sides
+from agentbench.reports.sources import open_run, open_sides
+from tests.web.conftest import Watched
+from tests.web.sample import JUDGE, SCORERS, events, sample, write_run
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs on six tasks, compared; one attempt with scorers, judge, findings and a flag."""
+    folder = tmp_path_factory.mktemp("report")
+    rich = sample(
+        "median", "fail", scorers=SCORERS, workspace_verdict="FAIL", mean_score=0.33, judge=JUDGE, needs_review=True
+    )
+    kinds = ["pass", "pass", "error", "harness", "fail"]
+    a = write_run(folder / "a", [rich, *(sample(f"t{n}", kind) for n, kind in enumerate(kinds))])
+    b = write_run(
+        folder / "b",
+        [sample("median", variant="packer"), *(sample(f"t{n}", "pass", variant="packer") for n in range(5))],
+    )
+    sides = open_sides(str(a), str(b))
+    return write_page(folder / "page", [open_run(a), open_run(b)], comparison=compare_sides(*sides))
+
+
+def first(page: Page, task: str) -> None:
+    """Open the first run's attempt at a task from the list."""
+    page.fill("#search", f"task:{task}")
+    page.click(f".vt-row a:has-text('{task}')")
+    page.wait_for_selector("#gates3")
+
+
+@pytest.mark.req("A-10", "A-11")
+def test_the_page_opens_from_a_file_without_network(watched: Watched, report: Path) -> None:
+    page = watched.open(report)
+    expect(page.locator("main")).to_contain_text("B minus A")
+    expect(page.locator("main")).to_contain_text("2 of 5 passed")
+    for title in (
+        "Tasks",
+        "Rates with 95% intervals",
+        "Gates and weights",
+        "Cost projection",
+        "Cost against precision",
+    ):
+        expect(page.locator("h2", has_text=title).first).to_be_visible()
+    assert page.locator("svg.fig[aria-label]").count() == page.locator("svg.fig").count() >= 6
+    assert "default-src 'none'" in (page.locator("meta[http-equiv]").get_attribute("content") or "")
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_the_list_of_attempts_is_searched_filtered_and_sorted(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/attempts")
+    expect(page.locator("#total")).to_have_text("12 of 12 attempts")
+    page.select_option("#f-verdict", "fail")
+    expect(page.locator("#total")).to_have_text("2 of 12 attempts")
+    page.select_option("#f-verdict", "")
+    page.select_option("#f-run", "1")
+    expect(page.locator("#total")).to_have_text("6 of 12 attempts")
+    page.select_option("#f-run", "")
+    page.click("#f-review")
+    expect(page.locator("#total")).to_have_text("1 of 12 attempts")
+    page.click("#f-review")
+    page.fill("#search", "sandbox_error")
+    expect(page.locator(".vt-row")).to_have_count(1)
+    page.fill("#search", "no such thing")
+    expect(page.get_by_text("No attempt fits these filters.")).to_be_visible()
+    page.fill("#search", "")
+    page.click("button[aria-label='sort by task']")
+    page.click("button[aria-label='sort by task']")
+    expect(page.locator(".vt-row").first).to_contain_text("t4")
+    assert "sort=-task" in page.url
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11", "G-13")
+def test_an_attempt_shows_three_signals_apart_and_names_their_disagreement(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/attempts")
+    first(page, "median")
+    expect(page.locator(".lead")).to_contain_text("FAIL TESTS_FAILED")
+    tiles = page.locator("#gates3 .tile")
+    expect(tiles.nth(1)).to_contain_text("FAIL")
+    expect(tiles.nth(2)).to_contain_text("PASS")
+    expect(tiles.nth(3)).to_contain_text("completed")
+    expect(page.locator("#disagreements")).to_contain_text("the judge passes it, a required scorer does not")
+    expect(page.locator(".gate", has_text="G3")).to_contain_text("unit: because")
+    expect(page.get_by_text("tests/test_core.py::test_even")).to_be_visible()
+    expect(page.get_by_text("assert 3 == 2.5")).to_be_visible()
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11", "G-13")
+def test_scorer_rows_expand_and_hard_failures_are_open(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/attempts")
+    first(page, "median")
+    card = page.locator("#scorers")
+    expect(card.locator("header")).to_contain_text("OVERALL")
+    expect(card.locator("header")).to_contain_text("0.33")
+    opened = [bool(one.get_attribute("open") is not None) for one in card.locator("details").all()]
+    assert opened == [True, False, False, False]
+    expect(card.locator("details").nth(2)).to_contain_text("advisory")
+    expect(page.get_by_text("one more skip")).to_be_hidden()
+    card.locator("summary").nth(2).click()
+    expect(page.get_by_text("one more skip")).to_be_visible()
+    judge = page.locator("#judge")
+    expect(judge.locator(".score")).to_have_count(3)
+    expect(judge).to_contain_text("It looks right, mostly.")
+    expect(judge).to_contain_text("judge-1 · scored 2026-01-01")
+    expect(judge.locator("#facts tbody tr")).to_have_count(2)
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_the_diff_is_coloured_and_split_by_file(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/attempt/0/diff")
+    expect(page.locator("details.file")).to_have_count(2)
+    expect(page.locator("tr.add")).to_have_count(3)
+    expect(page.locator("tr.del")).to_have_count(1)
+    colours = {
+        kind: page.locator(f"tr.{kind} td.tx").first.evaluate("e => getComputedStyle(e).backgroundColor")
+        for kind in ("add", "del")
+    }
+    assert colours["add"] != colours["del"]
+    expect(page.locator("tr.del td.ln").first).to_have_text("2")
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_the_trace_is_a_timeline_with_filters(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/attempt/0")
+    page.click("#tab-trace")
+    total = len(events())
+    expect(page.locator("#shown")).to_have_text(f"{total} of {total} events")
+    page.click(".vt-row:has-text('tool_call_finished')")
+    expect(page.locator("#event")).to_contain_text("stdout")
+    page.click(".chip[data-group=tool]")
+    expect(page.locator("#shown")).to_have_text(f"{total - 2} of {total} events")
+    page.click(".chip[data-actor=monitor]")
+    expect(page.locator("#shown")).to_have_text(f"{total - 3} of {total} events")
+    page.fill("#find", "acceptance_check")
+    expect(page.locator(".vt-row")).to_have_count(1)
+    page.fill("#find", "")
+    page.click("#tab-verdict")
+    page.click("a:has-text('event 12')")
+    expect(page.locator("#event")).to_contain_text("integrity_finding")
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-02", "A-10")
+def test_the_comparison_shows_flips_that_lead_to_both_attempts(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/comparison")
+    expect(page.locator(".lead")).to_contain_text("NO DIFFERENCE SHOWN")
+    expect(page.locator("main")).to_contain_text("cannot detect")
+    row = page.locator("tr", has_text="median")
+    expect(row).to_contain_text("0% → 100%")
+    row.locator("a").first.click()
+    expect(page.locator(".lead")).to_contain_text("FAIL")
+    page.go_back()
+    page.locator("tr", has_text="median").locator("a").nth(1).click()
+    expect(page.locator(".lead")).to_have_text("PASS")
+    watched.assert_quiet()
+
+
+@pytest.mark.req("G-17", "A-11")
+def test_the_review_queue_lists_what_waits_for_a_person(watched: Watched, report: Path) -> None:
+    page = watched.open(report, "#/review")
+    expect(page.locator("main")).to_contain_text("1 attempt a person should look at")
+    expect(page.locator("main")).to_contain_text("ab adjudicate RUN --attempt")
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_the_keyboard_is_enough(watched: Watched, report: Path) -> None:
+    page = watched.open(report)
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_selector("#search")
+    page.keyboard.press("/")
+    page.keyboard.type("median")
+    expect(page.locator("#total")).to_have_text("2 of 12 attempts")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator(".vt-row[aria-selected=true]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#gates3")
+    page.keyboard.press("3")
+    page.wait_for_selector("#event")
+    page.keyboard.press("]")
+    expect(page.locator(".lead")).to_have_text("PASS")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#search")
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).to_be_visible()
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_everything_that_can_be_pressed_has_a_name_and_colours_are_readable(watched: Watched, report: Path) -> None:
+    for address in ("#/", "#/attempts", "#/attempt/0", "#/attempt/0/trace", "#/comparison", "#/review"):
+        page = watched.open(report, address)
+        page.wait_for_selector("main h1, main h2")
+        nameless = page.evaluate(
+            "[...document.querySelectorAll('button, a, input, select, [role=listbox]')].filter(e => "
+            "!(e.getAttribute('aria-label') || e.textContent.trim() || e.title)).length"
+        )
+        assert nameless == 0, address
+        assert page.locator("h1").count() >= 1, address
+    schemes: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
+    for scheme in schemes:
+        watched.page.emulate_media(color_scheme=scheme)
+        page = watched.open(report, "#/attempts")
+        assert page.evaluate(CONTRAST) >= 4.5, scheme
+    watched.assert_quiet()
+
+
+CONTRAST = """() => {
+  const light = (c) => { const v = c.map((x) => { x /= 255; return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; };
+  const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+  let worst = 99;
+  for (const one of document.querySelectorAll('.badge, .sub, .dim, .dot, .vt-head button, nav a, h1')) {
+    let under = one; while (under && rgb(getComputedStyle(under).backgroundColor)[3] === 0) under = under.parentElement;
+    const back = under ? rgb(getComputedStyle(under).backgroundColor) : [255, 255, 255], front = rgb(getComputedStyle(one).color);
+    if (back.length === 4 && back[3] < 1) continue;
+    const [a, b] = [light(front.slice(0, 3)), light(back.slice(0, 3))].sort((x, y) => y - x);
+    worst = Math.min(worst, (a + 0.05) / (b + 0.05));
+  }
+  return worst;
+}"""
+
+
+def test_dark_mode_and_print(watched: Watched, report: Path) -> None:
+    page = watched.open(report)
+    back = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(back)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(back) != light
+    page.keyboard.press("t")
+    assert page.evaluate(back) == light
+    page.emulate_media(media="print")
+    expect(page.locator("#bar")).to_be_hidden()
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_one_attempt_is_one_file_that_needs_nothing_else(watched: Watched, tmp_path: Path) -> None:
+    run = open_run(write_run(tmp_path / "run", [sample("median", "fail", scorers=SCORERS, judge=JUDGE)]))
+    file = tmp_path / "elsewhere" / "attempt.html"
+    file.parent.mkdir()
+    file.write_text(export_attempt(run, run.rows[0]), encoding="utf-8")
+    page = watched.open(file)
+    expect(page.locator(".lead")).to_contain_text("FAIL TESTS_FAILED")
+    page.click("#tab-trace")
+    expect(page.locator("#shown")).to_have_text(f"{len(events())} of {len(events())} events")
+    page.click("#tab-diff")
+    expect(page.locator("tr.add")).to_have_count(3)
+    assert "strict-dynamic" not in (page.locator("meta[http-equiv]").get_attribute("content") or "")
+    assert len(watched.requests) == 1
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_five_thousand_attempts_and_a_long_trace_stay_usable(watched: Watched, tmp_path: Path) -> None:
+    long = [one for _ in range(500) for one in events("x" * 20)]
+    good, bad = (sample("task-0000", kind).line() for kind in ("pass", "fail"))
+    run = write_run(tmp_path / "run", [sample("task-0000", "fail")], traces={"tasks/task-0000": long})
+    lines = [(good if n % 3 else bad).replace(b"task-0000", b"task-%04d" % n) + b"\n" for n in range(5000)]
+    (run / "attempts.jsonl").write_bytes(b"".join(lines))
+    page_file = write_page(tmp_path / "page", [open_run(run)])
+    assert page_file.stat().st_size < 20_000_000
+    page = watched.open(page_file, "#/attempts")
+    expect(page.locator("#total")).to_have_text("5,000 of 5,000 attempts")
+    assert page.locator(".vt-row").count() < 120
+    page.locator(".vt-body").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".vt-row[aria-selected=true]")).to_contain_text("task-4999")
+    page = watched.open(page_file, "#/attempt/0/trace")
+    expect(page.locator("#shown")).to_have_text("2,000 of 6,000 events")
+    page.click("#more")
+    expect(page.locator("#shown")).to_have_text("4,000 of 6,000 events")
+    assert page.locator(".vt-row").count() < 120
+    watched.assert_quiet()
+
+
+def test_a_missing_side_file_is_told(watched: Watched, tmp_path: Path) -> None:
+    page_file = write_page(tmp_path / "page", [open_run(write_run(tmp_path / "run", [sample("median")]))])
+    (page_file.parent / "data" / "a0.js").unlink()
+    page = watched.open(page_file, "#/attempt/0")
+    expect(page.locator(".note")).to_contain_text("keep the folder beside the page")
