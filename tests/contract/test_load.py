@@ -272,7 +272,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "bad glob": (task_with(oracle={"protected": ["\\"]}), "is not a pattern"),
     "comment as glob": (task_with(policy={"editable_globs": ["#x"]}), "matches nothing"),
     "scorer twice": (
-        task_with(scorers=[{"name": "a", "type": "command"}, {"name": "a", "type": "command"}]),
+        task_with(scorers=[{"name": "a", "type": "forbid_secrets"}, {"name": "a", "type": "forbid_secrets"}]),
         "scorers[1].name: `a` is the name of two scorers",
     ),
     "python name of a key": (task_with(rubric={"lambda_": 1.0}), "rubric.lambda_: is not a known key"),

@@ -12,6 +12,7 @@ from agentbench.contract.document import Document
 from agentbench.contract.placement import Found, absent, misplaced
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean
 from agentbench.contract.schema import Check, Task
+from agentbench.contract.scorers import listed_problems
 
 TOOL_NAMES = ("list_files", "read_file", "search", "apply_patch", "run")
 
@@ -136,10 +137,7 @@ def _policy(task: Task) -> Found:
             yield ("policy", "tools", index), f"expected one of {', '.join(TOOL_NAMES)}; got {tool}{hint}"
     if len(set(policy.stages)) != len(policy.stages) or not policy.stages:
         yield ("policy", "stages"), "expected each stage at most once, and at least one"
-    names = [scorer.name for scorer in task.scorers]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            yield ("scorers", index, "name"), f"`{name}` is the name of two scorers"
+    yield from listed_problems(task.scorers)
     globs: tuple[tuple[KeyPath, tuple[str, ...]], ...] = (
         (("policy", "editable_globs"), policy.editable_globs),
         (("policy", "readable_globs"), policy.readable_globs),

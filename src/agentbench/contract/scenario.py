@@ -13,6 +13,7 @@ from agentbench.contract.conformity import conform
 from agentbench.contract.document import read_document
 from agentbench.contract.problem import refuse
 from agentbench.contract.schema import Judge, Model, Scorer
+from agentbench.contract.scorers import listed_problems
 
 SCENARIO_NAME = "scenario.yaml"
 
@@ -51,10 +52,7 @@ def load_scenario(suite_folder: Path) -> Scenario:
     total = weights.minimal + weights.trace + weights.maintainability
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         problems.append(document.problem(("weights",), f"expected weights that sum to 1; they sum to {total:g}"))
-    names = [scorer.name for scorer in scenario.scorers]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            problems.append(document.problem(("scorers", index, "name"), f"`{name}` is the name of two scorers"))
+    problems += [document.problem(path, message) for path, message in listed_problems(scenario.scorers)]
     if problems:
         raise refuse(document.file, problems)
     return scenario

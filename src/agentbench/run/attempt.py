@@ -19,6 +19,7 @@ from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
 from agentbench.contract.identity import Identities, identify
+from agentbench.contract.scorers import scorer_spec
 from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, TaskError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Observability, TerminationCode
@@ -28,6 +29,8 @@ from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.models.desk import Desk
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
+from agentbench.oracle.scorers.engine import run_scorers
+from agentbench.oracle.scorers.workspace import Workspace
 from agentbench.oracle.validation import BaselineReport, baseline
 from agentbench.policy.termination import category_of
 from agentbench.record.folder import FINAL_PATCH, AttemptFolder
@@ -228,7 +231,23 @@ class Attempt:
             sandbox.kill_processes()
             self.log.append(resource_sample("agent", sandbox.usage()), "monitor")
             self.tell("patch")
-            return self.take_delta(ground, sandbox)
+            delta = self.take_delta(ground, sandbox)
+            self.score(Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
+            return delta.patch
+
+    def operator(self) -> FileOperator | None:
+        """Who can be asked while this attempt waits."""
+        if not self.rules.operator:
+            return None
+        return FileOperator(
+            run=self.run.path,
+            attempt_id=self.folder.attempt_id,
+            task_id=self.row.task.id,
+            variant=self.row.configuration.variant,
+            repeat=self.row.repeat,
+            aside=self.lab.aside,
+            cancelled=self.lab.cancelled.is_set,
+        )
 
     def within_budget(self, ended: AgentExit, session: Session) -> AgentExit:
         """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
@@ -240,18 +259,26 @@ class Attempt:
         except SessionEnded as end:
             return AgentExit(end.code, end.rationale, end.evidence)
 
-    def take_delta(self, ground: Ground, sandbox: Sandbox) -> bytes:
+    def score(self, workspace: Workspace) -> None:
+        """The task's scorers on the workspace as the agent left it: shown beside the gates, never part of them."""
+        specs = [scorer_spec(scorer) for scorer in self.row.task.scorers]
+        if specs:
+            self.tell("scorers")
+        for result in run_scorers(specs, workspace):
+            self.log.append(result)
+
+    def take_delta(self, ground: Ground, sandbox: Sandbox) -> Delta:
         """Δ as the text that will be graded, recorded with the digest of every file."""
         delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=self.row.task.task.oracle.generated)
         return self.record_delta(delta)
 
-    def record_delta(self, delta: Delta) -> bytes:
+    def record_delta(self, delta: Delta) -> Delta:
         self.folder.write_exact(FINAL_PATCH, delta.patch)
         self.log.append(delta_event(delta))
         for finding in refusals(delta):
             self.log.append(finding, "monitor")
         self.log.sync()
-        return delta.patch
+        return delta
 
     def given_patch(self, ground: Ground, patch: bytes) -> bytes:
         """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
@@ -264,8 +291,10 @@ class Attempt:
         try:
             after = PatchedTree(base, apply(parse(patch), base))
         except PatchInvalid as fault:
-            return self.record_delta(Delta(patch, (), (), (), 0, 0, fault.message))
-        return self.record_delta(extract(base, after, generated=self.row.task.task.oracle.generated))
+            return self.record_delta(Delta(patch, (), (), (), 0, 0, fault.message)).patch
+        delta = self.record_delta(extract(base, after, generated=self.row.task.task.oracle.generated))
+        self.score(Workspace(base, after, delta, None))
+        return delta.patch
 
     def accept(self, ground: Ground, patch: bytes) -> None:
         """The agent's sandbox is gone; the verdict is taken where it has never been."""

@@ -16,6 +16,7 @@ from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer, install
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.inside import Inside, look_inside
@@ -131,12 +132,14 @@ class Lab:
 
         Raises:
             SandboxUnavailable: no backend, or one that cannot hold a limit the contract requires.
-            InputError: a feature that is not there.
+            InputError: a feature that is not there, a frozen scorer that cannot be run.
         """
         backend = self.backend(task)
         backend.check(sandbox_spec(task, Phase.AGENT))
         held = backend.limits()
         wanted = task.task.policy.require_limits
+        for scorer in task.scorers:
+            scorer_spec(scorer)
         for name in ("cpu", "memory", "pids", "disk"):
             need, have = getattr(wanted, name), getattr(held, name)
             if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in held.on_request:
