@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.errors import InputError
@@ -11,6 +12,14 @@ from agentbench.core.errors import InputError
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<rest>.*)$")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 MAX_FILE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """A file of variables. `problems` say with the place, and never with a value, what could not be read."""
+
+    values: Mapping[str, str] = field(repr=False)
+    problems: tuple[str, ...] = ()
 
 
 class Secret:
@@ -35,15 +44,16 @@ class Secret:
 class Keys:
     """What variables hold. The environment goes before the file."""
 
-    def __init__(self, environment: Mapping[str, str], file: Mapping[str, str] | None = None) -> None:
-        self._values = {**(file or {}), **{name: value for name, value in environment.items() if value}}
+    def __init__(self, environment: Mapping[str, str], file: EnvFile | None = None) -> None:
+        found = file or EnvFile({})
+        self._values = {**found.values, **{name: value for name, value in environment.items() if value}}
+        self._problems = found.problems
 
     @classmethod
     def find(cls, environment: Mapping[str, str], folder: Path) -> Keys:
         """From the environment and, where there is one, `folder/.env`.
 
-        Raises:
-            InputError: the file cannot be read, or a line of it is no assignment.
+        The file may be another program's: what cannot be read in it is only told when a key is missing.
         """
         path = folder / ".env"
         return cls(environment, read_env_file(path) if path.is_file() else None)
@@ -60,7 +70,10 @@ class Keys:
         found = self.get(name)
         if found is None:
             msg = f"{why} needs a key: the variable {name} is not set"
-            raise InputError(msg, remedy=f"set {name} in the environment, or in a file .env in the working directory")
+            told = "".join(f"; {problem}" for problem in self._problems[:5])
+            raise InputError(
+                msg, remedy=f"set {name} in the environment, or in a file .env in the working directory{told}"
+            )
         # A line break in a header would split the request; a key has none.
         if not found.reveal().isascii() or not found.reveal().isprintable():
             msg = f"the variable {name} holds characters that no key has (line breaks, quotes of another kind, …)"
@@ -73,25 +86,21 @@ class Keys:
         return {name: secret.reveal() for name, secret in found.items() if secret is not None}
 
 
-def read_env_file(path: Path) -> dict[str, str]:
-    """
-    Raises:
-        InputError: with the place; never with a value.
-    """
+def read_env_file(path: Path) -> EnvFile:
     try:
         if path.stat().st_size > MAX_FILE:
-            msg = f"{path} is too large for a file of variables"
-            raise InputError(msg)
+            return EnvFile({}, (f"{path} is too large for a file of variables",))
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8'}"
-        raise InputError(msg) from None
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        return EnvFile({}, (f"{path} cannot be read: {why}",))
     return parse_env(text, str(path))
 
 
-def parse_env(text: str, name: str) -> dict[str, str]:
+def parse_env(text: str, name: str) -> EnvFile:
     """`NAME=value` lines as shells read them: comments, `export`, single and double quotes (no expansion)."""
     found: dict[str, str] = {}
+    problems: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -99,11 +108,10 @@ def parse_env(text: str, name: str) -> dict[str, str]:
         match = _LINE.match(line.rstrip("\r"))
         value = _value(match["rest"].strip()) if match else None
         if match is None or value is None:
-            what = "a quote is not closed" if match else "expected NAME=value"
-            msg = f"{name}:{number}: {what}"
-            raise InputError(msg)
-        found[match["name"]] = value
-    return found
+            problems.append(f"{name}:{number}: {'a quote is not closed' if match else 'expected NAME=value'}")
+        else:
+            found[match["name"]] = value
+    return EnvFile(found, tuple(problems))
 
 
 def _value(rest: str) -> str | None:
