@@ -12,12 +12,15 @@ from typing import Any
 import click
 
 from agentbench.agents.registry import require_agent
+from agentbench.cli.fail_on import Condition, held, parse
 from agentbench.cli.options import RunOptions
+from agentbench.cli.output import print_done
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import Reason
+from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.writing import write_summary
@@ -49,6 +52,9 @@ class Asked:
     sandbox: str = "auto"
     fresh_setup: bool = False
     prices: str | None = None
+    task_usd: float | None = None
+    total_usd: float | None = None
+    operator: bool = False
     lenient: bool = False
     out: Path = Path("artifacts/runs")
 
@@ -87,6 +93,9 @@ def asked_for(
         fresh_setup=options["fresh_setup"],
         prices=str(options["prices"].absolute()) if options["prices"] else None,
         lenient=options["lenient"],
+        task_usd=options["task_usd"],
+        total_usd=options["total_usd"],
+        operator=options["operator"],
         out=options["out"],
     )
 
@@ -110,10 +119,44 @@ class Done:
 
 def launch(tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) -> Done:
     """Run a study from its beginning."""
+    return begin(planned_rows(tasks, asked), asked, quiet=quiet)
+
+
+def planned_rows(tasks: Sequence[LoadedTask], asked: Asked) -> tuple[PlanRow, ...]:
+    """Every attempt that was asked for.
+
+    Raises:
+        InputError: a variant or agent that nobody has.
+    """
     variants = _variants(asked)
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
     _refuse_unknown(plan)
-    return begin(make_plan(plan, repeats=asked.repeats, seed=asked.seed), asked, quiet=quiet)
+    return make_plan(plan, repeats=asked.repeats, seed=asked.seed)
+
+
+def carry_out_or_estimate(tasks: Sequence[LoadedTask], asked: Asked, options: RunOptions) -> int:
+    """What `run` and `run-task` do with what was asked; the exit code."""
+    from agentbench.cli.dry_run import estimate, print_estimate
+
+    as_json = options["as_json"]
+    conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
+    if options["dry_run"]:
+        rows = planned_rows(tasks, asked)
+        print_estimate(estimate(rows, asked.out, workers=asked.workers, total_usd=asked.total_usd), as_json=as_json)
+        return 0
+    return finish(launch(tasks, asked, quiet=as_json), conditions, as_json=as_json)
+
+
+def finish(done: Done, conditions: Sequence[Condition], *, as_json: bool) -> int:
+    """Print what a study left and decide the exit code: our own trouble first, then the user's conditions."""
+    print_done(done, as_json=as_json)
+    if done.exit_code or not conditions:
+        return done.exit_code
+    broken = held(conditions, list(done.records()))
+    if broken is None:
+        return 0
+    click.echo(f"--fail-on: {broken}", err=True)
+    return 1
 
 
 def grade_rows(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done:
@@ -154,6 +197,7 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
             )
             for name in names
         }
+        lab.operator = asked.operator
         return _carry_out(Study(rows, lab, runs, asked.seed, asked.workers), quiet=quiet)
 
 
@@ -174,6 +218,8 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
             ]
             study = Study(rows, lab, {variant: run}, asked.seed, asked.workers)
             study.end_abandoned()
+            lab.operator = asked.operator
+            models.book(run.finals())
             return _carry_out(study, quiet=quiet)
 
 
@@ -220,7 +266,12 @@ def _install(lab: Lab, row: PlanRow, *, quiet: bool) -> None:
 
 
 def _models(asked: Asked) -> Models:
-    return Models(prices=read_prices(Path(asked.prices) if asked.prices else None), lenient=asked.lenient)
+    return Models(
+        prices=read_prices(Path(asked.prices) if asked.prices else None),
+        ledger=Ledger(Caps.of(asked.total_usd)),
+        lenient=asked.lenient,
+        task_usd=asked.task_usd,
+    )
 
 
 def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:

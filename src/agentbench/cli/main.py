@@ -22,6 +22,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "grade": ("agentbench.cli.grade", "Grade patches made elsewhere."),
     "init": ("agentbench.cli.init", "Make a new suite with one commented task."),
     "query": ("agentbench.cli.query", "SQL over the records and events of runs (DuckDB)."),
+    "operator": ("agentbench.cli.operator", "Decide about attempts that wait for a person."),
     "replay": ("agentbench.cli.replay", "Run acceptance again on recorded patches and compare."),
     "report": ("agentbench.cli.report", "Summaries and paired comparisons of runs."),
     "rescore": ("agentbench.cli.rescore", "What a run would have been under other weights or caps."),

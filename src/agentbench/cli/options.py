@@ -58,6 +58,15 @@ run_options = _stack(
     click.option("--temperature", type=float, help="The model's temperature."),
     click.option("--prices", type=FILE, help="A price table (CSV); without one costs are in abstract units."),
     click.option("--lenient", is_flag=True, help="With --model recorded:RUN: go on where a request differs."),
+    click.option("--task-usd", type=click.FloatRange(0), help="Cap on the cost of all attempts at one task together."),
+    click.option("--total-usd", type=click.FloatRange(0), help="Cap on the cost of all attempts together."),
+    click.option(
+        "--operator", is_flag=True, help="Somebody answers questions (`ab operator`): pause where a rule says so."
+    ),
+    click.option("--dry-run", is_flag=True, help="Say what would be run, what it may cost and show; run nothing."),
+    click.option(
+        "--fail-on", metavar="EXPR", help="Exit 1 when this holds afterwards, e.g. 'pass_rate<0.8, invalid>0'."
+    ),
     click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
@@ -80,6 +89,11 @@ class RunOptions(TypedDict):
     temperature: float | None
     max_steps: int | None
     prices: Path | None
+    task_usd: float | None
+    total_usd: float | None
+    operator: bool
+    dry_run: bool
+    fail_on: str | None
     lenient: bool
     repeats: int
     seed: int

@@ -39,22 +39,20 @@ def command(
 
     An agent that fails its tasks is a result: exit 0. Ctrl-C records what is in flight as interrupted; --resume goes on.
     """
-    from agentbench.cli.launch import asked_for, launch
-    from agentbench.cli.output import print_done
+    from agentbench.cli.fail_on import parse
+    from agentbench.cli.launch import asked_for, carry_out_or_estimate, finish
     from agentbench.contract.suite import load_suite
 
     as_json = options["as_json"]
     if resume is not None:
-        done = _resumed(resume, workers=options["workers"], quiet=as_json)
-    elif suite is None:
+        conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
+        sys.exit(finish(_resumed(resume, workers=options["workers"], quiet=as_json), conditions, as_json=as_json))
+    if suite is None:
         raise click.UsageError("Missing option '--suite' (or '--resume').")
-    else:
-        choices = cli_choices(options)
-        tasks = load_suite(suite, tasks_dir).tasks
-        asked = asked_for(suite, options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
-        done = launch(tasks, asked, quiet=as_json)
-    print_done(done, as_json=as_json)
-    sys.exit(done.exit_code)
+    choices = cli_choices(options)
+    tasks = load_suite(suite, tasks_dir).tasks
+    asked = asked_for(suite, options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
+    sys.exit(carry_out_or_estimate(tasks, asked, options))
 
 
 def _resumed(path: Path, *, workers: int, quiet: bool) -> Done:

@@ -23,13 +23,10 @@ Examples:
 @run_options
 def command(*, path: Path, variants: tuple[str, ...], **options: Unpack[RunOptions]) -> None:
     """Run an agent on one task and print the verdict."""
-    from agentbench.cli.launch import asked_for, launch
-    from agentbench.cli.output import print_done
+    from agentbench.cli.launch import asked_for, carry_out_or_estimate
     from agentbench.contract.load import load_task
 
     choices = cli_choices(options)
     task = load_task(path)
     asked = asked_for(task.task.suite, options, choices, task_paths=(str(path.absolute()),), variants=variants)
-    done = launch([task], asked, quiet=options["as_json"])
-    print_done(done, as_json=options["as_json"])
-    sys.exit(done.exit_code)
+    sys.exit(carry_out_or_estimate([task], asked, options))

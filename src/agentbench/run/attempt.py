@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentbench.agents.base import Agent, AgentExit, AgentSetup, conduct
 from agentbench.agents.briefing import write_briefing
@@ -43,6 +43,7 @@ from agentbench.run.evidence import write_evidence
 from agentbench.run.lab import Ground, Lab, config_class, held_limits
 from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
+from agentbench.run.operator import FileOperator
 from agentbench.run.plan import PlanRow
 from agentbench.run.reach import blamed, open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
@@ -217,7 +218,7 @@ class Attempt:
                 open_way(sandbox, gateway, self.rules.caps.wall_sec)
             session = Session(
                 write_briefing(task.task, task.statement, task.checks, self.rules),
-                Workplace(sandbox, spec.workdir, ground.prepared.base_tree),
+                Workplace(sandbox, spec.workdir, ground.prepared.base_tree, self.operator()),
                 self.rules,
                 Record(self.log, self.blobs),
                 cancelled=self.lab.cancelled.is_set,
@@ -450,7 +451,7 @@ def end_abandoned(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFold
 
 def _attempt(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, log: EventLog) -> Attempt:
     task = row.task
-    rules = rules_for(task.task, max_steps=row.configuration.max_steps)
+    rules = replace(rules_for(task.task, max_steps=row.configuration.max_steps), operator=lab.operator)
     budget = task.task.budget
     return Attempt(
         row=row,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +73,10 @@ class Lab:
     ) -> None:
         self.state = state or default_state()
         self.cancelled = threading.Event()
+        self.operator = False
+        """Somebody answers questions of this study: `ab operator`."""
+        self.aside: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered by an attempt that waits for a person, so that another may run meanwhile."""
         self.models = models or Models()
         self._sandbox = sandbox
         self._fresh = fresh_setup
@@ -134,12 +138,12 @@ class Lab:
             SandboxUnavailable: no backend, or one that cannot hold a limit the contract requires.
             InputError: a feature that is not there, a frozen scorer that cannot be run.
         """
+        for scorer in task.scorers:
+            scorer_spec(scorer)
         backend = self.backend(task)
         backend.check(sandbox_spec(task, Phase.AGENT))
         held = backend.limits()
         wanted = task.task.policy.require_limits
-        for scorer in task.scorers:
-            scorer_spec(scorer)
         for name in ("cpu", "memory", "pids", "disk"):
             need, have = getattr(wanted, name), getattr(held, name)
             if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in held.on_request:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,14 @@ from agentbench.core.errors import InputError
 from agentbench.models.client import ChatModel
 from agentbench.models.desk import Desk, LogSink
 from agentbench.models.keys import Keys
-from agentbench.models.ledger import Caps, Ledger
+from agentbench.models.ledger import Amount, Caps, Ledger
 from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.models.recording import Recording, read_recording
 from agentbench.models.supply import Order, Supply
-from agentbench.policy.prices import FallbackSchedule, Prices, parse_prices
+from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
 from agentbench.record.folder import EVENTS
 from agentbench.record.rundir import RunDirectory
+from agentbench.record.schema import AttemptRecord
 from agentbench.run.config import Configuration
 from agentbench.run.plan import PlanRow
 from agentbench.trace.blobs import BlobStore
@@ -37,6 +38,8 @@ class Models:
     prices: Prices = field(default_factory=FallbackSchedule)
     ledger: Ledger = field(default_factory=Ledger)
     lenient: bool = False
+    task_usd: float | None = None
+    """Cap over all attempts at one task; the ledger holds that over all of them."""
     redact: Redactor | None = None
     """As in the logs: a recording holds requests as they were written down."""
 
@@ -61,6 +64,14 @@ class Models:
         else:
             self._supply.check(choice)
 
+    def book(self, records: Iterable[AttemptRecord]) -> None:
+        """Count what a run that is resumed has spent already."""
+        for record in records:
+            spent = Amount(
+                round(record.cost.total * MICRO), record.usage.prompt_tokens + record.usage.completion_tokens
+            )
+            self.ledger.task(record.task_id, Caps.of(self.task_usd)).charge("lm", spent)
+
     def desk(self, row: PlanRow, log: EventLog, blobs: BlobStore) -> Desk | None:
         """The desk of one attempt; None when its configuration names no model."""
         choice = self._choice(row)
@@ -68,7 +79,9 @@ class Models:
             return None
         budget = row.task.task.budget
         order = Order(
-            account=self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens)),
+            account=self.ledger.attempt(
+                row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd)
+            ),
             sink=LogSink(log, blobs),
             recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
             lenient=self.lenient,

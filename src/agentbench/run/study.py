@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 
 from agentbench.core.reasons import Reason
 from agentbench.record.rundir import RunDirectory
 from agentbench.run.attempt import end_abandoned, run_attempt
+from agentbench.run.executor import Executor, LocalThreads
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
 from agentbench.run.plan import PlanRow
@@ -35,16 +36,16 @@ class Study:
         standing = {key: found for run in self.runs.values() for key, found in _standing(run).items()}
         pending = [(row, standing.get(row.key)) for row in self.rows if standing.get(row.key) != _DONE]
         self.observer.planned(len(pending))
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="attempt") as pool:
-            futures = [pool.submit(self._one, row, old) for row, old in pending]
-            try:
-                _wait(futures)
-            except BaseException:
-                # Ctrl-C, or a worker that could not write its record: what is in flight ends now, as interrupted.
-                for future in futures:
-                    future.cancel()
-                self.lab.cancel()
-                raise
+        executor: Executor = LocalThreads(self.workers)
+        self.lab.aside = executor.standing_aside
+        try:
+            executor.carry_out(partial(self._one, row, old) for row, old in pending)
+        except BaseException:
+            # Ctrl-C, or a worker that could not write its record: what is in flight ends now, as interrupted.
+            self.lab.cancel()
+            raise
+        finally:
+            executor.join()
 
     def end_abandoned(self) -> None:
         """Give a record to every attempt whose process died (a resumed run has some)."""
@@ -79,12 +80,3 @@ def _standing(run: RunDirectory) -> dict[tuple[str, str, int], str]:
         record.key: record.attempt_id if record.result.failure_reason is Reason.INTERRUPTED else _DONE
         for record in run.finals()
     }
-
-
-def _wait(futures: Sequence[Future[None]]) -> None:
-    """Until all are done or one failed. Short waits, so that a signal is answered at once."""
-    left = set(futures)
-    while left:
-        done, left = wait(left, timeout=0.5, return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()

@@ -1,0 +1,72 @@
+"""What is said before and after money is spent: estimates, and conditions on the outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.cli.fail_on import held, parse
+from agentbench.core.errors import InputError
+from agentbench.record.schema import AttemptRecord
+from tests.record.samples import whole_run
+from tests.run.conftest import Ab
+from tests.run.tasks import make_suite
+
+
+@pytest.mark.req("U-05")
+def test_a_dry_run_says_what_would_be_run_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--out", tmp_path / "out")
+    ran = ab(*asked, "--dry-run", "--repeats", "3", "--json", "--total-usd", "7")
+    assert ran.code == 0, ran.stderr
+    assert (ran.json["attempts"], ran.json["tasks"], ran.json["repeats"]) == (6, 2, 3)
+    assert ran.json["expected_cost"] is None
+    assert ran.json["cost_cap"] == 7
+    assert not (tmp_path / "out").exists()
+    assert ab(*asked).code == 0
+    known = ab(*asked, "--dry-run", "--json").json
+    assert known["earlier_attempts"] == 2
+    assert known["expected_sec"] > 0
+    assert known["expected_cost"] > 0
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    assert "nothing was run" in ab(*asked, "--dry-run").stdout
+
+
+def records(tmp_path: Path) -> list[AttemptRecord]:
+    from agentbench.record.rundir import RunDirectory
+
+    return list(RunDirectory.open(whole_run(tmp_path)).finals())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "pass_rate", "pass_rate<", "pass_rate<x", "passes>1", "TESTS>0", "pass_rate<0.5,", "1>0"]
+)
+def test_a_condition_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--fail-on"):
+        parse(text)
+
+
+def test_the_first_condition_that_holds_is_named(tmp_path: Path) -> None:
+    there = records(tmp_path)
+    assert there
+    assert held(parse(f"attempts!={len(there)}, attempts=={len(there)}"), there) == (
+        f"attempts=={len(there)} (attempts is {len(there)})"
+    )
+    assert held(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), there) is None
+
+
+def test_a_rate_of_nothing_cannot_be_decided() -> None:
+    with pytest.raises(InputError, match="cannot be decided"):
+        held(parse("pass_rate<0.5"), [])
+    assert held(parse("pass_rate<0.5, attempts==0"), []) == "attempts==0 (attempts is 0)"
+
+
+def test_a_condition_that_holds_exits_1_and_bad_ones_before_anything_runs(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one")
+    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out")
+    assert ab(*asked, "--fail-on", "nonsense").code == 2
+    assert not (tmp_path / "out").exists()
+    ran = ab(*asked, "--fail-on", "TESTS_FAILED>0")
+    assert ran.code == 1
+    assert "TESTS_FAILED>0 (TESTS_FAILED is 1)" in ran.stderr

@@ -1,0 +1,124 @@
+"""An attempt that waits for a person: asked in the run directory, answered from another terminal, or ended by the deadline."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.errors import InputError, Interrupted
+from agentbench.run.operator import FOLDER, FileOperator, Pending, decide, pending_questions, read_answer
+from agentbench.tools.operator import Answer, Question
+from tests.run.conftest import Ab
+from tests.run.tasks import make_suite
+
+SCRIPT = """
+steps:
+  - run: {command: sudo make-it-42}
+  - apply_patch:
+      unified_diff: |
+        --- a/answer.txt
+        +++ b/answer.txt
+        @@ -1 +1 @@
+        -41
+        +42
+"""
+
+
+def asks(run: Path, *, cancelled: bool = False) -> FileOperator:
+    return FileOperator(run, "01A", "task", "v", 1, nullcontext, lambda: cancelled)
+
+
+@pytest.mark.req("M-04")
+def test_a_question_is_answered_by_a_file_and_the_first_answer_counts(tmp_path: Path) -> None:
+    found: list[Answer | None] = []
+    thread = threading.Thread(target=lambda: found.append(asks(tmp_path).ask(Question("r", "d", 7, 30))))
+    thread.start()
+    pending = wait_for_question(tmp_path)
+    assert (pending.id, pending.rule, pending.alert) == ("01A-7", "r", 7)
+    decide(tmp_path, pending, "continue", "ann", "it is fine")
+    with pytest.raises(InputError, match="answered already"):
+        decide(tmp_path, pending, "stop", "bob", "no")
+    thread.join(20)
+    assert found == [Answer("continue", "ann", "it is fine")]
+    assert pending_questions(tmp_path) == ()
+
+
+def wait_for_question(run: Path, seconds: float = 60) -> Pending:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = pending_questions(run)
+        if found:
+            return found[0]
+        time.sleep(0.02)
+    raise AssertionError("nobody asked")
+
+
+@pytest.mark.req("M-04")
+def test_nobody_answers_and_the_deadline_comes(tmp_path: Path) -> None:
+    assert asks(tmp_path).ask(Question("r", "d", 7, 0)) is None
+    assert pending_questions(tmp_path) == ()
+
+
+def test_an_interrupt_ends_the_wait(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        asks(tmp_path, cancelled=True).ask(Question("r", "d", 7, 30))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"decision": "maybe"}', '{"decision": "stop"}'])
+def test_a_file_that_is_no_answer_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "x.answer.json").write_text(content)
+    (tmp_path / FOLDER / "y.json").write_text(content)
+    assert read_answer(tmp_path, "x") is None
+    assert pending_questions(tmp_path) == ()
+
+
+@pytest.mark.req("M-04", "G-16")
+def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decided(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "one.yaml").write_text(SCRIPT)
+    (scripts / "two.yaml").write_text(SCRIPT)
+    process = ab.start(
+        *("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "scripted", "--script", scripts),
+        *("--operator", "--out", tmp_path / "out", "--json", "--workers", "1"),
+    )
+    try:
+        end = time.monotonic() + 60
+        waiting: tuple[Pending, ...] = ()
+        while len(waiting) < 2 and time.monotonic() < end:
+            waiting = (
+                pending_questions(next((tmp_path / "out").glob("*"), tmp_path)) if (tmp_path / "out").exists() else ()
+            )
+            time.sleep(0.05)
+        assert {one.task_id for one in waiting} == {"one", "two"}  # one worker, and nobody blocks the other
+        (run,) = (tmp_path / "out").iterdir()
+        assert len(ab("operator", "list", run, "--json").json["questions"]) == 2
+        several = ab("operator", "decide", run, "--stop", "--reason", "x")
+        assert several.code == 2
+        assert "--question" in several.stderr
+        for one in waiting:
+            what = "--continue" if one.task_id == "one" else "--stop"
+            said = ab("operator", "decide", run, what, "--reason", "looked at it", "--question", one.id)
+            assert said.code == 0, said.stderr
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0, stderr
+    records = {one["task_id"]: one for one in json.loads(stdout)["attempts"]}
+    assert records["one"]["result"]["passed"]
+    assert records["two"]["result"]["failure_reason"] == "OPERATOR_ABORT"
+    assert records["two"]["invalid_cause"] == "operator"
+    log = (run / records["two"]["artifact_paths"]["task_dir"] / "events.jsonl").read_text()
+    (decision,) = [json.loads(line) for line in log.splitlines() if '"operator_decision"' in line]
+    assert decision["actor"] == "operator"
+    assert decision["payload"]["justification"] == "looked at it"
+    verified = ab("verify", run)
+    assert verified.code == 0, verified.stdout
