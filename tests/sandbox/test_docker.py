@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -168,17 +171,25 @@ class TestImages:
             docker.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
         engine.call("image", "rm", "--force", tag)
 
-    def test_image_without_python_says_what_to_add(self, docker: DockerBackend, engine: Engine, tmp_path: Path) -> None:
-        engine.must("import", "-", "agentbench-test/empty:1", stdin=b"\0" * 10240)
+    @pytest.mark.parametrize("shell", [True, False])
+    def test_image_without_python_gets_ours_for_the_server_alone(
+        self, docker: DockerBackend, engine: Engine, source: Path, shell: bool
+    ) -> None:
+        image = f"agentbench-test/bare-{shell}:1".lower()
+        engine.must("import", "-", image, stdin=_bare_root(shell=shell))
+        spec = replace(SPEC, image=image)
         try:
-            with (
-                pytest.raises(SandboxUnavailable, match="has no python3 ") as caught,
-                docker.open(replace(SPEC, image="agentbench-test/empty:1"), None),
-            ):
-                pass
-            assert "FROM agentbench-test/empty:1" in caught.value.remedy
+            prepared = docker.prepare(plan(source), replace(spec, phase=Phase.SETUP), on_step=ignore)
+            assert prepared.details["server"].endswith("brought along")
+            with docker.open(spec, prepared) as box:
+                assert box.run(Command(argv=("python3", "-V"))).exit_code == 127
+                done = box.run(Command(line="echo $0 $HOME"))
+                assert done.stdout.kept == (b"/bin/sh /home/agent\n" if shell else b"")
+                assert done.exit_code == (0 if shell else 127)
+                box.write_files([FileWrite(b"new", b"x")])
+                assert {entry.path for entry in box.tree().entries()} > {b"new", b"src/app.py"}
         finally:
-            engine.call("image", "rm", "--force", "agentbench-test/empty:1")
+            engine.call("image", "rm", "--force", image)
 
 
 class TestDisk:
@@ -369,6 +380,17 @@ class TestEngine:
         monkeypatch.setattr(engine, "facts", remote)
         with pytest.raises(SandboxUnavailable, match="another machine"):
             DockerBackend(tmp_path, engine)
+
+
+def _bare_root(*, shell: bool) -> bytes:
+    """A root without Python: a shell with what it is linked with, or nothing at all."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        if shell:
+            linked = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
+            for path in ["/bin/sh", *re.findall(r"(/\S+) \(0x", linked)]:
+                tar.add(Path(path).resolve(), path[1:])
+    return buffer.getvalue()
 
 
 def _until(true: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
@@ -17,9 +17,9 @@ from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.bundle import server_source, walker_source, writer_source
-from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import carried, labels
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
-from agentbench.sandbox.docker.options import SEEDS, SERVER_DIR, seeded_places
+from agentbench.sandbox.docker.options import CARRIED, SEEDS, SERVER_DIR, seeded_places
 from agentbench.sandbox.docker.tarball import packed, streamed
 from agentbench.sandbox.etc import HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec
@@ -31,6 +31,8 @@ SEEDED = "agentbench/seeded"
 _SCHEMA = 1
 _BUILD_SEC = 1800.0
 _NO_PYTHON = 42
+_CANNOT_RUN = 127
+_SHOWN = 800
 _FIND_PYTHON = (
     "for p in /usr/bin/python3 /usr/local/bin/python3 python3 python; do "
     'if "$p" -I -c "import sys; sys.exit(sys.version_info < (3, 8))" 2>/dev/null; then '
@@ -48,7 +50,10 @@ class Base:
     """What the contract or we called the image it was made from."""
     image_digest: str
     """What that image is: the registry's digest of it, or its id where no registry knows it."""
-    python: str
+    python: tuple[str, ...]
+    """How the interpreter of the server is started."""
+    carried: bool
+    """It was brought along: the image has none."""
     version: str
     pip: str
     os: dict[str, str]
@@ -180,7 +185,8 @@ class Images:
             image=ready["Id"],
             named=named,
             image_digest=_digest_of(image),
-            python=found["python"],
+            python=tuple(found["launch"]),
+            carried=found["carried"],
             version=found["version"],
             pip=found["pip"],
             os=found["os"],
@@ -188,42 +194,66 @@ class Images:
         )
 
     def _furnish(self, tag: str, named: str, image: str, files: dict[str, bytes]) -> None:
-        name = f"agentbench-{new_ulid().lower()}"
         wanted = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "here": SERVER_DIR, "workdir": "/workspace"}
+        try:
+            self._furnish_by(tag, image, files, ["/bin/sh", "-c", _FIND_PYTHON, "sh", json.dumps(wanted)])
+        except _NoPython:
+            launch = carried.launch(CARRIED)
+            argv = [*launch, "-I", f"{SERVER_DIR}/furnish.py", json.dumps({**wanted, "launch": launch})]
+            try:
+                self._furnish_by(tag, image, files, argv)
+            except _NoPython as error:
+                raise SandboxUnavailable(
+                    f"the image {named} has no python3 (3.8 or newer), and ours does not run in it: {error}",
+                    remedy=f"add it: a Dockerfile with `FROM {named}` that installs python3",
+                ) from error
+        except (ValueError, IndexError, KeyError) as error:
+            raise SandboxError(f"the image {named} could not be made ready: {error}") from error
+
+    def _furnish_by(self, tag: str, image: str, files: dict[str, bytes], argv: list[str]) -> None:
+        name = f"agentbench-{new_ulid().lower()}"
         options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
         options += ["--security-opt", "no-new-privileges", "--label", f"{labels.STATE}={self._mark}"]
         options += ["--log-driver", "json-file", "--ulimit", "nofile=1024:4096"]
-        options += ["--label", f"{labels.KIND}=base", "--entrypoint", "/bin/sh", image]
-        self._engine.must("create", *options, "-c", _FIND_PYTHON, "sh", json.dumps(wanted))
+        options += ["--label", f"{labels.KIND}=base", "--entrypoint", argv[0], image]
+        self._engine.must("create", *options, *argv[1:])
         try:
             tree = {f"{SERVER_DIR[1:]}/{path}": content for path, content in files.items()}
-            with streamed(lambda pipe: packed(pipe, tree)) as stdin:
-                self._engine.must("cp", "-", f"{name}:/", stdin=stdin)
-            started = self._engine.call("start", name)
-            if not started.ok:
-                raise self._unfit(named, None, started.stderr.kept.decode("utf-8", "replace").strip()[-800:])
-            code = int(self._engine.must("wait", name, timeout_sec=600))
-            told = self._engine.call("logs", name)
-            if code:
-                said = (told.stderr.kept or told.stdout.kept).decode("utf-8", "replace").strip()
-                raise self._unfit(named, code, said[-800:])
-            found = json.loads(told.stdout.kept.splitlines()[-1])
+            self._copy(name, lambda pipe: packed(pipe, tree))
+            if argv[0] != "/bin/sh":
+                self._copy(name, lambda pipe: carried.packed(pipe, CARRIED))
+            found = self._ran(name)
             label = base64.b64encode(json.dumps(found).encode()).decode()
             changes = [f"LABEL {labels.BASE}={label}", f"LABEL {labels.STATE}={self._mark}", "ENTRYPOINT []", "CMD []"]
             self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
-        except (ValueError, IndexError, KeyError) as error:
-            raise SandboxError(f"the image {named} could not be made ready: {error}") from error
         finally:
             self._engine.call("rm", "--force", "--volumes", name)
 
-    @staticmethod
-    def _unfit(named: str, code: int | None, said: str) -> SandboxError:
-        if code == _NO_PYTHON or "no such file or directory" in said:
-            return SandboxUnavailable(
-                f"the image {named} has no python3 (3.8 or newer) that a shell finds; the command server needs it",
-                remedy=f"add it: a Dockerfile with `FROM {named}` and `RUN apt-get update && apt-get install -y python3`",
-            )
-        return SandboxError(f"the image {named} could not be made ready: {said or f'exit code {code}'}")
+    def _copy(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
+        with streamed(write) as stdin:
+            self._engine.must("cp", "-", f"{name}:/", stdin=stdin)
+
+    def _ran(self, name: str) -> dict[str, Any]:
+        """What the furnishing container told at its end."""
+        started = self._engine.call("start", name)
+        if not started.ok:
+            said = started.stderr.kept.decode("utf-8", "replace").strip()[-_SHOWN:]
+            if "no such file or directory" in said:
+                raise _NoPython(said)
+            raise self._engine.trouble(started, "docker start")
+        code = int(self._engine.must("wait", name, timeout_sec=600))
+        told = self._engine.call("logs", name)
+        if code:
+            said = (told.stderr.kept or told.stdout.kept).decode("utf-8", "replace").strip()[-_SHOWN:]
+            if code in {_NO_PYTHON, _CANNOT_RUN}:
+                raise _NoPython(said)
+            raise SandboxError(f"an image could not be made ready: {said or f'exit code {code}'}")
+        found: dict[str, Any] = json.loads(told.stdout.kept.splitlines()[-1])
+        return found
+
+
+class _NoPython(Exception):
+    """The image has no interpreter that fits."""
 
 
 def _digest_of(image: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from agentbench.sandbox.protocol import SandboxSpec
 SERVER_DIR = "/opt/agentbench"
 LINK_DIR = f"{SERVER_DIR}/link"
 SEEDS = f"{SERVER_DIR}/seeds"
+CARRIED = f"{SERVER_DIR}/python"
 FILTER = f"{SERVER_DIR}/filter"
 """Our own system call filter: the server puts it on top of the engine's, which differs between engines."""
 USER = f"{INNER_ID}:{INNER_ID}"
@@ -33,7 +34,8 @@ class Birth:
     """What decides one container beyond its spec."""
 
     image: str
-    python: str
+    python: tuple[str, ...]
+    """How the interpreter of the server is started."""
     binds: list[tuple[Path, str]] = field(default_factory=list)
     network: str = "none"
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +62,7 @@ def container_config(spec: SandboxSpec, birth: Birth, link: Path) -> dict[str, J
     binds = [(link, LINK_DIR), *birth.binds, *((mount.source.absolute(), mount.target) for mount in spec.mounts)]
     return {
         "Image": birth.image,
-        "Entrypoint": [birth.python],
+        "Entrypoint": list(birth.python),
         "Cmd": list(server_arguments(spec.workdir)),
         "User": USER,
         "WorkingDir": "/",

@@ -28,13 +28,17 @@ def main() -> None:
         os.chmod(target, 0o644)
     os.makedirs(os.path.join(here, "link"), exist_ok=True)
     os.chmod(here, 0o755)  # noqa: S103 - to be read by the sandbox's user, written by nobody
+    carried = "launch" in wanted
     had_env = os.path.exists(os.path.join(env, "pyvenv.cfg"))
-    if not had_env:
+    if not had_env and carried:
+        os.makedirs(os.path.join(env, "bin"), exist_ok=True)  # our interpreter is the server's alone
+    elif not had_env:
         make_environment(env)
     own(env, uid)
     os.unlink(os.path.abspath(__file__))
     found = {
-        "python": os.path.realpath(sys.executable),
+        "launch": wanted.get("launch") or [os.path.realpath(sys.executable)],
+        "carried": carried,
         "version": sys.version.split()[0],
         "user": name,
         "env": "the image's" if had_env else "made",
