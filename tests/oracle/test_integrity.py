@@ -139,6 +139,14 @@ def test_what_the_file_did_before_is_its_own_business() -> None:
     assert [(one.rule, one.severity, one.line) for one in inspect(subject)] == [("frame_walking", "note", 2)]
 
 
+def test_an_honest_equality_does_not_excuse_another() -> None:
+    content = b"class A:\n    def __eq__(self, other):\n        return True\n"
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n class A:\n     def __eq__(self, other):\n-        return other is self\n+        return True\n"
+    before = {b"a.py": content.replace(b"True", b"other is self")}
+    subject = Inspected(parse(patch), [FileWrite(b"a.py", content=content)], before, frozenset({b"pytest_x.py"}))
+    assert [one.severity for one in inspect(subject)] == ["gate"]
+
+
 def test_lines_that_were_there_are_not_the_agents() -> None:
     patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,3 @@\n import os\n os._exit(0)\n+x = 1\n"
     content = b"import os\nos._exit(0)\nx = 1\n"

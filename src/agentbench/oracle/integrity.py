@@ -59,7 +59,8 @@ def inspect(subject: Inspected) -> tuple[Finding, ...]:
         before = subject.before.get(patch.old_path, b"")
         added = {number for number, _ in patch.added_lines()} or set(range(1, content.count(b"\n") + 2))
         for one in _code(content, added, is_test=_is_test(patch.path)):
-            known = about_runner or one.token.encode() in before
+            known = bool(one.token) and one.token.encode() in before
+            known |= about_runner and one.rule in {"runner_internals", "skip_from_source"}
             found.append(_finding(patch.path, one, content, known=known))
     found.sort(key=lambda one: one.severity != "gate")
     if len(found) > MAX_FINDINGS:
@@ -182,5 +183,5 @@ def _code(content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspici
         return
     for one in suspicions(tree, script=content.startswith(b"#!")):
         # Tests of the agent's own may skip, fail and compare as they like.
-        if one.line in added and not (is_test and one.only_product):
+        if one.touches(added) and not (is_test and one.only_product):
             yield one
