@@ -188,8 +188,27 @@ def test_rows_say_what_the_records_say(tmp_path: Path) -> None:
         assert row.gates == tuple(gate.outcome for _, gate in sorted(one.gates.items()))
         assert row.usage._asdict() == one.usage.model_dump()
         assert row.cost._asdict().items() <= one.cost.model_dump().items()
-        assert row.components == tuple(one.components.model_dump().values())
         assert row.progress == tuple(one.progress.model_dump().values())
+        assert (row.duration, row.ending, row.badge) == (one.duration_sec, one.termination.code, one.run_badge)
+        assert (row.harness_version, row.env_digest, row.config_class) == (
+            one.harness_version,
+            one.env_digest,
+            one.config_class,
+        )
+        assert (row.contract_id, row.task_digest, row.acceptance_id) == (
+            one.contract_id,
+            one.task_digest,
+            one.acceptance_id,
+        )
+        assert (row.agent, row.model, row.attribution, row.observability) == (
+            one.agent,
+            one.model.name,
+            one.attribution,
+            one.observability,
+        )
+        assert (row.timeout_sec, row.tool_timeout_sec) == (one.limits.timeout_sec, one.limits.tool_timeout_sec)
+        assert (row.workspace_verdict, row.judge, row.mean_score) == (one.workspace_verdict, None, one.mean_score)
+        assert (row.needs_review, row.task_dir) == (one.needs_review, one.artifact_paths.task_dir)
         assert (row.seed, row.assurance, row.score) == (2**70, one.checks[0].assurance, one.score)
     assert open_run(run).records(rows) == tuple(records)
 

@@ -47,7 +47,6 @@ class Row(NamedTuple):
     harness_version: str
     observability: str
     seed: int
-    started_at: str
     duration: float
     score: float | None
     mean_score: float | None
@@ -61,8 +60,6 @@ class Row(NamedTuple):
     tool_timeout_sec: float
     workspace_verdict: str
     judge: str | None
-    components: tuple[float | None, float | None, float | None, float | None]
-    """Correctness, validity, safety, efficiency."""
     usage: Usage
     cost: Cost
     task_dir: str
@@ -138,7 +135,6 @@ _SCHEMA = _members(
     harness_version=_TEXT,
     observability=_TEXT,
     seed=_WHOLE,
-    timestamps=_members(started_at=_TEXT),
     duration_sec=_REAL,
     score=_maybe(_REAL),
     mean_score=_maybe(_REAL),
@@ -149,9 +145,6 @@ _SCHEMA = _members(
     limits=_members(timeout_sec=_REAL, tool_timeout_sec=_REAL),
     workspace_verdict=_TEXT,
     judge=_maybe(_members(verdict=_TEXT)),
-    components=_members(
-        correctness=_maybe(_REAL), validity=_maybe(_REAL), safety=_maybe(_REAL), efficiency=_maybe(_REAL)
-    ),
     usage=_members(**{name: _REAL if name.endswith("_sec") else _WHOLE for name in Usage._fields}),
     cost=_members(**{name: _TEXT if name == "unit" else _REAL for name in Cost._fields}),
     artifact_paths=_members(task_dir=_TEXT),
@@ -212,7 +205,7 @@ def _rows(path: Path) -> Iterator[tuple[Row, bool]]:
 def _row(one: Mapping[str, Any], known: dict[str, str], offset: int, length: int) -> Row:
     """Flatten what the validator let through. Text that many rows share is kept once."""
     keep = known.setdefault
-    gates, progress, parts = one["gates"], one["progress"], one["components"]
+    gates, progress = one["gates"], one["progress"]
     used = [check["assurance"] for check in one["checks"] if check["mandatory"]]
     reason, cause, judge, env, config = (
         one["result"]["failure_reason"],
@@ -221,51 +214,52 @@ def _row(one: Mapping[str, Any], known: dict[str, str], offset: int, length: int
         one["env_digest"],
         one["config_class"],
     )
-    return Row(
-        attempt_id=one["attempt_id"],
-        task=keep(one["task_id"], one["task_id"]),
-        repeat=one["repeat"],
-        variant=keep(one["variant"], one["variant"]),
-        agent=keep(one["agent"], one["agent"]),
-        model=one["model"]["name"],
-        status=_STATUS[one["run_status"]],
-        passed=one["result"]["passed"],
-        reason=_REASONS[reason] if reason else None,
-        cause=_CAUSES[cause] if cause else None,
-        attribution=one["attribution"],
-        badge=one["run_badge"],
-        needs_review=one["needs_review"],
-        contract_id=keep(one["contract_id"], one["contract_id"]),
-        task_digest=keep(one["task_digest"], one["task_digest"]),
-        acceptance_id=keep(one["acceptance_id"], one["acceptance_id"]),
-        env_digest=env and keep(env, env),
-        config_class=config and keep(config, config),
-        harness_version=keep(one["harness_version"], one["harness_version"]),
-        observability=one["observability"],
-        seed=one["seed"],
-        started_at=one["timestamps"]["started_at"],
-        duration=one["duration_sec"],
-        score=one["score"],
-        mean_score=one["mean_score"],
-        gates=(
-            _OUTCOMES[gates["G1"]["outcome"]],
-            _OUTCOMES[gates["G2"]["outcome"]],
-            _OUTCOMES[gates["G3"]["outcome"]],
-            _OUTCOMES[gates["G4"]["outcome"]],
-        ),
-        progress=(progress["f2p_passed"], progress["f2p_total"], progress["p2p_kept"], progress["p2p_total"]),
-        assurance=_ASSURANCES[used[0] if len(used) == 1 else max(used, key=_WEAKEST.__getitem__)] if used else None,
-        ending=one["termination"]["code"],
-        timeout_sec=one["limits"]["timeout_sec"],
-        tool_timeout_sec=one["limits"]["tool_timeout_sec"],
-        workspace_verdict=one["workspace_verdict"],
-        judge=judge["verdict"] if judge else None,
-        components=(parts["correctness"], parts["validity"], parts["safety"], parts["efficiency"]),
-        usage=Usage._make(_USAGE(one["usage"])),
-        cost=Cost._make(_COST(one["cost"])),
-        task_dir=one["artifact_paths"]["task_dir"],
-        offset=offset,
-        length=length,
+    # By place, in the order of the fields: by name it takes a tenth longer to read a run.
+    return Row._make(
+        (
+            one["attempt_id"],
+            keep(one["task_id"], one["task_id"]),
+            one["repeat"],
+            keep(one["variant"], one["variant"]),
+            keep(one["agent"], one["agent"]),
+            one["model"]["name"],
+            _STATUS[one["run_status"]],
+            one["result"]["passed"],
+            _REASONS[reason] if reason else None,
+            _CAUSES[cause] if cause else None,
+            one["attribution"],
+            one["run_badge"],
+            one["needs_review"],
+            keep(one["contract_id"], one["contract_id"]),
+            keep(one["task_digest"], one["task_digest"]),
+            keep(one["acceptance_id"], one["acceptance_id"]),
+            env and keep(env, env),
+            config and keep(config, config),
+            keep(one["harness_version"], one["harness_version"]),
+            one["observability"],
+            one["seed"],
+            one["duration_sec"],
+            one["score"],
+            one["mean_score"],
+            (
+                _OUTCOMES[gates["G1"]["outcome"]],
+                _OUTCOMES[gates["G2"]["outcome"]],
+                _OUTCOMES[gates["G3"]["outcome"]],
+                _OUTCOMES[gates["G4"]["outcome"]],
+            ),
+            (progress["f2p_passed"], progress["f2p_total"], progress["p2p_kept"], progress["p2p_total"]),
+            _ASSURANCES[used[0] if len(used) == 1 else max(used, key=_WEAKEST.__getitem__)] if used else None,
+            one["termination"]["code"],
+            one["limits"]["timeout_sec"],
+            one["limits"]["tool_timeout_sec"],
+            one["workspace_verdict"],
+            judge["verdict"] if judge else None,
+            Usage._make(_USAGE(one["usage"])),
+            Cost._make(_COST(one["cost"])),
+            one["artifact_paths"]["task_dir"],
+            offset,
+            length,
+        )
     )
 
 

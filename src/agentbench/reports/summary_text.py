@@ -23,7 +23,7 @@ from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
 
 BAR = 30
-MOST_ATTEMPTS = 500
+MOST_ATTEMPTS = 200
 MOST_LISTED = 50
 _LABEL = 80
 

@@ -39,9 +39,8 @@ def undecided(trial: Trial) -> bool:
 
 def bounds(trials: Sequence[Trial]) -> Bounds:
     """Bounds of the contract rate."""
-    open_ = sum(map(undecided, trials))
     # What passed is decided.
-    return Bounds(passed=sum(one.passed for one in trials), undecided=open_, attempts=len(trials))
+    return Bounds(sum(one.passed for one in trials), sum(map(undecided, trials)), len(trials))
 
 
 def difference_bounds(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[float, float] | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
 
 from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.statistics.intervals import CONFIDENCE, Interval, clustered_wilson
 from agentbench.statistics.trials import Rate, Trial
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +55,63 @@ class Rates:
 
 def rates(trials: Sequence[Trial], confidence: float = CONFIDENCE) -> Rates:
     """All rates of a run."""
-    scorable = [trial for trial in trials if trial.scorable]
+    tally = Tally(trials)
     return Rates(
         attempts=len(trials),
-        tasks=len({trial.task for trial in trials}),
-        statuses=Counter(trial.status for trial in trials),
-        invalid=Counter(trial.invalid_cause or InvalidCause.HARNESS for trial in trials if not trial.scorable),
-        acceptance=endpoint(trials, Rate.ACCEPTANCE, confidence),
-        contract=endpoint(trials, Rate.CONTRACT, confidence),
-        acceptance_error=_proportion(
-            [(trial.task, int(trial.status is RunStatus.ACCEPTANCE_ERROR)) for trial in scorable], confidence
+        tasks=tally.tasks,
+        statuses=tally.count(lambda trial: trial.status),
+        invalid=tally.count(lambda trial: None if trial.scorable else trial.invalid_cause or InvalidCause.HARNESS),
+        acceptance=tally.proportion(lambda trial: trial.value(Rate.ACCEPTANCE), confidence),
+        contract=tally.proportion(lambda trial: trial.value(Rate.CONTRACT), confidence),
+        acceptance_error=tally.proportion(
+            lambda trial: int(trial.status is RunStatus.ACCEPTANCE_ERROR) if trial.scorable else None, confidence
         ),
-        invalid_fraction=_proportion([(trial.task, int(not trial.scorable)) for trial in trials], confidence),
+        invalid_fraction=tally.proportion(lambda trial: int(not trial.scorable), confidence),
     )
 
 
 def endpoint(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENCE) -> Proportion:
     """One rate over the trials it counts."""
-    return _proportion(
-        [(trial.task, value) for trial in trials if (value := trial.value(rate)) is not None], confidence
-    )
+    return Tally(trials).proportion(lambda trial: trial.value(rate), confidence)
 
 
-def _proportion(values: Sequence[tuple[str, int]], confidence: float) -> Proportion:
-    totals = Counter(task for task, _ in values)
-    good = Counter(task for task, value in values if value)
-    clusters = [(good[task], total) for task, total in totals.items()]
-    return Proportion(sum(good.values()), len(values), clustered_wilson(clusters, confidence))
+class Tally:
+    """Trials sorted into the few kinds there are (status, passed, cause), counted per task.
+
+    A question is asked once of each kind instead of once of each trial, so a hundred thousand trials cost one pass.
+    """
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        tasks: dict[str, int] = {}
+        kinds: dict[tuple[RunStatus, bool, InvalidCause | None], int] = {}
+        self._examples: list[Trial] = []
+        places = np.empty((2, len(trials)), dtype=np.int64)
+        for index, trial in enumerate(trials):
+            key = (trial.status, trial.passed, trial.invalid_cause)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = len(kinds)
+                self._examples.append(trial)
+            places[0, index] = tasks.setdefault(trial.task, len(tasks))
+            places[1, index] = kind
+        self.tasks = len(tasks)
+        width = max(1, len(kinds))
+        self._counts = np.bincount(places[0] * width + places[1], minlength=self.tasks * width).reshape(-1, width)
+
+    def count(self, name: Callable[[Trial], K | None]) -> dict[K, int]:
+        """How many trials have each name; None is not counted."""
+        found: dict[K, int] = {}
+        for kind, example in enumerate(self._examples):
+            key = name(example)
+            if key is not None:
+                found[key] = found.get(key, 0) + int(self._counts[:, kind].sum())
+        return found
+
+    def proportion(self, value: Callable[[Trial], int | None], confidence: float) -> Proportion:
+        """The share of 1 among trials with a value, tasks being the clusters."""
+        values = [value(example) for example in self._examples]
+        inside = [kind for kind, one in enumerate(values) if one is not None]
+        good = [kind for kind in inside if values[kind]]
+        totals, passed = (self._counts[:, picked].sum(axis=1) for picked in (inside, good))
+        clusters = list(zip(passed.tolist(), totals.tolist(), strict=True))
+        return Proportion(int(passed.sum()), int(totals.sum()), clustered_wilson(clusters, confidence))
