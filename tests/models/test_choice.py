@@ -151,7 +151,7 @@ def test_env_file_is_read_as_a_shell_would() -> None:
     }
 
 
-@pytest.mark.parametrize("line", ["no assignment", "A='open", 'A="open', "1A=x", "=x"])
+@pytest.mark.parametrize("line", ["no qqvalue", "A='qqvalue", 'A="qqvalue', "1A=qqvalue", "=qqvalue"])
 def test_bad_line_of_an_env_file_is_told_when_a_key_is_missing_and_without_its_value(tmp_path: Path, line: str) -> None:
     (tmp_path / ".env").write_text(f"OK=1\n{line}\nOPENAI_API_KEY=k\n")
     keys = Keys.find({}, tmp_path)
@@ -159,7 +159,7 @@ def test_bad_line_of_an_env_file_is_told_when_a_key_is_missing_and_without_its_v
     with pytest.raises(InputError, match="OPENROUTER_API_KEY") as caught:
         keys.require("OPENROUTER_API_KEY", "the model")
     assert ".env:2: " in caught.value.remedy
-    assert "open" not in caught.value.remedy.replace("OPENROUTER", "")
+    assert "qqvalue" not in caught.value.remedy
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\r\n\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e'")))
