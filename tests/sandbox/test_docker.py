@@ -19,9 +19,10 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
+from agentbench.sandbox.cache import contents, prune
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.backend import DockerBackend
-from agentbench.sandbox.docker.engine import Engine, find_engine
+from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from agentbench.tree.entry import FileWrite, Kind
@@ -140,6 +141,22 @@ class TestEnvironments:
         ]
         assert made[0].digest == made[1].digest
         assert made[0].digest != docker.prepare(plan(source, "echo y > x"), SETUP, on_step=ignore).digest
+
+    @pytest.mark.req("R-08")
+    def test_pruning_takes_the_image_along_unless_it_is_in_use(
+        self, docker: DockerBackend, engine: Engine, source: Path, tmp_path: Path
+    ) -> None:
+        prepared = docker.prepare(plan(source, "head -c 1000000 /dev/urandom > big"), SETUP, on_step=ignore)
+        image = prepared.details["prepared_image"]
+        kept = [item for item in contents(tmp_path / "state") if item.kind == "prepared"]
+        assert [item.in_use for item in kept] == [True]
+        assert 1_000_000 <= kept[0].bytes < 20_000_000
+        prune(tmp_path / "state", max_bytes=0)
+        assert engine.image(image)["Id"] == image
+        docker.close()
+        prune(tmp_path / "state", max_bytes=0)
+        with pytest.raises(NoSuchImage):
+            engine.image(image)
 
 
 class TestImages:

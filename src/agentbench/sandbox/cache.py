@@ -8,6 +8,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.docker.engine import find_engine
+from agentbench.sandbox.docker.orphans import remove_orphans
 from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.spawn.main import remove_tree
 from agentbench.sandbox.state import remove_leftovers
@@ -61,6 +64,7 @@ def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, every
         for stored in store.prune(max_bytes=0 if everything else max_bytes, unused_sec=unused_sec):
             name = f"{stored.key}/{stored.build}"
             removed.append(Item(stored.kind, name, stored.label, stored.bytes, stored.used_at, in_use=False))
+    _remove_orphaned_images(state)
     if not busy:
         places = {**_SOURCES, "etc": "etc"} if everything else {}
         for folder, kind in {**places, "downloads": "downloads"}.items():
@@ -73,7 +77,16 @@ def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, every
 
 
 def _stores(state: Path) -> list[LayerStore]:
-    return [LayerStore(path) for path in sorted((state / "layers").glob("u*"))]
+    """Layers by the user who owns them, and what docker engines have committed, by engine."""
+    return [LayerStore(path) for kind in ("u*", "docker-*") for path in sorted((state / "layers").glob(kind))]
+
+
+def _remove_orphaned_images(state: Path) -> None:
+    """A committed image goes with its place in the store; where no engine answers, at the next `prune` that finds one."""
+    stores = [LayerStore(path) for path in sorted((state / "layers").glob("docker-*"))]
+    if stores:
+        with contextlib.suppress(SandboxError):
+            remove_orphans(find_engine(), state, stores)
 
 
 def _busy(state: Path) -> bool:

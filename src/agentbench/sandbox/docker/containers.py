@@ -38,7 +38,7 @@ class Containers:
             SandboxError: the state folder cannot be written.
         """
         self.engine = engine
-        self._state = state
+        self.state = state
         remove_leftovers(state)
         self._owner = Owner(state)
         self._owner.folder.chmod(0o700)
@@ -59,7 +59,7 @@ class Containers:
     def labels(self, kind: str, spec: SandboxSpec | None = None) -> dict[str, str]:
         ours = {
             labels.OWNER: self._owner.name,
-            labels.STATE: labels.state_mark(self._state),
+            labels.STATE: labels.state_mark(self.state),
             labels.KIND: kind,
         }
         return {f"agentbench.{key}": value for key, value in (spec.labels if spec else {}).items()} | ours
@@ -118,7 +118,7 @@ class Containers:
 
     def remove_strays(self) -> list[str]:
         """Remove containers of this state folder whose owner is dead; their names."""
-        mark = f"label={labels.STATE}={labels.state_mark(self._state)}"
+        mark = f"label={labels.STATE}={labels.state_mark(self.state)}"
         shown = '{{.Names}}\t{{.Label "' + labels.OWNER + '"}}'
         listed = self.engine.must("ps", "--all", "--filter", mark, "--format", shown)
         dead = [
@@ -162,7 +162,7 @@ class Containers:
 
     def _lives(self, owner: str) -> bool:
         try:
-            fd = os.open(self._state / "live" / owner / "lock", os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(self.state / "live" / owner / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return False
         try:

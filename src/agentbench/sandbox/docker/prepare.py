@@ -22,6 +22,7 @@ from agentbench.sandbox.docker.engine import NoSuchImage
 from agentbench.sandbox.docker.frozen import Frozen, frozen, keep_workspace
 from agentbench.sandbox.docker.images import Base, Images
 from agentbench.sandbox.docker.options import Birth, environment
+from agentbench.sandbox.docker.orphans import remove_orphans
 from agentbench.sandbox.docker.tarball import streamed, workspace
 from agentbench.sandbox.etc import HOME
 from agentbench.sandbox.layers import Layer, LayerStore
@@ -175,7 +176,8 @@ class DockerPreparer:
                 box.close()
                 self._containers.remove(box.id)
         layer = self._store(key, plan, base, building, _Outcome(result, changed, image, run, settings))
-        self._prune()
+        self._layers.prune(max_bytes=_CACHE_BYTES)
+        remove_orphans(self._engine, self._containers.state, [self._layers])
         return layer
 
     def _fill(self, name: str, source: Path, workdir: str) -> None:
@@ -189,9 +191,13 @@ class DockerPreparer:
         options = [part for change in changes for part in ("--change", change)]
         return self._engine.must("commit", *options, name, tag, timeout_sec=_COPY_SEC)
 
+    def _size(self, image: str) -> int:
+        return int(self._engine.image(image).get("Size", 0))
+
     def _store(self, key: str, plan: SetupPlan, base: Base, building: Path, outcome: _Outcome) -> Layer:
         result = outcome.frozen
-        size = self._engine.image(outcome.image).get("Size", 0)
+        # What it adds to the image it stands on, which others share.
+        size = max(0, self._size(outcome.image) - self._size(base.image))
         registries = outcome.settings.addresses() if outcome.run.steps else []
         details: dict[str, Json] = {
             "layer": key,
@@ -212,7 +218,7 @@ class DockerPreparer:
             "label": plan.key,
             "created": now_iso(),
             "image": outcome.image,
-            "bytes": int(size),
+            "bytes": size,
             "files": len(result.entries),
             "digest": digest({"image": base.image_digest, "python": base.version, "files": result.digest}),
             "steps": preserved.dump_steps(outcome.run.steps),
@@ -222,23 +228,6 @@ class DockerPreparer:
             "details": details,
         }
         return self._layers.commit(_KIND, key, building, meta)
-
-    def _prune(self) -> None:
-        """Keep the store within its size, and remove images whose place in it is gone."""
-        self._layers.prune(max_bytes=_CACHE_BYTES)
-        kept = set()
-        for stored in self._layers.stored():
-            with contextlib.suppress(OSError, ValueError):
-                kept.add(json.loads((stored.folder / "meta.json").read_text()).get("image"))
-        mark = self._containers.labels("prepared")[labels.STATE]
-        filters = ["--filter", f"label={labels.STATE}={mark}", "--filter", f"label={labels.KIND}=prepared"]
-        for gone in sorted(set(self._listed(*filters)) - kept):
-            seeded = self._listed("--filter", f"label={labels.SEEDS_OF}={gone}")
-            self._engine.call("image", "rm", "--force", *seeded, gone)
-
-    def _listed(self, *filters: str) -> list[str]:
-        listed = self._engine.call("image", "ls", "--no-trunc", "--quiet", *filters)
-        return listed.stdout.kept.decode().split() if listed.ok else []
 
     # --- what setup sees ----------------------------------------------------------------------------------------
 
