@@ -1,0 +1,185 @@
+"""Models as a user names them: scripts, recordings, services without a key; and what becomes of secrets."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.run.conftest import Ab, Ran
+from tests.run.tasks import PATCH, make_task
+
+SECRET = "sk-or-very-secret-0123456789"
+
+
+def script(folder: Path, *answers: dict[str, Any], after: str = "fail", name: str = "answers.yaml") -> str:
+    path = folder / name
+    path.write_text(yaml.safe_dump({"answers": list(answers), "after": after}))
+    return f"scripted:{path}"
+
+
+def calls(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"text": "I see.", "tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+SOLVED = (
+    calls("run", command="mktemp; ls; echo took 0.$(date +%N)s"),
+    calls("apply_patch", unified_diff=PATCH),
+    {"text": "Done."},
+)
+
+ASK = """\
+import json, os, sys, urllib.request
+def ask(text):
+    body = {"model": "x", "messages": [{"role": "user", "content": text}]}
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+        {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+open("answer.txt", "w").write(ask(sys.argv[1] if len(sys.argv) > 1 else "how much?"))
+"""
+
+
+def with_model(ab: Ab, task: Path, model: str, *more: str | Path, agent: str = "llm_v0") -> Ran:
+    return ab.run_task(task, "--agent", agent, "--model", model, *more)
+
+
+def run_folder(ran: Ran) -> Path:
+    return Path(ran.json["run_dir"])
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    return make_task(tmp_path / "task")
+
+
+@pytest.fixture
+def asker(tmp_path: Path) -> Path:
+    folder = tmp_path / "asker"
+    folder.mkdir()
+    (folder / "ask.py").write_text(ASK)
+    return folder
+
+
+@pytest.mark.req("T-04", "T-06", "E-03", "E-04")
+def test_a_recorded_run_is_run_again_offline_with_the_same_result(ab: Ab, task: Path, tmp_path: Path) -> None:
+    first = with_model(ab, task, script(tmp_path, *SOLVED))
+    assert first.record["result"]["passed"], first.stderr
+    again = with_model(ab, task, f"recorded:{run_folder(first)}")
+    assert again.record["result"] == first.record["result"]
+    assert again.record["usage"]["prompt_tokens"] == first.record["usage"]["prompt_tokens"]
+    patches = [next(run_folder(ran).glob("tasks/*/diffs/final.patch")).read_bytes() for ran in (first, again)]
+    assert patches[0] == patches[1] != b""
+    assert ab("verify", run_folder(again)).code == 0
+
+
+@pytest.mark.req("T-06", "E-03")
+def test_a_replay_stops_where_the_run_differs_and_shows_how(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
+    line = 'python3 "$AB_AGENT_FILES/ask.py" '
+    model = script(tmp_path, {"text": "42\n"})
+    options = ("--agent-files", asker, "--model")
+    first = ab.by_command(task, line + "'how much is it?'", *options, model)
+    assert first.record["result"]["passed"], first.stderr
+    recorded = f"recorded:{run_folder(first)}"
+    other = ab.by_command(task, line + "'what is it?'", *options, recorded)
+    assert other.record["result"]["failure_reason"] == "LLM_ERROR"
+    told = next(run_folder(other).glob("tasks/*/events.jsonl")).read_text()
+    assert "what is it?" in told
+    assert re.search(r"-[^\n]*how much is it\?", told), "the difference is shown"
+    lenient = ab.by_command(task, line + "'what is it?'", *options, recorded, "--lenient")
+    assert lenient.record["result"]["passed"]
+
+
+@pytest.mark.req("T-06")
+def test_a_recording_that_has_no_such_attempt_is_refused(ab: Ab, task: Path, tmp_path: Path) -> None:
+    first = with_model(ab, task, script(tmp_path, *SOLVED))
+    other = make_task(tmp_path / "other", task_id="other")
+    refused = with_model(ab, other, f"recorded:{run_folder(first)}")
+    assert refused.code == 2
+    assert "has no attempt at task other" in refused.stderr
+
+
+@pytest.mark.req("R-15", "T-06")
+def test_a_missing_key_is_named_before_anything_runs(ab: Ab, task: Path, tmp_path: Path) -> None:
+    refused = with_model(ab, task, "openrouter:some/model")
+    assert refused.code == 2
+    assert "OPENROUTER_API_KEY" in refused.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
+@pytest.mark.parametrize(
+    "model, said",
+    [
+        ("scripted:no-such.yaml", "no-such.yaml"),
+        ("recorded:no-such-run", "no-such-run"),
+        ("nonsense:model", "nonsense"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_refused(ab: Ab, task: Path, model: str, said: str) -> None:
+    refused = with_model(ab, task, model)
+    assert refused.code == 2
+    assert said in refused.stderr
+
+
+@pytest.mark.req("T-06", "R-09")
+def test_a_script_with_mistakes_tells_all_of_them(ab: Ab, task: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("answers: [{txt: hello}, {tool_calls: [{arguments: {}}]}]\n")
+    refused = with_model(ab, task, f"scripted:{path}")
+    assert refused.code == 2
+    assert "answers.0.txt" in refused.stderr
+    assert "answers.1.tool_calls.0.name" in refused.stderr
+
+
+@pytest.mark.req("E-10")
+def test_secrets_that_an_agent_prints_are_redacted_everywhere(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": f"the key is {SECRET}\n"})
+    line = f'echo {SECRET}; echo {SECRET} >&2; seq 100000; python3 "$AB_AGENT_FILES/ask.py" {SECRET}'
+    ran = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET}).by_command(
+        task, line, "--agent-files", asker, "--model", model
+    )
+    assert ran.record["result"]["failure_reason"] == "TESTS_FAILED", ran.stderr
+    folder = run_folder(ran)
+    holding = [str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    # What is graded is the patch as the agent left it; everything that tells of it is redacted.
+    assert [name for name in holding if not name.endswith("final.patch")] == []
+    assert SECRET not in ran.stdout + ran.stderr
+    events = next(folder.glob("tasks/*/events.jsonl")).read_text()
+    (placeholder,) = set(re.findall(r"\[redacted:OPENROUTER_API_KEY:[^\]]+\]", events))
+    assert events.count(placeholder) > 3
+    assert ab("verify", folder).code == 0
+
+
+@pytest.mark.req("T-05", "E-10")
+def test_no_key_is_in_the_sandbox(ab: Ab, task: Path, tmp_path: Path) -> None:
+    with_key = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET, "ANTHROPIC_API_KEY": SECRET})
+    ran = with_key.by_command(task, "env | sort > answer.txt", "--model", script(tmp_path, {"text": "x"}))
+    patch = next(run_folder(ran).glob("tasks/*/diffs/final.patch")).read_text()
+    assert "+ANTHROPIC_API_KEY=agentbench-placeholder-key" in patch
+    assert SECRET not in patch
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_program_whose_model_only_refuses_ends_as_llm_error(
+    ab: Ab, asker: Path, task: Path, tmp_path: Path, status: int
+) -> None:
+    model = script(tmp_path, {"error": {"status": status, "message": "not today"}}, after="repeat")
+    ran = ab.by_command(task, 'python3 "$AB_AGENT_FILES/ask.py"', "--agent-files", asker, "--model", model)
+    assert ran.record["result"]["failure_reason"] == "LLM_ERROR"
+    assert ran.record["observability"] == "gateway"
+
+
+@pytest.mark.req("M-05", "M-06")
+def test_a_budget_of_tokens_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="budget: {tokens: 3000}\n")
+    wrong = {**calls("apply_patch", unified_diff=PATCH.replace("42", "43")), "usage": {"prompt": 100}}
+    dear = {**calls("list_files"), "usage": {"prompt": 2880}}
+    ran = with_model(ab, task, script(tmp_path, wrong, dear, after="repeat"))
+    events = next(run_folder(ran).glob("tasks/*/events.jsonl")).read_text().splitlines()
+    ends = [event["payload"] for event in map(json.loads, events) if event["type"] == "termination"]
+    assert [end["code"] for end in ends] == ["token_cap"]
