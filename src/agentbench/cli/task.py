@@ -34,7 +34,34 @@ Example:
 """
 
 
-@click.group("task")
+# verb → its function in cli/task_authoring.py and one line of help: what they need is imported when they are called.
+AUTHORING = {
+    "from-commit": ("from_commit", "Make a task from a commit that brings its tests along."),
+}
+
+
+class TaskVerbs(click.Group):
+    """The verbs of this file, and those that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *AUTHORING})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in AUTHORING:
+            return super().get_command(ctx, cmd_name)
+        from agentbench.cli import task_authoring
+
+        found: click.Command = getattr(task_authoring, AUTHORING[cmd_name][0])
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        told = {name: one.get_short_help_str(limit=90) for name, one in self.commands.items()}
+        told |= {name: line for name, (_, line) in AUTHORING.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(told.items()))
+
+
+@click.group("task", cls=TaskVerbs)
 def command() -> None:
     """Author tasks: check them, make new ones, lock and measure them."""
 

@@ -1,0 +1,139 @@
+"""A task folder from a commit: the files, and the text of task.yaml."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
+from agentbench.core.errors import InputError
+
+CHECK = "tests"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """All that a task is made of."""
+
+    id: str
+    suite: str
+    title: str
+    statement: str
+    url: str
+    commit: str
+    python: str | None
+    env: Mapping[str, str]
+    setup: tuple[str, ...]
+    command: str
+    hidden: Mapping[str, tuple[bytes, bool]]
+    reference: bytes
+    timeout_sec: int = 300
+    mem_limit_mb: int = 2048
+    network: bool = True
+    strata: Mapping[str, str] = field(default_factory=dict)
+    envelope: Mapping[str, int] = field(default_factory=dict)
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+    notes: str = ""
+
+    def document(self) -> dict[str, object]:
+        check: dict[str, object] = {
+            "id": CHECK,
+            "layer": "unit",
+            "command": self.command,
+            "parser": "pytest",
+            "timeout_sec": self.timeout_sec,
+        }
+        if self.fail_to_pass:
+            check |= {"fail_to_pass": list(self.fail_to_pass), "pass_to_pass": list(self.pass_to_pass)}
+        environment: dict[str, object] = {
+            "network_policy": "setup_only" if self.network else "none",
+            "mem_limit_mb": self.mem_limit_mb,
+        }
+        if self.python:
+            environment["python"] = self.python
+        if self.env:
+            environment["env"] = dict(self.env)
+        return {
+            "schema_version": 1,
+            "id": self.id,
+            "suite": self.suite,
+            "title": self.title,
+            "statement_file": "statement.md",
+            "hints": {"test_command": "python -m pytest"},
+            "strata": dict(self.strata),
+            "repo": {"url": self.url, "commit": self.commit},
+            "environment": environment,
+            "setup": {
+                "commands": list(self.setup),
+                "capture": ["python -V", "python -m pip freeze --exclude-editable"],
+            },
+            "oracle": {"hidden": "hidden/", "checks": [check]},
+            "reference": "reference.patch",
+            **({"rubric": {"envelope": dict(self.envelope)}} if self.envelope else {}),
+        }
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(document: object) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=118)
+
+
+def write(draft: Draft, folder: Path) -> LoadedTask:
+    """Write a task and load it back; what was in the folder before goes.
+
+    Raises:
+        InputError: the folder cannot be written.
+        ContractError: what was drafted is no valid task.
+    """
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        (folder / TASK_NAME).write_text(dump(draft.document()), encoding="utf-8")
+        (folder / "statement.md").write_text(draft.statement, encoding="utf-8")
+        (folder / "reference.patch").write_bytes(draft.reference)
+        if draft.notes:
+            (folder / "notes.md").write_text(draft.notes, encoding="utf-8")
+        for name, (content, executable) in draft.hidden.items():
+            file = folder / "hidden" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            file.chmod(0o755 if executable else 0o644)
+    except OSError as error:
+        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    return load_task(folder)
+
+
+def publish(draft_folder: Path, folder: Path) -> None:
+    """Move a finished draft to its place.
+
+    Raises:
+        InputError: something is there already, or the place cannot be written.
+    """
+    if folder.exists():
+        raise InputError(f"{folder} exists already", remedy="remove it, or choose another --suite-dir or --id")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft_folder.rename(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def draft_folder(suite_dir: Path, task_id: str) -> Path:
+    """Where a task is made: as deep as its place, so that paths relative to it stay what they are."""
+    return suite_dir.parent / f".{suite_dir.name}.draft" / task_id

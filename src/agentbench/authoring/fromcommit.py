@@ -1,0 +1,313 @@
+"""A commit of a repository's history as a task: read, split, set up, proven, written."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from agentbench.authoring import statement as statements
+from agentbench.authoring.detection import Circumstances, Detected, Plan, detect
+from agentbench.authoring.drafting import Draft, draft_folder, publish, write
+from agentbench.authoring.pinning import Pinner
+from agentbench.authoring.proving import Proof, prove, set_up
+from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
+from agentbench.contract.complexity import LABEL, measure
+from agentbench.core.errors import InputError
+from agentbench.run.lab import Ground, Lab
+from agentbench.sandbox.interpreter import installed
+from agentbench.workspace.history import Commit, Histories, History
+from agentbench.workspace.location import is_local, locate
+
+_LFS = b"version https://git-lfs.github.com/spec/v1\n"
+_IMPORTED_AS = {"yaml": "pyyaml", "dateutil": "python-dateutil", "attr": "attrs", "PIL": "pillow", "sklearn": "scikit-learn",
+                "bs4": "beautifulsoup4", "mock": "mock", "pkg_resources": "setuptools", "google": "", "_pytest": "pytest"}  # fmt: skip
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the author asked for."""
+
+    repo: str
+    suite_dir: Path
+    statement: str | None = None
+    task_id: str | None = None
+    first_parent: bool = False
+    timeout_sec: int = 300
+    mem_limit_mb: int = 2048
+    repeats: int = 2
+    pin: bool = True
+    all_tests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A finished task."""
+
+    folder: Path
+    draft: Draft
+    proof: Proof
+    flags: tuple[str, ...]
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Everything read from the repository; its lock is free again."""
+
+    commit: Commit
+    parts: Split
+    patch: bytes
+    hidden: Mapping[str, tuple[bytes, bool]]
+    detected: Detected
+    known: frozenset[str] = field(repr=False)
+
+
+def from_commit(
+    wanted: Wanted, revision: str, lab: Lab, *, tell: Tell = lambda _line: None, pinner: Pinner | None = None
+) -> Made:
+    """Make one task.
+
+    Raises:
+        Unsuitable: with the reason.
+        SourceError: the repository or the commit cannot be had.
+        InputError: the folder is there already or cannot be written.
+        SandboxError, WorkspaceError: ours.
+    """
+    taken = take(wanted, revision, lab)
+    return make(wanted, taken, lab, tell=tell, pinner=pinner or Pinner())
+
+
+def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
+    """Read a commit and take it apart."""
+    with Histories(lab.state / "snapshots").open(wanted.repo, Path.cwd()) as history:
+        commit = history.commit(revision)
+        parts = split(commit, first_parent=wanted.first_parent)
+        parent = commit.parents[0]
+        hidden = _hidden(history, parts)
+        patch = history.patch(parent, commit.id, [change.path for change in parts.source])
+        paths = history.paths(parent)
+        known = _known(history, parent, paths)
+        pythons = list(dict.fromkeys(one.short for one in installed()))
+        around = Circumstances(
+            date=commit.date,
+            pythons=pythons,
+            default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+            release=history.release_before(parent),
+            imports=_imports(hidden, paths),
+        )
+
+        def read(name: str) -> str | None:
+            found = history.read(parent, name)
+            return None if found is None else found.decode("utf-8", "replace")
+
+        return Taken(commit, parts, patch, hidden, detect(read, around), known)
+
+
+def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, pinner: Pinner) -> Made:
+    """Set up, prove and write what was taken."""
+    draft = _first_draft(wanted, taken)
+    place = wanted.suite_dir.absolute() / draft.id
+    if place.exists():
+        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir or --id")
+    folder = draft_folder(wanted.suite_dir.absolute(), draft.id)
+    try:
+        tell(f"{draft.id}: setup")
+        draft, ground, plan = _ready(draft, taken.detected, folder, lab)
+        if wanted.pin:
+            draft, ground = _pinned(draft, ground, taken.detected, folder, lab, pinner)
+        tell(f"{draft.id}: the tests on the parent and with the fix, {max(2, wanted.repeats)} times each")
+        proof = prove(ground, lab, repeats=wanted.repeats)
+        sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
+        flags = tuple(statements.check(draft.statement, draft.reference, sources, taken.known).lines())
+        draft = dataclasses.replace(
+            draft,
+            fail_to_pass=proof.fail_to_pass,
+            pass_to_pass=proof.pass_to_pass,
+            strata=_strata(taken, ground, proof),
+            notes=_notes(taken, ground, proof, plan, flags),
+        )
+        write(draft, folder)
+        publish(folder, place)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _remove_if_empty(folder.parent)
+    return Made(place, draft, proof, flags, plan)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def _hidden(history: History, parts: Split) -> dict[str, tuple[bytes, bool]]:
+    found: dict[str, tuple[bytes, bool]] = {}
+    for change in parts.tests:
+        if change.status == "D":
+            continue
+        content = history.blob(change.blob)
+        name = text_of(change.path)
+        if content.startswith(_LFS):
+            raise Unsuitable("lfs", f"{name} is only a pointer to content in Git LFS, which is not fetched")
+        found[name] = (content, change.new_mode == "100755")
+    size = sum(len(content) for content, _ in found.values())
+    if size > MAX_HIDDEN_BYTES:
+        raise Unsuitable("too large", f"its test files have {size} bytes, more than {MAX_HIDDEN_BYTES}")
+    return found
+
+
+def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
+    """Every word of R's Python files (of a bounded number of them)."""
+    sources = (history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:400])
+    return frozenset(statements.words_of(sources))
+
+
+def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tuple[str, ...]:
+    """Distributions that the hidden tests import and R does not hold, as far as names tell."""
+    own = {part for path in paths for part in (*PurePosixPath(path).parts[:-1], PurePosixPath(path).stem)}
+    names: set[str] = set()
+    for name, (content, _) in hidden.items():
+        if not name.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse(content)
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.split(".")[0])
+    foreign = sorted(name for name in names - own - set(sys.stdlib_module_names) if not name.startswith("_"))
+    return tuple(package for name in foreign if (package := _IMPORTED_AS.get(name, name)) and package != "pytest")
+
+
+# --- making ------------------------------------------------------------------------------------------------------
+
+
+def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
+    commit, detected = taken.commit, taken.detected
+    suite_dir = wanted.suite_dir.absolute()
+    task_id = wanted.task_id or f"{repository_name(wanted.repo)}-{commit.id[:10]}"
+    words = [*detected.options, *(() if wanted.all_tests else taken.parts.runnable)]
+    quoted = " ".join(_quoted(word) for word in words)
+    text = wanted.statement if wanted.statement is not None else statements.draft(commit.message)
+    lines = sum(line[:1] in {b"+", b"-"} and line[:3] not in {b"+++", b"---"} for line in taken.patch.splitlines())
+    return Draft(
+        id=task_id,
+        suite=suite_dir.name,
+        title=commit.subject[:120],
+        statement=text if text.strip() else f"{commit.subject or 'Solve the problem that the tests show.'}\n",
+        url=_url(wanted.repo, suite_dir / task_id),
+        commit=commit.parents[0],
+        python=detected.python,
+        env=detected.plans[0].env,
+        setup=detected.plans[0].commands,
+        command=f"python -m pytest -q {quoted}".strip(),
+        hidden=taken.hidden,
+        reference=taken.patch,
+        timeout_sec=wanted.timeout_sec,
+        mem_limit_mb=wanted.mem_limit_mb,
+        envelope={"files": max(1, len(taken.parts.source)), "lines": max(1, lines)},
+    )
+
+
+def repository_name(repo: str) -> str:
+    """What people call a repository: the last part of its address that says something."""
+    parts = [part.removesuffix(".git") for part in re.split(r"[/:]+", repo.rstrip("/"))]
+    telling = [part for part in parts if part and part not in {"repo", ".", "..", "src", "main"}]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", telling[-1] if telling else "repo").strip("-.") or "repo"
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[A-Za-z0-9_./=+-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _url(repo: str, folder: Path) -> str:
+    located = locate(repo, Path.cwd())
+    if not is_local(located) or located.startswith("file://"):
+        return located
+    return os.path.relpath(located, folder)
+
+
+def _ready(draft: Draft, detected: Detected, folder: Path, lab: Lab) -> tuple[Draft, Ground, str]:
+    """The first plan that works; the reason of the first that did not when none does."""
+    first: Unsuitable | None = None
+    for plan in detected.plans:
+        tried = _with_plan(draft, plan)
+        try:
+            return tried, set_up(write(tried, folder), lab), plan.name
+        except Unsuitable as error:
+            first = first or error
+    if first is None:
+        raise AssertionError
+    raise first
+
+
+def _with_plan(draft: Draft, plan: Plan) -> Draft:
+    return dataclasses.replace(draft, setup=plan.commands, env=plan.env)
+
+
+def _pinned(
+    draft: Draft, ground: Ground, detected: Detected, folder: Path, lab: Lab, pinner: Pinner
+) -> tuple[Draft, Ground]:
+    """The same environment by versions and digests, where everything in it can be pinned and installed so."""
+    commands = pinner.commands(_freeze(ground), draft.python or "", editable=detected.editable)
+    if commands is None:
+        return draft, ground
+    pinned = dataclasses.replace(draft, setup=commands)
+    try:
+        return pinned, set_up(write(pinned, folder), lab)
+    except Unsuitable:
+        return draft, set_up(write(draft, folder), lab)
+
+
+def _freeze(ground: Ground) -> list[str]:
+    listed = [step.stdout for step in ground.prepared.steps if step.capture and "pip freeze" in step.command]
+    return listed[-1].decode("utf-8", "replace").splitlines() if listed else []
+
+
+def _strata(taken: Taken, ground: Ground, proof: Proof) -> dict[str, str]:
+    count = len([line for line in _freeze(ground) if "==" in line])
+    return {
+        "ecosystem": "python",
+        "kind": statements.kind_of(taken.commit.message),
+        "test_runtime": "short" if proof.duration_sec < 10 else "medium" if proof.duration_sec < 120 else "long",
+        "dependencies": "none" if count <= 6 else "small" if count <= 15 else "medium" if count <= 50 else "large",
+    }
+
+
+def _notes(taken: Taken, ground: Ground, proof: Proof, plan: str, flags: tuple[str, ...]) -> str:
+    commit, measured = taken.commit, measure(ground.snapshot.folder)
+    pinned = any("--require-hashes" in one for one in ground.task.task.setup.commands)
+    how = "by version and digest" if pinned else "NOT pinned"
+    counts = f"{len(proof.fail_to_pass)} tests fail before and pass after, {len(proof.pass_to_pass)} pass in both"
+    sizes = f"{measured.files} files, {measured.lines} lines, about {measured.approx_tokens} tokens"
+    modules = f"{measured.python_modules} Python modules with {measured.internal_imports} imports among them"
+    parts = [
+        "# Notes for people; no agent sees them",
+        f"Made from commit {commit.id} of {commit.date}; R is its parent {commit.parents[0]}.",
+        f"Setup: {plan}, {how}. {' '.join(taken.detected.notes)}".strip(),
+        f"Proven by {proof.runs} runs: {counts}; {proof.duration_sec:.1f} s at most.",
+        f"R: {sizes}, {modules} ({LABEL}).",
+    ]
+    if proof.unsteady:
+        unsteady = "\n".join(f"- {test}" for test in proof.unsteady)
+        parts.append(f"Not required, since they gave different outcomes:\n{unsteady}")
+    if taken.parts.removed_tests:
+        parts.append("The commit removed these tests; they stay in R: " + ", ".join(taken.parts.removed_tests))
+    if flags:
+        parts.append("## A person must approve this task\n" + "\n".join(f"- {flag}" for flag in flags))
+    return "\n\n".join(parts) + "\n"

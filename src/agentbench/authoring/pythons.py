@@ -1,0 +1,83 @@
+"""Which of the interpreters here a repository of some day is run with. Pure."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Mapping, Sequence
+
+from agentbench.authoring.splitting import Unsuitable
+
+_RELEASED = {6: "2016-12", 7: "2018-06", 8: "2019-10", 9: "2020-10", 10: "2021-10", 11: "2022-10", 12: "2023-10", 13: "2024-10", 14: "2025-10"}  # fmt: skip
+_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<|\^|~)\s*(\d+)(?:\.(\d+))?[\d.]*(\.\*)?")
+_CLASSIFIER = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
+
+
+def choose_python(
+    project: Mapping[str, object],
+    config: configparser.RawConfigParser,
+    script: str,
+    date: str,
+    present: Sequence[str],
+    default: str,
+) -> tuple[str, str]:
+    """The interpreter's version, and a remark where it is not the usual one.
+
+    Raises:
+        Unsuitable: none that is here fits.
+    """
+    wanted = _requires(project, config, script)
+    minors = [int(version.split(".")[1]) for version in present if version.startswith("3.")]
+    fitting = [minor for minor in minors if allows(wanted, minor)]
+    if not fitting:
+        raise Unsuitable(
+            "python",
+            f"the project wants Python {wanted}; here are {', '.join(present) or 'none'}",
+            remedy="install one that fits (a package, pyenv or `uv python install`)",
+        )
+    usual = int(default.split(".")[1])
+    named = {
+        int(minor)
+        for minor in _CLASSIFIER.findall(f"{project} {script} {[config.items(one) for one in config.sections()]}")
+    }
+    # What was not out yet on the commit's day was not tried with it: the newest of that day, but not past the usual one.
+    newest = max((minor for minor, day in _RELEASED.items() if day <= date[:7]), default=6)
+    newest = max([newest, *named])
+    preferred = min(usual, newest)
+    best = min(fitting, key=lambda minor: (abs(minor - preferred), -minor))
+    remark = (
+        ""
+        if best == usual
+        else f"Python 3.{best} was chosen: the commit is of {date[:10]}" + (f" and wants {wanted}" if wanted else "")
+    )
+    return f"3.{best}", remark
+
+
+def _requires(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> str:
+    for keys in (("project", "requires-python"), ("tool", "poetry", "dependencies", "python")):
+        value: object = project
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, str):
+            return value
+    if config.has_option("options", "python_requires"):
+        return str(config.get("options", "python_requires"))
+    match = re.search(r"""python_requires\s*=\s*["']([^"']+)["']""", script)
+    return match[1] if match else ""
+
+
+def allows(wanted: str, minor: int) -> bool:
+    """Whether 3.minor satisfies a specifier of versions; what is not understood allows everything."""
+    return all(
+        _holds(operator, (3, minor), (int(major), int(found or 0)), exact=bool(found))
+        for operator, major, found, _star in _CLAUSE.findall(wanted)
+    )
+
+
+def _holds(operator: str, mine: tuple[int, int], theirs: tuple[int, int], *, exact: bool) -> bool:
+    if operator in {"^", "~=", "~"}:
+        return mine >= theirs and theirs[0] == mine[0]
+    if operator in {"==", "!="}:
+        return not exact or (mine == theirs) == (operator == "==")
+    # 3.11.4 is past `>3.11` though 3.11 is not: patch releases are not told apart here.
+    return {">=": mine >= theirs, ">": mine >= theirs, "<": mine < theirs, "<=": mine <= theirs}[operator]

@@ -1,0 +1,182 @@
+"""The history of a repository, read through its mirror: commits, what they changed, and files as they were."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from agentbench.core.errors import SourceError
+from agentbench.workspace.hostgit import HostGit, words
+from agentbench.workspace.location import hidden, is_local, locate
+from agentbench.workspace.mirror import Mirror, Mirrors
+from agentbench.workspace.store import Store
+
+_FIELDS = "%x1e%H%x1f%P%x1f%cI%x1f%B%x1f"
+LINK, SYMLINK = "160000", "120000"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that a commit changed against its (first) parent. A rename is a deletion and an addition."""
+
+    path: bytes
+    status: str
+    """A added, M modified, D deleted, T became another kind of thing."""
+    old_mode: str
+    new_mode: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    id: str
+    parents: tuple[str, ...]
+    date: str
+    """Of the committer, ISO 8601 with zone."""
+    message: str
+    changes: tuple[Change, ...]
+
+    @property
+    def subject(self) -> str:
+        return next((line.strip() for line in self.message.splitlines() if line.strip()), "")
+
+
+class Histories:
+    """Histories below the cache folder that snapshots use too: a repository is fetched once for both."""
+
+    def __init__(self, cache: Path) -> None:
+        """
+        Raises:
+            WorkspaceError: the cache cannot be used.
+        """
+        self._store = Store(cache.absolute())
+        self._mirrors = Mirrors(self._store, HostGit(self._store.folder("git")))
+
+    @contextlib.contextmanager
+    def open(self, url: str, folder: Path) -> Iterator[History]:
+        """`folder` is what a relative path is relative to.
+
+        Raises:
+            SourceError: the repository cannot be reached, or is a shallow clone.
+            WorkspaceError: ours.
+        """
+        located = locate(url, folder)
+        _refuse_shallow(located)
+        with self._mirrors.open(located) as mirror:
+            yield History(mirror)
+
+
+def _refuse_shallow(located: str) -> None:
+    if not is_local(located):
+        return
+    path = Path(unquote(urlsplit(located).path)) if located.startswith("file://") else Path(located)
+    if (path / ".git/shallow").is_file() or (path / "shallow").is_file():
+        raise SourceError(
+            f"{hidden(located)} is a shallow clone: the history before it is missing",
+            remedy=f"run `git -C {path} fetch --unshallow`, or give the URL it was cloned from",
+        )
+
+
+class History:
+    """One repository, held under the lock of its mirror."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def head(self) -> str:
+        """The newest commit of the main branch, as far as its name tells.
+
+        Raises:
+            SourceError: the repository has no commit.
+        """
+        for name in ("main", "master", "trunk", "develop"):
+            with contextlib.suppress(SourceError):
+                return self._mirror.resolve(name)
+        newest = self._git("for-each-ref", "--sort=-committerdate", "--count=1", "--format=%(objectname)", "refs/heads")
+        if not newest.strip():
+            raise SourceError(f"{hidden(self._mirror.url)} has no branch with a commit")
+        return newest.decode().strip()
+
+    def commit(self, wanted: str) -> Commit:
+        """
+        Raises:
+            SourceError: there is no such commit.
+        """
+        found = self._mirror.resolve(wanted)
+        (commit,) = self._log("-1", found)
+        return commit
+
+    def commits(self, start: str, *, since: str | None = None, limit: int = 5000) -> list[Commit]:
+        """From `start` backwards, newest first, without merges.
+
+        Raises:
+            SourceError: `start` is not there, or `since` is no date.
+        """
+        options = ["--no-merges", f"--max-count={limit}", *([f"--since={since}"] if since else [])]
+        return self._log(*options, self._mirror.resolve(start))
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """A file as a commit has it; None when it has none there."""
+        done = self._mirror.git.run(self._mirror.git_dir, "cat-file", "blob", f"{commit}:{path}")
+        return done.stdout.kept if done.ok and not done.stdout.dropped_bytes else None
+
+    def blob(self, name: str) -> bytes:
+        return self._git("cat-file", "blob", name)
+
+    def paths(self, commit: str) -> list[str]:
+        """Every file of a commit."""
+        listed = self._git("ls-tree", "-r", "-z", "--full-tree", "--name-only", f"{commit}^{{tree}}")
+        return [path.decode("utf-8", "surrogateescape") for path in listed.split(b"\0") if path]
+
+    def patch(self, before: str, after: str, paths: Sequence[bytes]) -> bytes:
+        """What leads from one commit to another at these paths, in git's format."""
+        names = [b":(top,literal)" + path for path in paths]
+        return self._git(
+            "diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
+            "--src-prefix=a/", "--dst-prefix=b/", before, after,
+            "--", *(name.decode("utf-8", "surrogateescape") for name in names),
+        )  # fmt: skip
+
+    def release_before(self, commit: str) -> str | None:
+        """The nearest tag at or before a commit."""
+        done = self._mirror.git.run(self._mirror.git_dir, "describe", "--tags", "--abbrev=0", commit)
+        return done.stdout.kept.decode("utf-8", "replace").strip() if done.ok else None
+
+    def _log(self, *arguments: str) -> list[Commit]:
+        out = self._git(
+            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "-m", "--first-parent", f"--format={_FIELDS}",
+            "--no-show-signature", "--encoding=UTF-8", *arguments,
+        )  # fmt: skip
+        return [_commit(record) for record in out.split(b"\x1e") if b"\x1f" in record]
+
+    def _git(self, *arguments: str) -> bytes:
+        done = self._mirror.git.run(self._mirror.git_dir, *arguments)
+        if not done.ok:
+            raise SourceError(
+                f"{hidden(self._mirror.url)}: its history cannot be read: {words(done)}",
+                remedy="a partial or damaged clone? Give the URL it was cloned from",
+            )
+        if done.stdout.dropped_bytes:
+            raise SourceError(
+                f"{hidden(self._mirror.url)}: more than is read at once; ask for less history or a smaller commit"
+            )
+        return done.stdout.kept
+
+
+def _commit(record: bytes) -> Commit:
+    name, parents, date, message, raw = record.split(b"\x1f", 4)
+    parts = [part for part in raw.lstrip(b"\0\n").split(b"\0") if part]
+    changes = []
+    for head, path in zip(parts[::2], parts[1::2], strict=False):
+        old_mode, new_mode, _, blob, status = head.decode("ascii", "replace").lstrip("\n:").split()
+        changes.append(Change(path, status[:1], old_mode, new_mode, blob))
+    return Commit(
+        name.decode(),
+        tuple(parents.decode().split()),
+        date.decode(),
+        message.decode("utf-8", "replace"),
+        tuple(changes),
+    )

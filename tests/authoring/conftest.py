@@ -1,0 +1,53 @@
+"""Small repositories with a history, and one laboratory for all tests of a process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agentbench.run.lab import Lab
+from tests.workspace.reference_git import commit_all, git, repository
+
+BEFORE: Mapping[str, str | bytes] = {
+    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n',
+    "calc.py": "def half(value):\n    return value // 2\n",
+    "tests/test_calc.py": "from calc import half\n\n\ndef test_even():\n    assert half(4) == 2\n",
+}
+FIX: Mapping[str, str | bytes] = {
+    "calc.py": "def half(value):\n    return value / 2\n",
+    "tests/test_calc.py": (
+        "import pytest\nfrom calc import half\n\n\ndef test_even():\n    assert half(4) == 2\n\n\n"
+        "@pytest.mark.parametrize('value', ['a b', '[x]'])\ndef test_odd(value):\n    assert half(3) == 1.5\n"
+    ),
+}
+
+
+def put(folder: Path, files: Mapping[str, str | bytes], message: str) -> str:
+    """Write files and commit them; the commit's id."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return commit_all(folder, message)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository with one commit."""
+    folder = repository(tmp_path / "calc")
+    put(folder, BEFORE, "Begin")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with Lab(sandbox="bwrap", state=shared / "authoring-state") as found:
+        yield found
+
+
+__all__ = ["BEFORE", "FIX", "git", "lab", "put", "repo"]

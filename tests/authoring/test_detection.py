@@ -1,0 +1,110 @@
+"""How a repository is made ready, read from what it says itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from agentbench.authoring.detection import Circumstances, Detected, detect
+from agentbench.authoring.pythons import allows
+from agentbench.authoring.splitting import Unsuitable
+
+pytestmark = pytest.mark.req("C-17", "C-18")
+
+HERE = ("3.11", "3.8", "3.9", "3.12", "3.13")
+
+
+def found(files: Mapping[str, str], date: str = "2026-01-01", imports: tuple[str, ...] = ()) -> Detected:
+    return detect(files.get, Circumstances(date, HERE, "3.11", release="v2.3.1", imports=imports))
+
+
+def first(files: Mapping[str, str]) -> str:
+    return found(files).plans[0].commands[0].removeprefix("python -m pip install ")
+
+
+def test_an_extra_for_tests() -> None:
+    text = '[project]\nname = "a"\n[project.optional-dependencies]\ndocs = ["sphinx"]\ntests = ["attrs"]\n'
+    assert first({"pyproject.toml": text}) == "-e '.[tests]' pytest"
+
+
+def test_a_dependency_group_with_groups_in_it() -> None:
+    text = (
+        '[project]\nname = "a"\n[dependency-groups]\nbase = ["attrs>=1"]\ntests = ["mock", {include-group = "base"}]\n'
+    )
+    assert first({"pyproject.toml": text}) == "-e . mock 'attrs>=1' pytest"
+
+
+def test_a_file_of_requirements() -> None:
+    assert (
+        first({"setup.py": "setup()", "requirements/tests.txt": "attrs==1\n"})
+        == "-e . -r requirements/tests.txt pytest"
+    )
+
+
+def test_tox_says_what_tests_need() -> None:
+    assert first({"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  attrs\n  py37: old\n"}) == "-e . attrs pytest"
+
+
+def test_poetry() -> None:
+    text = '[tool.poetry]\nname = "a"\n[tool.poetry.group.test.dependencies]\nmock = "^3.1"\n'
+    assert first({"pyproject.toml": text}) == "-e . 'mock>=3.1' pytest"
+
+
+def test_no_packaging_at_all() -> None:
+    detected = found({"a.py": ""})
+    assert not detected.editable
+    assert detected.plans[0].commands == ("python -m pip install pytest",)
+    assert "no packaging" in detected.notes[0]
+
+
+def test_plugins_that_the_configuration_takes_for_granted() -> None:
+    detected = found({"pytest.ini": "[pytest]\naddopts = -n auto --cov=pkg\nasyncio_mode = auto\n"})
+    for plugin in ("pytest-xdist", "pytest-cov", "pytest-asyncio"):
+        assert plugin in detected.plans[0].commands[0]
+    assert detected.options == ("-n", "0", "--no-cov")
+
+
+def test_a_version_drawn_from_tags_is_told() -> None:
+    text = '[build-system]\nrequires = ["setuptools_scm"]\n[project]\nname = "a"\n'
+    assert found({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"
+
+
+def test_further_plans_ask_for_less() -> None:
+    plans = found(
+        {"setup.py": "", "tox.ini": "[testenv]\ndeps = old==0.1\n", "pyproject.toml": '[project]\nname = "a"\n'},
+        imports=("numpy",),
+    ).plans
+    assert [plan.commands[0].removeprefix("python -m pip install ") for plan in plans] == [
+        "-e . old==0.1 pytest", "-e . old pytest", "-e . numpy pytest",
+    ]  # fmt: skip
+
+
+class TestPython:
+    def test_the_usual_one_where_it_fits(self) -> None:
+        assert found({}).python == "3.11"
+
+    def test_one_that_the_project_allows(self) -> None:
+        detected = found({"pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.12"\n'})
+        assert (detected.python, len(detected.notes)) == ("3.12", 1)
+
+    def test_one_of_the_commits_day(self) -> None:
+        assert found({}, "2019-12-01T00:00:00Z").python == "3.8"
+
+    def test_none_that_fits_is_refused(self) -> None:
+        with pytest.raises(Unsuitable, match="wants Python <3"):
+            found({"setup.py": "python_requires='<3'"})
+
+    @pytest.mark.parametrize(
+        "wanted, minor, fits",
+        [
+            (">=3.8,<4", 11, True),
+            ("<3.11", 11, False),
+            ("!=3.9.*,>=3.6", 9, False),
+            ("^3.8", 12, True),
+            ("~=3.7", 6, False),
+            ("", 6, True),
+        ],
+    )
+    def test_specifiers(self, wanted: str, minor: int, fits: bool) -> None:
+        assert allows(wanted, minor) is fits

@@ -1,0 +1,161 @@
+"""A commit as a task, proven in the sandbox; and why others cannot be one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.authoring.fromcommit import Wanted, from_commit, take
+from agentbench.authoring.splitting import Unsuitable
+from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError, SourceError
+from agentbench.run.lab import Lab
+from agentbench.run.validation import validate_suite
+from tests.authoring.conftest import FIX, put
+from tests.workspace.reference_git import commit_all, git, repository
+
+pytestmark = pytest.mark.req("C-18", "C-13", "C-16")
+
+
+def wanted(repo: Path, **more: object) -> Wanted:
+    return Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60, **more)  # type: ignore[arg-type]
+
+
+def refused(repo: Path, commit: str, lab: Lab, kind: str) -> Unsuitable:
+    with pytest.raises(Unsuitable) as found:
+        take(wanted(repo), commit, lab)
+    assert found.value.kind == kind
+    assert found.value.exit_code == 2
+    return found.value
+
+
+class TestProven:
+    def test_a_fix_becomes_a_task_that_holds(self, repo: Path, lab: Lab) -> None:
+        fix = put(repo, FIX, "Fix half of odd numbers (#12)\n\nIt must be exact.\n\nSigned-off-by: a <a@b>")
+        made = from_commit(wanted(repo), fix, lab)
+        assert set(made.proof.fail_to_pass) == {
+            "tests/test_calc.py::test_odd[a b]",
+            "tests/test_calc.py::test_odd[[x]]",
+        }
+        assert made.proof.pass_to_pass == ("tests/test_calc.py::test_even",)
+        loaded = load_task(made.folder)
+        assert loaded.statement == "Fix half of odd numbers\n\nIt must be exact.\n"
+        assert set(loaded.hidden_files()) == {b"tests/test_calc.py"}
+        assert b"value / 2" in (made.folder / "reference.patch").read_bytes()
+        assert loaded.task.strata.kind == "bugfix"
+        assert loaded.checks[0].fail_to_pass == made.proof.fail_to_pass
+        (valid,) = validate_suite([loaded], lab, repeats=2, workers=1, tell=lambda _line: None)
+        assert valid.valid, valid.why
+        assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
+
+    def test_tests_that_pass_on_the_parent_prove_nothing(self, repo: Path, lab: Lab) -> None:
+        extra = {
+            "calc.py": "def half(value):\n    return value // 2  # half\n",
+            "tests/test_more.py": "def test_one():\n    pass\n",
+        }
+        with pytest.raises(Unsuitable, match="pass on its parent too") as found:
+            from_commit(wanted(repo), put(repo, extra, "Say more"), lab)
+        assert found.value.kind == "does not fail on parent"
+        assert not list(repo.parent.glob("tasks/mine/*"))
+
+    def test_a_parent_that_hangs_is_too_slow(self, repo: Path, lab: Lab) -> None:
+        put(repo, {"calc.py": "def half(value):\n    while value % 2:\n        pass\n    return value // 2\n"}, "Hang")
+        fix = put(repo, FIX, "Fix")
+        slow = Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
+        with pytest.raises(Unsuitable, match="more than 4 s") as found:
+            from_commit(slow, fix, lab)
+        assert found.value.kind == "too slow"
+
+    def test_setup_that_fails_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
+        put(repo, {"setup.py": "raise SystemExit('this needs a thing that is not here')\n"}, "Package")
+        with pytest.raises(Unsuitable, match="setup failed") as found:
+            from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
+        assert "this needs a thing that is not here" in found.value.remedy
+
+
+class TestRefused:
+    def test_a_root_commit(self, tmp_path: Path, lab: Lab) -> None:
+        folder = repository(tmp_path / "r")
+        refused(folder, put(folder, FIX, "All"), lab, "root commit")
+
+    def test_an_empty_commit(self, repo: Path, lab: Lab) -> None:
+        refused(repo, commit_all(repo, "nothing"), lab, "empty commit")
+
+    def test_a_merge_commit_unless_it_is_asked_for(self, repo: Path, lab: Lab) -> None:
+        git(repo, "checkout", "-q", "-b", "side")
+        put(repo, FIX, "Fix")
+        git(repo, "checkout", "-q", "main")
+        put(repo, {"other.txt": "x"}, "Other")
+        git(repo, "merge", "-q", "--no-ff", "-m", "Merge", "side")
+        merge = git(repo, "rev-parse", "HEAD").decode().strip()
+        assert "--first-parent" in refused(repo, merge, lab, "merge commit").remedy
+        taken = take(wanted(repo, first_parent=True), merge, lab)
+        assert list(taken.hidden) == ["tests/test_calc.py"]
+
+    def test_no_test_change(self, repo: Path, lab: Lab) -> None:
+        refused(repo, put(repo, {"calc.py": FIX["calc.py"]}, "Fix"), lab, "no test change")
+
+    def test_no_source_change(self, repo: Path, lab: Lab) -> None:
+        files = {"tests/test_calc.py": FIX["tests/test_calc.py"], "CHANGES.rst": "more\n"}
+        refused(repo, put(repo, files, "Test"), lab, "no source change")
+
+    def test_tests_behind_lfs(self, repo: Path, lab: Lab) -> None:
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
+        assert "big.bin" in str(refused(repo, put(repo, {**FIX, "tests/big.bin": pointer}, "Fix"), lab, "lfs"))
+
+    def test_a_submodule_that_moves(self, repo: Path, lab: Lab) -> None:
+        put(repo, FIX, "Fix")
+        git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored")
+        git(repo, "commit", "-q", "--amend", "-m", "Fix")
+        commit = git(repo, "rev-parse", "HEAD").decode().strip()
+        assert "vendored" in str(refused(repo, commit, lab, "submodule"))
+
+    def test_a_shallow_clone(self, repo: Path, lab: Lab, tmp_path: Path) -> None:
+        fix = put(repo, FIX, "Fix")
+        git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "shallow")
+        with pytest.raises(SourceError, match="shallow clone") as found:
+            take(wanted(tmp_path / "shallow"), fix, lab)
+        assert "--unshallow" in found.value.remedy
+
+    def test_a_commit_that_is_not_there(self, repo: Path, lab: Lab) -> None:
+        with pytest.raises(SourceError, match="has no commit"):
+            take(wanted(repo), "0" * 40, lab)
+
+    def test_a_task_that_is_there_already(self, repo: Path, lab: Lab) -> None:
+        fix = put(repo, FIX, "Fix")
+        (repo.parent / f"tasks/mine/calc-{fix[:10]}").mkdir(parents=True)
+        with pytest.raises(InputError, match="exists already"):
+            from_commit(wanted(repo), fix, lab)
+
+
+class TestTaken:
+    def test_binary_data_of_tests_and_names_that_are_no_utf8_are_hidden_as_they_are(self, repo: Path, lab: Lab) -> None:
+        data = bytes(range(256))
+        (repo / "tests").mkdir(exist_ok=True)
+        with open(bytes(repo / "tests") + b"/caf\xe9.dat", "wb") as file:  # noqa: PTH123 - a name of bytes
+            file.write(data)
+        fix = put(repo, {**FIX, "tests/latin.py": "é = 1\n".encode("latin-1")}, "Fix")
+        taken = take(wanted(repo), fix, lab)
+        assert taken.hidden["tests/caf\udce9.dat"] == (data, False)
+        assert taken.hidden["tests/latin.py"][0] == "é = 1\n".encode("latin-1")
+
+    def test_a_renamed_test_file_is_hidden_under_its_new_name(self, repo: Path, lab: Lab) -> None:
+        git(repo, "mv", "tests/test_calc.py", "tests/test_half.py")
+        fix = put(repo, {"calc.py": FIX["calc.py"], "tests/test_half.py": FIX["tests/test_calc.py"]}, "Fix")
+        taken = take(wanted(repo), fix, lab)
+        assert list(taken.hidden) == ["tests/test_half.py"]
+        assert taken.parts.removed_tests == ("tests/test_calc.py",)
+        assert b"tests/" not in taken.patch
+
+    def test_tests_beside_the_code_and_outside_of_a_package_are_found(self, repo: Path, lab: Lab) -> None:
+        files = {
+            "src/pkg/a.py": "x = 1\n",
+            "src/pkg/tests/test_a.py": "",
+            "other/b_test.py": "",
+            "src/pkg/conftest.py": "",
+        }
+        taken = take(wanted(repo), put(repo, files, "Add"), lab)
+        assert set(taken.hidden) == {"src/pkg/tests/test_a.py", "other/b_test.py", "src/pkg/conftest.py"}
+        assert taken.parts.runnable == ("other/b_test.py", "src/pkg/tests/test_a.py")
+        assert [change.path for change in taken.parts.source] == [b"src/pkg/a.py"]

@@ -1,0 +1,44 @@
+"""What runs of a parent and of its fix come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentbench.authoring.proving import compare
+from agentbench.authoring.splitting import Unsuitable
+
+pytestmark = pytest.mark.req("C-16", "C-15")
+
+PASS, FAIL, SKIP = "passed", "failed", "skipped"
+
+
+def kind_of(before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
+    with pytest.raises(Unsuitable) as found:
+        compare(before, after, 1.0)
+    return found.value.kind
+
+
+def test_what_flips_and_what_stays() -> None:
+    before = [{"old": PASS, "new": FAIL, "away": PASS}] * 2
+    proof = compare(before, [{"old": PASS, "new": PASS, "fresh": PASS, "other": SKIP, "away": FAIL}] * 2, 1.0)
+    assert (proof.fail_to_pass, proof.pass_to_pass, proof.runs) == (("new", "fresh"), ("old",), 4)
+
+
+def test_a_test_of_the_fix_that_differs_between_runs_is_refused_by_name() -> None:
+    with pytest.raises(Unsuitable, match="lucky") as found:
+        compare([{"lucky": FAIL, "new": FAIL}] * 2, [{"lucky": PASS, "new": PASS}, {"lucky": FAIL, "new": PASS}], 1.0)
+    assert found.value.kind == "flaky"
+    assert kind_of([{"new": FAIL}, {"new": PASS}], [{"new": PASS}] * 2) == "flaky"
+
+
+def test_an_old_test_that_differs_between_runs_is_only_not_required() -> None:
+    proof = compare([{"old": PASS, "new": FAIL}] * 2, [{"old": PASS, "new": PASS}, {"old": FAIL, "new": PASS}], 1.0)
+    assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("old",))
+
+
+def test_reasons_why_nothing_flips() -> None:
+    assert kind_of([{"a": PASS}] * 2, [{"a": PASS}] * 2) == "does not fail on parent"
+    assert kind_of([{"a": FAIL}] * 2, [{"a": FAIL}] * 2) == "fails with the fix"
+    assert kind_of([{"a": FAIL, "b": PASS}] * 2, [{"a": FAIL, "b": PASS}] * 2) == "fails with the fix"
+    assert kind_of([{"a": SKIP}] * 2, [{"a": SKIP}] * 2) == "skipped"
+    assert kind_of([{}] * 2, [{}] * 2) == "tests cannot run"

@@ -1,0 +1,46 @@
+"""What an agent is told: no leaks, no names out of thin air."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentbench.authoring.statement import check, draft, kind_of
+
+pytestmark = pytest.mark.req("C-10", "C-18")
+
+PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x = 1\n+def fresh_name(value):\n+    return value.strip().lower()\n"
+
+
+def test_trailers_and_references_are_no_part_of_a_problem() -> None:
+    text = "Fix crash (#12)\n\nCloses #11.\nIt crashed.\n\nCo-authored-by: b <b@c>\n"
+    assert draft(text) == "Fix crash\n\nIt crashed.\n"
+
+
+def test_a_line_of_the_solution_in_the_statement_is_a_leak() -> None:
+    flags = check("Names keep blanks: use `return value.strip().lower()` there.", PATCH, {}, ())
+    assert flags.leaks == ("`return value.strip().lower()`",)
+    assert check("Names keep their blanks and capitals, they should not.", PATCH, {}, ()).leaks == ()
+
+
+def test_a_diff_in_the_statement_is_a_leak() -> None:
+    assert "it contains a diff" in check("See\n\n@@ -1 +1 @@\n", PATCH, {}, ()).leaks
+
+
+def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
+    hidden = {"tests/test_a.py": b"from a import fresh_name\n\n\ndef test_it():\n    assert fresh_name(' A') == 'a'\n"}
+    assert check("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == ("fresh_name",)
+    assert check("Give us a function fresh_name for this purpose.", PATCH, hidden, ()).missing == ()
+    assert check("Names keep their blanks, they should not.", PATCH, hidden, {"fresh_name"}).missing == ()
+
+
+@pytest.mark.parametrize(
+    "subject, kind",
+    [
+        ("Fix crash on empty input", "bugfix"),
+        ("Add support for paths", "feature"),
+        ("Refactor parser", "refactor"),
+        ("x", "bugfix"),
+    ],
+)
+def test_the_kind_is_read_from_the_subject(subject: str, kind: str) -> None:
+    assert kind_of(subject) == kind
