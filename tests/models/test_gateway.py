@@ -6,6 +6,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -285,18 +286,31 @@ def _fails(event: Any) -> bool:
 
 @pytest.mark.req("T-05")
 def test_client_that_waits_hears_signs_of_life(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(slow(1.0))).open_gateway(Waiting(stream_sec=0.2, whole_sec=0.2))
-    # Each client gives up after half a second of silence.
-    options = {"timeout": 0.6}
-    got = one.openai(**options).chat.completions.create(model="m", messages=PROMPT)
-    assert got.choices[0].message.content == "hello"
-    chunks = list(one.openai(**options).chat.completions.create(model="m", messages=PROMPT, stream=True))
-    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "hello"
-    message = one.anthropic(**options).messages.create(model="m", max_tokens=5, messages=PROMPT)
-    assert message.content[0].type == "text"
-    with one.anthropic(**options).messages.stream(model="m", max_tokens=5, messages=PROMPT) as stream:
-        assert "".join(stream.text_stream) == "hello"
-    assert one.openai(**options).responses.create(model="m", input="hi").output_text == "hello"
+    one = rig(reach(slow(3.0))).open_gateway(Waiting(stream_sec=0.2, whole_sec=0.2))
+    # Each client gives up when it hears nothing for two seconds.
+    gpt, claude = one.openai(timeout=2.0), one.anthropic(timeout=2.0)
+
+    def streamed() -> str:
+        chunks = gpt.chat.completions.create(model="m", messages=PROMPT, stream=True)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+
+    def streamed_messages() -> str:
+        with claude.messages.stream(model="m", max_tokens=5, messages=PROMPT) as stream:
+            return "".join(stream.text_stream)
+
+    def message() -> str:
+        (block,) = claude.messages.create(model="m", max_tokens=5, messages=PROMPT).content
+        return block.text if block.type == "text" else block.type
+
+    asks: list[Callable[[], str | None]] = [
+        lambda: gpt.chat.completions.create(model="m", messages=PROMPT).choices[0].message.content,
+        lambda: gpt.responses.create(model="m", input="hi").output_text,
+        streamed,
+        streamed_messages,
+        message,
+    ]
+    with ThreadPoolExecutor(len(asks)) as pool:
+        assert list(pool.map(lambda ask: ask(), asks)) == ["hello"] * len(asks)
 
 
 @pytest.mark.req("T-05")
@@ -339,21 +353,20 @@ def test_client_that_disconnects_is_noticed_and_written_down(rig: OpenRig, serve
 
 @pytest.mark.req("T-05")
 def test_requests_at_once_are_answered_at_once_and_each_is_written_down(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(slow(0.5))).open_gateway()
+    together = threading.Barrier(10, timeout=30)
+
+    def when_all_are_here(handler: Any, body: Any) -> None:
+        together.wait()
+        good(handler, body)
+
+    one = rig(reach(when_all_are_here)).open_gateway()
     client = one.openai()
-    answers: list[str | None] = []
 
-    def ask() -> None:
-        answers.append(client.chat.completions.create(model="m", messages=PROMPT).choices[0].message.content)
+    def ask(_: int) -> str | None:
+        return client.chat.completions.create(model="m", messages=PROMPT).choices[0].message.content
 
-    threads = [threading.Thread(target=ask) for _ in range(10)]
-    begin = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == ["hello"] * 10
-    assert time.monotonic() - begin < 4
+    with ThreadPoolExecutor(10) as pool:
+        assert list(pool.map(ask, range(10))) == ["hello"] * 10
     assert sorted(r.request_id for r in one.requests()) == sorted(r.request_id for r in one.responses())
     assert [r.conversation_index for r in one.requests()] == [2 * n for n in range(10)]
 
