@@ -7,6 +7,8 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Gate, Outcome
+from agentbench.grading.causes import LABEL as ACCOUNT
+from agentbench.grading.causes import causes
 from agentbench.grading.facts import fold
 from agentbench.grading.headline import headline
 from agentbench.grading.review import review_reasons
@@ -114,6 +116,9 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
             ],
             "  ",
         )
+    account = _account(record, folder)
+    if account:
+        lines += ["", f"account ({ACCOUNT}; the events are the record)", *account]
     if record.scorers:
         lines += ["", f"scorers: {record.workspace_verdict}"]
         lines += columns(
@@ -187,6 +192,18 @@ def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
     except RecordError:
         return (REVIEW,)
     return review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed) or (REVIEW,)
+
+
+def _account(record: AttemptRecord, folder: Path) -> list[str]:
+    """How an attempt that did not pass came to its end, line by line with its events."""
+    log = None if record.result.passed else evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
+    if log is None:
+        return []
+    try:
+        told = causes(read_events(log))
+    except RecordError:
+        return []
+    return columns([(f"events {', '.join(map(str, one.evidence))}", plain(one.what)) for one in told], "  ")
 
 
 def _score(record: AttemptRecord) -> str:
