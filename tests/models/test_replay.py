@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models.client import ChatModel
+from agentbench.models.desk import ModelIdentity
 from agentbench.models.endpoint import Dialect
 from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerTrouble
 from agentbench.models.protocol import user
@@ -144,6 +145,18 @@ def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenR
     recording = read_recording(one.log.path, one.blobs)
     again = rig(Recorded(recording, redact=redact)).open_gateway()
     assert again.openai().chat.completions.create(model="m", messages=prompt).choices[0].message.content == "ok"
+
+
+@pytest.mark.req("T-06", "E-10")
+def test_what_the_harness_pins_does_not_part_a_replay_from_its_recording(rig: OpenRig) -> None:
+    redact = Redactor({"TOKEN": "some-secret-value"})
+    one = rig(script({"text": "ok"}), redact=redact)
+    one.desk.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
+    ChatModel("a", one.desk).complete([user("some-secret-value")])
+    one.close()
+    again = rig(Recorded(read_recording(one.log.path, one.blobs), redact=redact))
+    again.desk.identity = ModelIdentity("p", "other/model", {"temperature": 0.9})
+    assert ChatModel("b", again.desk).complete([user("some-secret-value")]).text == "ok"
 
 
 def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_path: Path) -> None:

@@ -74,10 +74,14 @@ class _Open:
 
     call: Call
     index: int
-    size: int
+    raw: bytes
     hold: Hold | None = None
     began: float = field(default_factory=time.monotonic)
     told: bool = False
+
+    @property
+    def size(self) -> int:
+        return len(self.raw)
 
     @property
     def request_id(self) -> str:
@@ -119,7 +123,7 @@ class Desk:
             estimate = Amount(self._cost(usage), usage.total)
             exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(call.cancel))
             body = {**call.body, "model": self.identity.name, **self.identity.overrides}
-            answer = self._upstream.send(replace(call, body=body))
+            answer = self._upstream.send(replace(call, body=body, raw=exchange.raw))
         except ModelFault as fault:
             self._end(exchange, b"", TokenUsage(), fault, late=bool(call.cancel))
             raise
@@ -152,7 +156,7 @@ class Desk:
                 raise ModelFault("the attempt is over")
             index = self.requests
             self.requests += 1
-            exchange = self._open[index] = _Open(call, index, len(raw))
+            exchange = self._open[index] = _Open(call, index, raw)
             self._sink.write(
                 LlmRequest(
                     request_id=exchange.request_id,

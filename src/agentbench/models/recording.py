@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models import faults
 from agentbench.models.desk import ABANDONED, OK
+from agentbench.models.dialects.pieces import dump
 from agentbench.models.endpoint import Dialect
 from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServiceFault
 from agentbench.models.protocol import JsonObject
@@ -21,7 +22,7 @@ from agentbench.models.verdicts import ANSWERED
 from agentbench.models.volatile import difference
 from agentbench.models.wire import Answer, Call
 from agentbench.trace.blobs import BlobStore
-from agentbench.trace.events import Excerpt, LlmRequest, LlmResponse
+from agentbench.trace.events import Excerpt, LlmRequest, LlmResponse, Payload
 from agentbench.trace.log import read_events as read_log
 from agentbench.trace.redaction import Redactor
 
@@ -72,10 +73,20 @@ def read_recording(log: Path, blobs: BlobStore) -> Recording:
     Raises:
         RecordError: they cannot be read, or were not kept whole.
     """
+    return recording_of(
+        (event.payload for event in read_log(log, types={LlmRequest.type, LlmResponse.type})), log, blobs
+    )
+
+
+def recording_of(payloads: Iterable[Payload], log: Path, blobs: BlobStore) -> Recording:
+    """The exchanges that these requests and responses, in their order, are; `log` is where they stand.
+
+    Raises:
+        RecordError: they cannot be read, or were not kept whole.
+    """
     reading = _Reading(blobs)
     provider, model = "recorded", ""
-    for event in read_log(log, types={LlmRequest.type, LlmResponse.type}):
-        payload = event.payload
+    for payload in payloads:
         if isinstance(payload, LlmRequest):
             if not reading.open:
                 reading.groups += 1
@@ -143,9 +154,9 @@ class Recorded:
         return Answer(_body(exchange), raw=exchange.answer)
 
     def _take(self, call: Call) -> Exchange:
-        asked = call.body
-        if self._redact is not None and call.raw:
-            asked = read_object(self._redact.data(call.raw))
+        # As it was written down: before the harness pinned anything, and without secrets.
+        raw = call.raw or dump(call.body).encode("utf-8", "surrogatepass")
+        asked = read_object(self._redact.data(raw) if self._redact is not None else raw)
         with self._lock:
             if not self._left:
                 raise ReplayExhausted(f"the recording ends after {self._count} exchanges, and more is asked")

@@ -58,7 +58,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     cancel: Cancel = field(default_factory=Cancel)
     raw: bytes = b""
-    """The body as the client sent it, where it came over HTTP."""
+    """The body as the client sent it, before anything was pinned or replaced in it; empty where nobody kept it."""
 
     @property
     def stream(self) -> bool:
