@@ -4,13 +4,14 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check bench conformance wheel clean
+.PHONY: help demo test check bench soak conformance wheel clean
 
 help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
 	@echo 'make test         all tests'
 	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
 	@echo 'make bench        measurements, printed with their conditions'
+	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
 	@echo 'make conformance  requirement -> tests -> result'
 	@echo 'make wheel        dist/*.whl'
 
@@ -30,6 +31,10 @@ bench:
 	@scripts/bootstrap --sandbox
 	@for name in $(filter-out conditions,$(basename $(notdir $(wildcard bench/*.py)))); do \
 	  echo "== bench/$$name.py"; $(PYTHON_BIN)/python -m "bench.$$name" $(ARGS) || exit $$?; echo; done
+
+soak:
+	@scripts/bootstrap --sandbox
+	@$(PYTHON_BIN)/python -m tests.run.faults $(ARGS)
 
 conformance:
 	@scripts/bootstrap --try-sandbox
