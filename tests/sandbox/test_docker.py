@@ -362,6 +362,19 @@ class TestEnds:
             DockerBackend(tmp_path / "state", engine).close()
             assert box.run(Command(line="echo alive")).stdout.kept == b"alive\n"
 
+    def test_what_a_living_harness_makes_ready_is_not_touched_and_a_dead_ones_is(
+        self, docker: DockerBackend, engine: Engine, tmp_path: Path
+    ) -> None:
+        state = f"{labels.STATE}={labels.state_mark(tmp_path / 'state')}"
+        image = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        made = {}
+        for who, owner in (("living", next((tmp_path / "state/live").iterdir()).name), ("dead", "01dead")):
+            options = ["--label", state, "--label", f"{labels.OWNER}={owner}", "--network", "none"]
+            made[who] = engine.must("create", *options, image, "true")
+        DockerBackend(tmp_path / "state", engine).close()
+        assert containers(engine, tmp_path / "state") == [made["living"]]
+        engine.must("rm", made["living"])
+
 
 class TestEngine:
     @pytest.mark.req("R-05")

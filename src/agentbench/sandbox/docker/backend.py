@@ -41,7 +41,7 @@ class DockerBackend:
                 remedy="unset DOCKER_HOST (or DOCKER_CONTEXT) to use this machine's own engine",
             )
         self._containers = Containers(self._engine, state)
-        self._images = Images(self._engine, state)
+        self._images = Images(self._engine, state, self._containers.owner)
         self.layers = LayerStore(state / "layers" / f"docker-{_short(self._engine.facts.id)}")
         self._preparer = DockerPreparer(self._containers, self._images, self.layers)
         self._lock = threading.Lock()

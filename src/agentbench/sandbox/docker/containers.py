@@ -52,6 +52,10 @@ class Containers:
         self._watcher.start()
 
     @property
+    def owner(self) -> str:
+        return self._owner.name
+
+    @property
     def folder(self) -> Path:
         """A folder that goes with this backend."""
         return self._owner.folder

@@ -61,9 +61,11 @@ class Base:
 
 
 class Images:
-    def __init__(self, engine: Engine, state: Path) -> None:
+    def __init__(self, engine: Engine, state: Path, owner: str = "") -> None:
+        """`owner`: who is to be found alive when a container of ours is found (see `Containers.remove_strays`)."""
         self._engine = engine
         self._mark = labels.state_mark(state)
+        self._owner = owner
         self._lock = threading.Lock()
         self._bases: dict[str, Base] = {}
 
@@ -100,8 +102,7 @@ class Images:
         copies = [f'mkdir -p "{SEEDS}{place}" && cp -a "{place}/." "{SEEDS}{place}/"' for place in places]
         line = " && ".join([*copies, f'du -sm "{SEEDS}" | cut -f1'])
         options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
-        options += ["--label", f"{labels.STATE}={self._mark}", "--label", f"{labels.KIND}=seeded"]
-        options += ["--log-driver", "json-file", "--entrypoint", "/bin/sh", image, "-c", line]
+        options += [*self._marks("seeded"), "--log-driver", "json-file", "--entrypoint", "/bin/sh", image, "-c", line]
         self._engine.must("create", *options)
         try:
             self._engine.must("start", name)
@@ -213,9 +214,9 @@ class Images:
     def _furnish_by(self, tag: str, image: str, files: dict[str, bytes], argv: list[str]) -> None:
         name = f"agentbench-{new_ulid().lower()}"
         options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
-        options += ["--security-opt", "no-new-privileges", "--label", f"{labels.STATE}={self._mark}"]
+        options += ["--security-opt", "no-new-privileges", *self._marks("base")]
         options += ["--log-driver", "json-file", "--ulimit", "nofile=1024:4096"]
-        options += ["--label", f"{labels.KIND}=base", "--entrypoint", argv[0], image]
+        options += ["--entrypoint", argv[0], image]
         self._engine.must("create", *options, *argv[1:])
         try:
             tree = {f"{SERVER_DIR[1:]}/{path}": content for path, content in files.items()}
@@ -228,6 +229,10 @@ class Images:
             self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
         finally:
             self._engine.call("rm", "--force", "--volumes", name)
+
+    def _marks(self, kind: str) -> list[str]:
+        marks = {labels.OWNER: self._owner, labels.STATE: self._mark, labels.KIND: kind}
+        return [part for key, value in marks.items() for part in ("--label", f"{key}={value}")]
 
     def _copy(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
         with streamed(write) as stdin:
