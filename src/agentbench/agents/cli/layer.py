@@ -92,10 +92,10 @@ def _prepare(
         dockerfile=like.dockerfile,
         labels={"agent": profile.name},
     )
-    key = digest([SCHEMA, profile.name, profile.package, profile.version, spec.python or "", spec.image or ""])
+    key = digest([SCHEMA, profile.name, list(profile.install), spec.python or "", spec.image or ""])
     empty = private / "empty"
     empty.mkdir(exist_ok=True)
-    plan = SetupPlan(key=key, source=empty, commands=profile.install(), capture=(), timeout_sec=INSTALL_SEC)
+    plan = SetupPlan(key=key, source=empty, commands=profile.install, capture=(), timeout_sec=INSTALL_SEC)
     try:
         return backend.prepare(plan, spec, on_step=on_step)
     except SetupFailed as error:

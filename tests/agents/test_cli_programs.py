@@ -1,0 +1,182 @@
+"""Programs of others: their layers, their profiles, and how they are run. The real ones: tests/run/test_cli_agents.py."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.agents.base import AgentSetup, conduct
+from agentbench.agents.cli import agent as cli
+from agentbench.agents.cli.layer import ProgramLayer, install
+from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source
+from agentbench.agents.cli.profiles import PROFILES
+from agentbench.core.command import Command
+from agentbench.core.errors import InputError, SandboxUnavailable
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.models.endpoint import Dialect
+from agentbench.models.gateway.server import PORT
+from agentbench.sandbox.cache import contents
+from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupStep
+from agentbench.tools.session import Session
+from agentbench.trace.events import ToolCallFinished
+from tests.tools.boxes import Boxes
+
+pytestmark = pytest.mark.req("T-05")
+
+LIKE = SandboxSpec(Phase.SETUP, Limits())
+FAKE = Profile(
+    name="fake",
+    package="fake",
+    version="1.0",
+    source=Source.PYPI,
+    install=(
+        "mkdir -p bin lib",
+        (
+            """printf '#!/bin/sh\\ncp "$AB_BRIEFING" told.txt; cat "$FAKE_HOME/task.json" "$0.data"; echo "$2" > model.txt\\n'"""
+            " > bin/fake && chmod +x bin/fake"
+        ),
+        "echo data > lib/data && ln -s ../lib/data bin/fake.data",
+    ),
+    dialect=Dialect.CHAT,
+    line=f"{TARGET}/bin/fake --model @MODEL@",
+    env={"FAKE_HOME": PRIVATE},
+    files={"task.json": "[@BRIEFING_JSON@]"},
+)
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def complete(self, *_: object, **__: object) -> Any:
+        raise AssertionError
+
+
+def no_steps(step: SetupStep) -> None:
+    raise AssertionError(step.command)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def layer(boxes: Boxes, kept: Path) -> ProgramLayer:
+    return install(FAKE, boxes.backend, LIKE, kept, on_step=lambda _step: None)
+
+
+def test_a_layer_is_made_once_and_found_again(boxes: Boxes, layer: ProgramLayer, kept: Path) -> None:
+    assert install(FAKE, boxes.backend, LIKE, kept, on_step=no_steps) == layer
+    assert layer.digest.startswith("sha256:")
+    assert layer.described() == {
+        "profile": "fake",
+        "package": "fake",
+        "version": "1.0",
+        "source": "pypi",
+        "digest": layer.digest,
+    }
+    assert [(item.kind, item.bytes > 0) for item in contents(kept) if item.kind == "agent"] == [("agent", True)]
+
+
+def test_the_same_files_have_the_same_digest_and_others_another(
+    boxes: Boxes, layer: ProgramLayer, tmp_path: Path
+) -> None:
+    assert install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest == layer.digest
+    more = replace(FAKE, install=(*FAKE.install, "echo more > lib/more"))
+    assert install(more, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest != layer.digest
+
+
+def test_files_links_and_modes_are_kept(layer: ProgramLayer) -> None:
+    program = layer.folder / "bin/fake"
+    assert stat.S_IMODE(program.stat().st_mode) == 0o755
+    assert stat.S_IMODE((layer.folder / "lib/data").stat().st_mode) == 0o644
+    assert str((layer.folder / "bin/fake.data").readlink()) == "../lib/data"
+
+
+def test_what_cannot_be_installed_is_said_with_the_installers_words(boxes: Boxes, tmp_path: Path) -> None:
+    broken = replace(FAKE, name="broken", install=("echo no such package >&2; exit 3",))
+    with pytest.raises(SandboxUnavailable, match=r"fake 1\.0 \(pypi\) cannot be installed.*no such package"):
+        install(broken, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+    assert not list(tmp_path.glob("agents/*"))
+
+
+def test_a_layer_half_made_is_made_again(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+    first = install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+    (first.folder.parent / "layer.json").unlink()
+    (first.folder / "lib/data").unlink()
+    again = install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+    assert again == first
+    assert (again.folder / "lib/data").read_text() == "data\n"
+    assert again.digest == layer.digest
+
+
+def test_many_at_once_make_one_layer(boxes: Boxes, tmp_path: Path) -> None:
+    slow = replace(FAKE, name="slow", install=("sleep 0.2", *FAKE.install))
+    steps: list[str] = []
+    made: list[ProgramLayer] = []
+
+    def work() -> None:
+        made.append(install(slow, boxes.backend, LIKE, tmp_path, on_step=lambda step: steps.append(step.command)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4
+    assert len({one.folder for one in made}) == 1
+    assert len(steps) == len(slow.install)
+
+
+def test_a_program_gets_briefing_model_and_configuration_and_its_work_is_seen(
+    boxes: Boxes, layer: ProgramLayer, tmp_path: Path
+) -> None:
+    agent = cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named("vendor/model:free")))
+    assert (agent.name, agent.observability) == ("cli:fake", Observability.GATEWAY)
+    with boxes.open(tmp_path, mounts=(layer.mount,)) as here:
+        ended = conduct(agent, here.session)
+        assert ended.code is TerminationCode.AGENT_STOPPED, ended
+        (finished,) = here.of(ToolCallFinished)
+        assert finished.stdout.text == '["do it\\n"]data\n'
+        assert sorted(finished.changed_files) == ["model.txt", "told.txt"]
+        assert _in(here.session, "cat model.txt told.txt") == "vendor/model:free\ndo it\n"
+        assert _in(here.session, f"touch {TARGET}/x 2>/dev/null || echo refused") == "refused\n"
+
+
+def test_a_sandbox_without_the_layer_has_nothing_of_it(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+    assert layer.folder.exists()
+    with boxes.open(tmp_path) as here:
+        assert _in(here.session, f"ls {TARGET} 2>/dev/null || echo none") == "none\n"
+
+
+@pytest.mark.parametrize("model", ["", "a b", "a;rm -rf /", "$(id)", "a'b", 'a"b', "naïve", "a\nb"])
+def test_a_model_whose_name_is_no_plain_word_is_refused(model: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be handed to a program"):
+        cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named(model)))
+
+
+@pytest.mark.parametrize("name", list(PROFILES))
+def test_every_profile_is_pinned_and_complete(name: str) -> None:
+    profile = PROFILES[name]
+    assert any(f"{profile.package}{sign}{profile.version}" in " ".join(profile.install) for sign in ("==", "@"))
+    assert TARGET in profile.line
+    assert "$AB_BRIEFING" in profile.line or any("@BRIEFING_JSON@" in text for text in profile.files.values())
+    filled = profile.rendered(" ".join([profile.line, *profile.env.values(), *profile.files.values()]), model="m")
+    assert "@MODEL@" not in filled
+    assert "@BRIEFING_JSON@" not in filled
+    assert "http" not in filled.replace(f"http://127.0.0.1:{PORT}", "")
+    assert cli.profile_of(f"cli:{name}") is profile
+
+
+def test_names_that_are_no_programs_have_no_profile() -> None:
+    assert [cli.profile_of(name) for name in ("noop", "aider", "cli:", "cli:unknown")] == [None] * 4
+
+
+def _in(session: Session, line: str) -> str:
+    return session._bench.sandbox.run(Command(line=line)).stdout.kept.decode()
