@@ -37,6 +37,7 @@ Example:
 # verb → its function in cli/task_authoring.py and one line of help: what they need is imported when they are called.
 AUTHORING = {
     "from-commit": ("from_commit", "Make a task from a commit that brings its tests along."),
+    "harvest": ("harvest", "Make suites from the history of a repository."),
 }
 
 

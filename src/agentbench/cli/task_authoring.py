@@ -1,4 +1,4 @@
-"""`ab task from-commit`: a repository's own history as tasks."""
+"""`ab task from-commit` and `harvest`: a repository's own history as tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option
+from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
 
 FROM_COMMIT_EPILOG = """\b
 Examples:
@@ -129,3 +129,110 @@ def _statement(path: Path | None) -> str | None:
         msg = f"--statement-file {path} holds no text"
         raise InputError(msg)
     return text
+
+
+# --- harvest -----------------------------------------------------------------------------------------------------
+
+HARVEST_EPILOG = """\b
+Examples:
+  ab task harvest ../mylib --max 20 --since 2024-01-01 --workers 2
+  ab task harvest https://example.org/lib.git --name lib --tasks-dir tasks --max 50
+"""
+
+
+@click.command("harvest", epilog=HARVEST_EPILOG)
+@click.argument("repo", metavar="REPO")
+@tasks_dir_option
+@click.option("--name", help="Suites NAME-dev and NAME-heldout are made; drawn from REPO if not given.")
+@click.option("--max", "maximum", type=click.IntRange(1), default=20, show_default=True, help="Tasks to accept.")
+@click.option("--examine", type=click.IntRange(1), default=200, show_default=True, help="Candidates to run at most.")
+@click.option("--since", help="Only commits after this date (2024-01-31, '2 years ago').")
+@click.option("--start", help="Go back from this commit or branch; the main branch if not given.")
+@click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share that is held out.")
+@click.option("--seed", type=int, default=20260307, show_default=True, help="Of the split.")
+@workers_option
+@timeout_option
+@memory_option
+@repeats_option
+@pin_option
+@sandbox_option
+@json_option
+def harvest(
+    *,
+    repo: str,
+    tasks_dir: Path,
+    name: str | None,
+    maximum: int,
+    examine: int,
+    since: str | None,
+    start: str | None,
+    heldout: float,
+    seed: int,
+    workers: int,
+    timeout: int,
+    memory: int,
+    repeats: int,
+    pin: bool,
+    sandbox: str,
+    as_json: bool,
+) -> None:
+    """Make suites from the history of REPO: fixes that bring their tests along, verified in the sandbox.
+
+    Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
+    """
+    from dataclasses import asdict
+
+    from agentbench.authoring.fromcommit import Wanted, repository_name
+    from agentbench.authoring.harvest import Request, line_of
+    from agentbench.authoring.harvest import harvest as gather
+    from agentbench.core.text import printable
+    from agentbench.run.lab import Lab
+
+    called = name or repository_name(repo)
+    wanted = Wanted(
+        repo=repo,
+        suite_dir=tasks_dir / f"{called}-dev",
+        timeout_sec=timeout,
+        mem_limit_mb=memory,
+        repeats=repeats,
+        pin=pin,
+    )
+    request = Request(
+        wanted=wanted,
+        heldout_dir=tasks_dir / f"{called}-heldout",
+        ledger=tasks_dir / f"{called}.harvest.json",
+        maximum=maximum,
+        since=since,
+        start=start,
+        workers=workers,
+        examine=examine,
+        heldout=heldout,
+        seed=seed,
+    )
+
+    def tell(line: str) -> None:
+        click.echo(printable(line), err=True)
+
+    with Lab(sandbox=sandbox) as lab:
+        found = gather(request, lab, tell=tell)
+    if as_json:
+        row = {
+            "verdicts": [asdict(one) for one in found.verdicts],
+            "passed_over": dict(found.passed_over),
+            "candidates": found.candidates,
+            "left": found.left,
+        }
+        click.echo(json.dumps(row, indent=2))
+        return
+    for one in sorted(found.verdicts, key=lambda one: (not one.accepted, one.kind, one.commit)):
+        click.echo(printable(line_of(one) + (f" [{one.suite}]" if one.accepted else "")))
+        for flag in one.flags:
+            click.echo(printable(f"    to approve: {flag}"))
+    accepted = [one for one in found.verdicts if one.accepted]
+    held = sum(one.suite == request.heldout_dir.name for one in accepted)
+    passed = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
+    click.echo(f"passed over without a run: {passed or 'none'}; candidates not run: {found.left}")
+    click.echo(
+        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {wanted.suite_dir}, "
+        f"{held} in {request.heldout_dir}"
+    )

@@ -1,0 +1,273 @@
+"""A repository's history as a suite: candidates verified in parallel, every verdict kept, the accepted split in two."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from agentbench.authoring.candidates import Candidates, choose
+from agentbench.authoring.fromcommit import Tell, Wanted, from_commit
+from agentbench.authoring.pinning import Pinner
+from agentbench.authoring.splitting import Unsuitable
+from agentbench.contract.load import TASK_NAME
+from agentbench.core.errors import ContractError, InputError, PatchInvalid, TaskError
+from agentbench.run.lab import Lab
+from agentbench.workspace.history import Commit, Histories
+
+LEDGER_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to harvest and how."""
+
+    wanted: Wanted
+    """`suite_dir` is the folder of the development suite."""
+    heldout_dir: Path
+    ledger: Path
+    maximum: int = 20
+    since: str | None = None
+    start: str | None = None
+    workers: int = 1
+    examine: int = 200
+    """Candidates that are run at most."""
+    heldout: float = 0.3
+    seed: int = 20260307
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    commit: str
+    date: str
+    subject: str
+    accepted: bool
+    kind: str
+    reason: str = ""
+    task_id: str = ""
+    stratum: str = ""
+    suite: str = ""
+    flags: tuple[str, ...] = ()
+
+
+@dataclass
+class Ledger:
+    """All verdicts so far, on disk after each: a harvest goes on where it was stopped."""
+
+    path: Path
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def open(cls, path: Path) -> Ledger:
+        """
+        Raises:
+            InputError: there is a file that is no ledger.
+        """
+        if not path.exists():
+            return cls(path)
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            rows = [
+                Verdict(**{**row, "flags": tuple(row["flags"])})
+                for row in data["verdicts"]
+                if data["schema_version"] == LEDGER_SCHEMA
+            ]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            msg = f"{path} is not the ledger of a harvest: {error}"
+            raise InputError(msg, remedy="remove it to begin anew") from None
+        return cls(path, {row.commit: row for row in rows})
+
+    def put(self, *verdicts: Verdict) -> None:
+        """
+        Raises:
+            InputError: it cannot be written.
+        """
+        with self._guard:
+            self.verdicts |= {verdict.commit: verdict for verdict in verdicts}
+            rows = [asdict(one) for one in self.verdicts.values()]
+            fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                fresh.write_text(json.dumps({"schema_version": LEDGER_SCHEMA, "verdicts": rows}, indent=1), "utf-8")
+                fresh.replace(self.path)
+            except OSError as error:
+                raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
+
+    @property
+    def accepted(self) -> list[Verdict]:
+        return [one for one in self.verdicts.values() if one.accepted]
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    verdicts: tuple[Verdict, ...]
+    passed_over: Counter[str]
+    candidates: int
+    left: int
+    """Candidates that were not run, because enough were accepted or examined."""
+
+
+def harvest(request: Request, lab: Lab, *, tell: Tell) -> Harvest:
+    """Mine, verify, split.
+
+    Raises:
+        SourceError: the repository cannot be had.
+        InputError: a place that cannot be written.
+        SandboxError, WorkspaceError: ours.
+    """
+    ledger = Ledger.open(request.ledger)
+    found = _candidates(request, lab)
+    waiting = [commit for commit in found.commits if commit.id not in ledger.verdicts][: request.examine]
+    tell(f"{len(found.commits)} candidates, {len(ledger.verdicts)} known already")
+    work = _Verification(request, lab, ledger, tell)
+    ran = work.run(waiting)
+    _assign(request, ledger)
+    left = len([commit for commit in found.commits if commit.id not in ledger.verdicts])
+    tell(f"{ran} run now")
+    return Harvest(tuple(ledger.verdicts.values()), found.passed_over, len(found.commits), left)
+
+
+def _candidates(request: Request, lab: Lab) -> Candidates:
+    with Histories(lab.state / "snapshots").open(request.wanted.repo, Path.cwd()) as history:
+        return choose(history.commits(request.start or history.head(), since=request.since))
+
+
+class _Verification:
+    def __init__(self, request: Request, lab: Lab, ledger: Ledger, tell: Tell) -> None:
+        self._request = request
+        self._lab = lab
+        self._ledger = ledger
+        self._tell = tell
+        self._pinner = Pinner()
+
+    def run(self, waiting: Sequence[Commit]) -> int:
+        """Verify one after another, several at a time, until enough are accepted; how many were run."""
+        ran = 0
+        todo = iter(waiting)
+        with ThreadPoolExecutor(self._request.workers, thread_name_prefix="harvest") as pool, _ending(pool):
+            running: set[Future[Verdict]] = set()
+            while True:
+                missing = self._request.maximum - len(self._ledger.accepted)
+                while len(running) < min(self._request.workers, missing) and (commit := next(todo, None)) is not None:
+                    running.add(pool.submit(self._verify, commit))
+                if not running:
+                    return ran
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for one in done:
+                    verdict = one.result()
+                    self._ledger.put(verdict)
+                    ran += 1
+                    self._tell(line_of(verdict))
+
+    def _verify(self, commit: Commit) -> Verdict:
+        verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
+        try:
+            made = from_commit(self._request.wanted, commit.id, self._lab, pinner=self._pinner)
+        except Unsuitable as error:
+            reason = error.message + (f"\n{error.remedy}" if error.kind == "setup failed" else "")
+            return dataclasses.replace(verdict, kind=error.kind, reason=reason)
+        except (TaskError, ContractError, PatchInvalid) as error:
+            return dataclasses.replace(verdict, reason=error.message)
+        strata = made.draft.strata
+        return dataclasses.replace(
+            verdict,
+            accepted=True,
+            kind="accepted",
+            task_id=made.draft.id,
+            stratum=f"{strata['kind']}/{strata['test_runtime']}",
+            suite=self._request.wanted.suite_dir.absolute().name,
+            flags=made.flags,
+        )
+
+
+@contextlib.contextmanager
+def _ending(pool: ThreadPoolExecutor) -> Iterator[None]:
+    """What has not begun is not begun any more when something goes wrong."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def line_of(verdict: Verdict) -> str:
+    what = (
+        f"accepted {verdict.task_id}"
+        if verdict.accepted
+        else f"rejected ({verdict.kind}): {verdict.reason.splitlines()[0][:160]}"
+    )
+    return f"{verdict.commit[:10]} {verdict.date[:10]} {what} | {verdict.subject[:60]}"
+
+
+# --- the split ---------------------------------------------------------------------------------------------------
+
+
+def divide(strata: Mapping[str, str], share: float, seed: int) -> set[str]:
+    """The ids that are held out: that share of every stratum, as near as whole tasks allow, drawn by the seed. Pure."""
+    groups: dict[str, list[str]] = {}
+    for task_id, stratum in strata.items():
+        groups.setdefault(stratum, []).append(task_id)
+    chosen: set[str] = set()
+    due = 0.0
+    for _, members in sorted(groups.items()):
+        due += len(members) * share
+        count = min(len(members), round(due) - len(chosen))
+        order = sorted(members, key=lambda task_id: hashlib.sha256(f"{seed}:{task_id}".encode()).hexdigest())
+        chosen |= set(order[: max(0, count)])
+    return chosen
+
+
+def _assign(request: Request, ledger: Ledger) -> None:
+    """Move held-out tasks to their suite. What was held out stays so; what was seen in development is never held out."""
+    heldout, dev = request.heldout_dir.absolute(), request.wanted.suite_dir.absolute()
+    settled = {one.task_id for one in ledger.accepted if one.suite == heldout.name}
+    fresh = {
+        one.task_id: one.stratum
+        for one in ledger.accepted
+        if one.task_id not in settled and (dev / one.task_id).is_dir()
+    }
+    marker = request.ledger.with_name(f"{request.ledger.stem}.split.json")
+    known = set(_settled_dev(marker))
+    chosen = divide(
+        {task: stratum for task, stratum in fresh.items() if task not in known}, request.heldout, request.seed
+    )
+    for one in ledger.accepted:
+        if one.task_id in chosen:
+            move(dev / one.task_id, heldout / one.task_id)
+            ledger.put(dataclasses.replace(one, suite=heldout.name))
+    kept = sorted(known | (fresh.keys() - chosen))
+    marker.write_text(
+        json.dumps({"seed": request.seed, "share": request.heldout, "dev": kept}, indent=1) + "\n", "utf-8"
+    )
+
+
+def _settled_dev(marker: Path) -> list[str]:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return [str(one) for one in json.loads(marker.read_text(encoding="utf-8"))["dev"]]
+    return []
+
+
+def move(folder: Path, place: Path) -> None:
+    """Move a task to another suite; its file says which.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file = folder / TASK_NAME
+        text = re.sub(r"(?m)^suite: .*$", f"suite: {place.parent.name}", file.read_text(encoding="utf-8"), count=1)
+        file.write_text(text, encoding="utf-8")
+        folder.rename(place)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written: {error.strerror}") from None

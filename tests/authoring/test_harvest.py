@@ -1,0 +1,107 @@
+"""A history as suites: what is chosen, what is kept, how it is split, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.authoring.candidates import choose
+from agentbench.authoring.fromcommit import Wanted
+from agentbench.authoring.harvest import Ledger, Request, divide, harvest
+from agentbench.contract.suite import load_suite
+from agentbench.core.errors import InputError
+from agentbench.run.lab import Lab
+from agentbench.workspace.history import Histories
+from tests.authoring.conftest import BEFORE, FIX, put
+from tests.workspace.reference_git import git
+
+pytestmark = pytest.mark.req("C-14", "C-18")
+
+
+def history(repo: Path, tmp_path: Path) -> list[str]:
+    with Histories(tmp_path / "cache").open(str(repo), tmp_path) as found:
+        return [commit.id for commit in choose(found.commits(found.head())).commits]
+
+
+def test_reverts_reverted_and_copies_are_no_candidates(repo: Path, tmp_path: Path) -> None:
+    put(repo, {"calc.py": FIX["calc.py"]}, "No test")
+    bad = put(repo, {"calc.py": "x = 1\n", "tests/test_x.py": ""}, "Worse")
+    git(repo, "revert", "--no-edit", bad)
+    put(repo, BEFORE, "Back")
+    good = put(repo, FIX, "Fix half")
+    put(repo, BEFORE, "Again")
+    copy = put(repo, FIX, "Fix half")
+    found = history(repo, tmp_path)
+    assert bad not in found
+    assert (copy in found) != (good in found)
+    with Histories(tmp_path / "cache").open(str(repo), tmp_path) as one:
+        passed_over = choose(one.commits(one.head())).passed_over
+    assert passed_over["revert"] == passed_over["reverted later"] == passed_over["duplicate"] == 1
+
+
+@given(
+    st.dictionaries(
+        st.text("abcdef", min_size=1, max_size=6), st.sampled_from(["bugfix/short", "feature/short", "x/long"])
+    ),
+    st.floats(0, 1),
+    st.integers(),
+)
+def test_the_split_takes_its_share_of_every_stratum(strata: dict[str, str], share: float, seed: int) -> None:
+    chosen = divide(strata, share, seed)
+    assert chosen <= strata.keys()
+    assert chosen == divide(dict(reversed(strata.items())), share, seed)
+    assert abs(len(chosen) - len(strata) * share) <= 1
+    sizes, held = Counter(strata.values()), Counter(strata[one] for one in chosen)
+    assert all(abs(held[stratum] - size * share) <= 1.5 for stratum, size in sizes.items())
+
+
+def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+    put(
+        repo,
+        {
+            "calc.py": "def half(v):\n    return v / 2\n\n\ndef twice(v):\n    return v + v\n",
+            "tests/test_twice.py": "from calc import twice\n\n\ndef test_twice():\n    assert twice(2) == 4\n",
+        },
+        "Add twice",
+    )
+    put(
+        repo,
+        {
+            "calc.py": (repo / "calc.py").read_text() + "# end\n",
+            "tests/test_nothing.py": "def test_nothing():\n    pass\n",
+        },
+        "Say end",
+    )
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = Request(
+        wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0.5, workers=2
+    )
+    told: list[str] = []
+    found = harvest(request, lab, tell=told.append)
+    assert sorted((one.subject, one.kind) for one in found.verdicts) == [
+        ("Add twice", "accepted"),
+        ("Fix half", "accepted"),
+        ("Say end", "does not fail on parent"),
+    ]
+    suites = {
+        name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in ("calc-dev", "calc-heldout")
+    }
+    assert [len(tasks) for tasks in suites.values()] == [1, 1]
+    told.clear()
+    again = harvest(request, lab, tell=told.append)
+    assert again.verdicts == found.verdicts
+    assert told[-1] == "0 run now"
+    assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
+
+
+def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "x.harvest.json"
+    file.write_text(json.dumps({"mine": 1}))
+    with pytest.raises(InputError, match="not the ledger"):
+        Ledger.open(file)
