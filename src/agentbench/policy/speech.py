@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from agentbench.policy.exchange import read_answer
 from agentbench.trace.events import Delegation, Excerpt, LlmResponse, Payload, ToolCallStarted
 
 MAX_SPOKEN = 200_000
@@ -38,11 +39,22 @@ def utterances(payload: Payload, blobs: Blobs) -> Iterator[Utterance]:
         case ToolCallStarted() if payload.call_id.startswith("c"):
             yield from _call(payload, blobs)
         case LlmResponse():
-            yield from prose(_whole(payload.content.model_dump(), blobs))
+            yield from _answer(_whole(payload.content.model_dump(), blobs))
         case Delegation():
             yield from prose(_whole(payload.task.model_dump(), blobs))
         case _:
             return
+
+
+def _answer(raw: str) -> Iterator[Utterance]:
+    """An answer as its service sent it, or as plain text."""
+    answer = read_answer(raw)
+    if answer is None:
+        yield from prose(raw)
+        return
+    yield from prose(answer.text)
+    yield from (Utterance("command", one) for one in answer.commands)
+    yield from (Utterance("code", one) for one in answer.code)
 
 
 def prose(text: str) -> Iterator[Utterance]:
