@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,12 @@ from agentbench.core.errors import InputError, Interrupted, SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
+from agentbench.policy.guard import GUARDS
+from agentbench.policy.monitors import MONITORS, PolicyMonitor
+from agentbench.policy.recheck import recheck
+from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.ending import SessionEnded
+from agentbench.tools.operator import Answer, Question
 from agentbench.tools.rules import Caps, Rules, rules_for
 from agentbench.tools.session import BriefingText, Program, Record, Session, Workplace
 from agentbench.trace import events
@@ -23,6 +29,7 @@ from agentbench.trace.events import (
     Briefing,
     Intervention,
     MonitorAlert,
+    OperatorDecision,
     StageChanged,
     ToolCallFinished,
     ToolCallStarted,
@@ -167,6 +174,18 @@ def test_privileges_grow_by_explicit_steps(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("R-04")
+def test_an_agent_may_ask_for_a_stage_before_a_tool_needs_it(place: OpenPlace) -> None:
+    here = place(Rules(stages=("inspect", "write")))
+    assert here.session.request_stage("write", "the plan is done").ok
+    refused = here.session.request_stage("test")
+    assert refused.error_type == "stage_denied"
+    assert [(one.before, one.after, one.cause) for one in here.of(StageChanged)][1:] == [
+        ("inspect", "write", "requested: the plan is done")
+    ]
+    assert here.of(ToolCallStarted) == []
+
+
+@pytest.mark.req("R-04")
 def test_a_tool_of_a_stage_that_the_contract_lacks_is_refused(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(stages=("inspect",)))
     for result in (here.session.run("rm -rf ."), here.session.apply_patch("x")):
@@ -283,6 +302,83 @@ def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_
     assert finished.stdout.sha256 == hashlib.sha256(output).hexdigest()
     assert finished.stdout.blob is not None
     assert here.blobs.get(finished.stdout.blob) == output
+
+
+# --- breakers, monitors, backpressure -------------------------------------------------------------------------------
+
+
+@pytest.mark.req("M-09")
+def test_backpressure_is_waited_for_and_told_to_the_agent(place: OpenPlace) -> None:
+    here = place(Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock())
+    waits: list[float] = []
+    here.session._sleep = waits.append
+    notes = [here.session.read_file(f"x{number}").note for number in range(4)]
+    assert waits == [0.25, 0.5]
+    assert notes[:2] == ["", ""]
+    assert notes[2] == "backpressure: waited 0.25 s, 3 tool calls within 10 s"
+    throttled = [one for one in here.of(Intervention) if one.action == "throttle"]
+    assert len(throttled) == 2
+
+
+class Person:
+    """Answers at once, and looks at the clock meanwhile."""
+
+    def __init__(self, answer: Answer | None, clock: Clock) -> None:
+        self.asked: list[Question] = []
+        self._answer, self._clock = answer, clock
+
+    def ask(self, question: Question) -> Answer | None:
+        self.asked.append(question)
+        self._clock.now += 500
+        return self._answer
+
+
+@pytest.mark.req("M-04")
+@pytest.mark.parametrize(
+    "answer,code",
+    [
+        (Answer("continue", "ann", "the task needs it"), None),
+        (Answer("stop", "ann", "no"), TerminationCode.OPERATOR_ABORT),
+        (None, TerminationCode.OPERATOR_ABORT),
+    ],
+)
+def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
+    folder_sandbox: FolderSandbox, place: OpenPlace, answer: Answer | None, code: TerminationCode | None
+) -> None:
+    clock = Clock()
+    here = place(Rules(operator=True, caps=Caps(wall_sec=100)), clock)
+    person = Person(answer, clock)
+    here.session._operator = person
+    if code is None:
+        assert here.session.run("sudo ls").ok
+        assert here.session.remaining.wall_sec == 100
+    else:
+        with pytest.raises(SessionEnded) as caught:
+            here.session.run("sudo ls")
+        assert caught.value.code is code
+        assert folder_sandbox.commands == []
+    (question,) = person.asked
+    alert = next(event for event in here.events() if isinstance(event.payload, MonitorAlert))
+    assert (question.rule, question.alert) == ("os.privilege_escalation", alert.seq)
+    (decision,) = here.of(OperatorDecision)
+    assert decision.alert == alert.seq
+    assert decision.operator == ("deadline rule" if answer is None else "ann")
+
+
+@pytest.mark.req("M-02", "M-03")
+def test_a_breaker_ends_the_session_behind_the_call_that_tripped_it(
+    place: OpenPlace, folder_sandbox: FolderSandbox
+) -> None:
+    here = place(Rules(caps=Caps(budget=Budget())))
+    for _ in range(7):
+        here.session.run("make")
+    with pytest.raises(SessionEnded) as caught:
+        here.session.run("make")
+    assert caught.value.code is TerminationCode.REPEATED_CALLS
+    assert len(folder_sandbox.commands) == 8
+    with pytest.raises(SessionEnded):
+        here.session.read_file("x")
+    assert recheck(here.events(), Rules(caps=Caps(budget=Budget())).limits, PolicyMonitor(), GUARDS | MONITORS) == []
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------

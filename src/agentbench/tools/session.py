@@ -197,6 +197,16 @@ class Session:
             shown = self._journal.excerpt(task.encode("utf-8", "backslashreplace"))
             self._journal.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
 
+    def request_stage(self, stage: StageName, why: str = "") -> ToolResult:
+        """Ask for a privilege before a tool needs it: a plan is done, writing begins. Refused where the contract has none."""
+        with self._lock:
+            self._check_open()
+            try:
+                self._enter(stage, printable(f"requested: {why}"[:300]))
+            except ToolFault as fault:
+                return ToolResult.refused(ToolError(fault.kind), fault.message)
+            return ToolResult(ok=True, note=f"stage {self._stage}")
+
     def stop(self, rationale: str = "") -> NoReturn:
         """The agent is done."""
         why = printable(rationale[:1000], keep="\n")
