@@ -62,6 +62,8 @@ def command() -> None:
 @json_option
 def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json: bool) -> None:
     """One run: both rates with their denominators, every attempt, why attempts did not pass."""
+    import gc
+
     from agentbench.core.errors import InputError
     from agentbench.reports.sources import open_run
     from agentbench.reports.summary import summarise
@@ -74,6 +76,8 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
         msg = f"--out goes with --format html; {form} is printed"
         raise InputError(msg)
     runs = [open_run(one) for one in run_dirs]
+    # Everything read so far stays to the end: later collections need not look at it again.
+    gc.freeze()
     if form == "html":
         _write_page(runs, None, out)
         return

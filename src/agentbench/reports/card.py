@@ -18,6 +18,7 @@ from agentbench.record.schema import AttemptRecord, CheckRecord
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
 from agentbench.reports.provenance import evidence
+from agentbench.reports.side_by_side import side_by_side
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary, assurance_of, decision
 from agentbench.trace.log import read_events
@@ -119,15 +120,7 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
     account = _account(record, folder)
     if account:
         lines += ["", f"account ({ACCOUNT}; the events are the record)", *account]
-    if record.scorers:
-        lines += ["", f"scorers: {record.workspace_verdict}"]
-        lines += columns(
-            [
-                (plain(one.name), one.type, one.verdict, "" if one.required else "advisory", plain(one.detail))
-                for one in record.scorers
-            ],
-            "  ",
-        )
+    lines += side_by_side(record)
     lines += ["", *_pairs(*_use(record), *_files(record, folder))]
     return "\n".join(lines)
 

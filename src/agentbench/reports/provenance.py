@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -61,17 +61,15 @@ def evidence(folder: Path, relative: str) -> Path | None:
     place = PurePosixPath(relative)
     if not relative or place.is_absolute() or ".." in place.parts or "\0" in relative:
         return None
-    path = folder / place
+    path = folder
     try:
-        inside = path.resolve().is_relative_to(_resolved(folder))
-    except OSError:
+        for part in place.parts:
+            path /= part
+            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+                return None
+    except (OSError, RuntimeError):
         return None
-    return path if inside else None
-
-
-@lru_cache(maxsize=64)
-def _resolved(folder: Path) -> Path:
-    return folder.resolve()
+    return path
 
 
 def read_text(path: Path | None, most: int = LARGEST) -> str | None:

@@ -8,24 +8,26 @@ from agentbench.core.canonical import Json
 
 LONGEST_TEXT = 20_000
 LONGEST_LIST = 2_000
+LONGEST_KEY = 200
 DEEPEST = 40
 
 
 def bounded(value: object, *, text: int = LONGEST_TEXT, depth: int = 0) -> Json:
     """`value` as JSON of bounded size."""
-    if isinstance(value, str):
-        return value if len(value) <= text else f"{value[:text]}… ({len(value) - text} more characters)"
+    kind = type(value)
+    if kind is str:
+        return cut(str(value), text)
+    if value is None or kind is bool or kind is int or kind is float:
+        return value  # type: ignore[return-value]  # the types just asked for
     if depth > DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        return {
-            bounded_key(key): bounded(one, text=text, depth=depth + 1)
-            for key, one in list(value.items())[:LONGEST_LIST]
-        }
+        items = list(value.items())[:LONGEST_LIST]
+        return {str(key)[:LONGEST_KEY]: bounded(one, text=text, depth=depth + 1) for key, one in items}
     if isinstance(value, list | tuple):
         return [bounded(one, text=text, depth=depth + 1) for one in value[:LONGEST_LIST]]
-    return value if isinstance(value, int | float | bool) or value is None else str(value)
+    return cut(str(value), text)
 
 
-def bounded_key(key: object) -> str:
-    return str(key)[:200]
+def cut(value: str, longest: int) -> str:
+    return value if len(value) <= longest else f"{value[:longest]}… ({len(value) - longest} more characters)"
