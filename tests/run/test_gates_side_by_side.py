@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
@@ -39,3 +41,75 @@ def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, a
     assert (record["workspace_verdict"], record["mean_score"]) == ("FAIL", 0.6)
     assert record["result"]["passed"] is True
     assert record["judge"] is None
+
+
+ANSWER = {
+    "task_completion": 4,
+    "instruction_adherence": 5,
+    "efficiency": 5,
+    "facts": [{"claim": "answer.txt says 42", "verdict": "refuted", "evidence": "diff"}],
+    "reasoning": "Not convincing.",
+    "verdict": "FAIL",
+    "failure_mode": "wrong_behaviour",
+}
+
+
+@pytest.mark.req("G-12", "G-13")
+def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
+    script = tmp_path / "judge.yaml"
+    script.write_text(yaml.safe_dump({"answers": [{"text": json.dumps(ANSWER)}, {"text": "I would say it passes."}]}))
+    asked = ("--judge-model", f"scripted:{script}", "--judge-repeats", "2")
+    done = ab.run_task(task, "--agent", "reference", *asked)
+    record = done.record
+    assert record["result"]["passed"] is True
+    assert record["needs_review"] is True
+    judge = record["judge"]
+    assert (judge["verdict"], judge["failure_mode"], judge["task_completion"]) == ("FAIL", "wrong_behaviour", 4)
+    assert (judge["verdicts"], judge["agreement"]) == (["FAIL", "unparseable"], 0.5)
+    assert judge["facts"] == ANSWER["facts"]
+    # What the judge used is not what the agent used.
+    assert (record["usage"]["model_requests"], record["usage"]["prompt_tokens"]) == (0, 0)
+    (run,) = done.json["run_dirs"]
+    assert ab("verify", run).code == 0
+    shown = ab("show", run, "--task", "answer")
+    assert shown.stdout.startswith("PASS")
+    for words in (
+        "judge",
+        "FAIL",
+        "wrong_behaviour",
+        "refuted",
+        "the judge says FAIL, the gates say PASS",
+        "agreement",
+    ):
+        assert words in shown.stdout
+    again = ab.run_task(task, "--agent", "reference", "--judge-model", f"recorded:{run}", "--judge-repeats", "2")
+    assert again.record["judge"]["verdicts"] == ["FAIL", "unparseable"]
+
+
+@pytest.mark.req("G-12")
+def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t")
+    done = ab.run_task(task, "--agent", "noop", "--judge-model", "scripted:nowhere.yaml")
+    assert done.code == 2
+    assert "nowhere.yaml" in done.stderr
+    assert not (tmp_path / "artifacts").exists()
+
+
+@pytest.mark.req("G-10", "G-13")
+def test_the_card_shows_three_gates_with_hard_failures_expanded_and_says_that_nobody_judged(
+    tmp_path: Path, ab: Ab
+) -> None:
+    task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
+    done = ab.by_command(task, "echo 42 >answer.txt; echo a >b.txt")
+    (run,) = done.json["run_dirs"]
+    lines = ab("show", run, "--task", "answer").stdout.splitlines()
+    assert lines[0].startswith("PASS")
+    text = "\n".join(lines)
+    assert "no judge" in text
+    assert "scorers say FAIL, the gates say PASS" in text
+    # A hard failure is expanded, an advisory one is not.
+    assert "2 changed, 1 allowed" in text
+    assert "b.txt" in text
+    assert "changed outside the allowed patterns" in text
+    assert text.index("notes/extra.txt is missing") > text.index("FAIL")

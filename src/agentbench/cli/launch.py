@@ -25,6 +25,7 @@ from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.writing import write_summary
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
+from agentbench.run.judging import JudgeChoice
 from agentbench.run.lab import Lab, declared_secrets
 from agentbench.run.modelling import Models, read_prices
 from agentbench.run.plan import PlanRow, make_plan
@@ -56,6 +57,8 @@ class Asked:
     total_usd: float | None = None
     operator: bool = False
     lenient: bool = False
+    judge_model: str | None = None
+    judge_repeats: int = 1
     out: Path = Path("artifacts/runs")
 
     def as_json(self) -> dict[str, Any]:
@@ -93,6 +96,8 @@ def asked_for(
         fresh_setup=options["fresh_setup"],
         prices=str(options["prices"].absolute()) if options["prices"] else None,
         lenient=options["lenient"],
+        judge_model=options["judge_model"],
+        judge_repeats=options["judge_repeats"],
         task_usd=options["task_usd"],
         total_usd=options["total_usd"],
         operator=options["operator"],
@@ -173,8 +178,11 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
     with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab, ExitStack() as stack:
         for task in tasks:
             lab.require(task)
+        lab.judge = _judge(asked)
         for row in rows:
             models.require(row)
+            if lab.judge is not None:
+                lab.judge.require(row, models)
             _install(lab, row, quiet=quiet)
         study_id = new_ulid()
         runs = {
@@ -219,6 +227,7 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
             study = Study(rows, lab, {variant: run}, asked.seed, asked.workers)
             study.end_abandoned()
             lab.operator = asked.operator
+            lab.judge = _judge(asked)
             models.book(run.finals())
             return _carry_out(study, quiet=quiet)
 
@@ -263,6 +272,10 @@ def _install(lab: Lab, row: PlanRow, *, quiet: bool) -> None:
 
     if row.configuration.patch is None:
         lab.program(row.configuration.agent, row.task, tell)
+
+
+def _judge(asked: Asked) -> JudgeChoice | None:
+    return None if asked.judge_model is None else JudgeChoice(asked.judge_model, asked.judge_repeats)
 
 
 def _models(asked: Asked) -> Models:

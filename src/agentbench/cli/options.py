@@ -67,6 +67,10 @@ run_options = _stack(
     click.option(
         "--fail-on", metavar="EXPR", help="Exit 1 when this holds afterwards, e.g. 'pass_rate<0.8, invalid>0'."
     ),
+    click.option(
+        "--judge-model", help="A model that judges each attempt afterwards; it never decides. As --model has it."
+    ),
+    click.option("--judge-repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Times to ask it."),
     click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
@@ -95,6 +99,8 @@ class RunOptions(TypedDict):
     dry_run: bool
     fail_on: str | None
     lenient: bool
+    judge_model: str | None
+    judge_repeats: int
     repeats: int
     seed: int
     workers: int

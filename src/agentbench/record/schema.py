@@ -156,6 +156,9 @@ class Judge(Part):
     reasoning: str = ""
     model: str
     scored_at: str
+    verdicts: tuple[str, ...] = ()
+    """Of every asking, when the judge was asked more than once."""
+    agreement: float | None = None
 
 
 class TerminationRecord(Part):

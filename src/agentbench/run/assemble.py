@@ -18,7 +18,9 @@ from agentbench.record.schema import (
     CheckRecord,
     Components,
     Cost,
+    Fact,
     GateRecord,
+    Judge,
     LimitsRecord,
     Model,
     Patch,
@@ -153,6 +155,7 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
         ),
         workspace_verdict=verdict.workspace.verdict,
         mean_score=verdict.workspace.mean_score,
+        judge=_judge(facts),
         termination=_termination(verdict),
         limits=attempted.limits,
         usage=Usage(
@@ -220,6 +223,25 @@ def _check(one: AcceptanceCheck) -> CheckRecord:
             "failing_tests": one.failing_tests,
             "why": one.why,
         }
+    )
+
+
+def _judge(facts: Facts) -> Judge | None:
+    if facts.judge is None:
+        return None
+    said = facts.judge.payload
+    return Judge(
+        verdict=said.verdict,
+        task_completion=said.scores.get("task_completion"),
+        instruction_adherence=said.scores.get("instruction_adherence"),
+        efficiency=said.scores.get("efficiency"),
+        failure_mode=said.failure_mode,
+        facts=tuple(Fact(claim=one.claim, verdict=one.verdict, evidence=one.evidence) for one in said.facts),
+        reasoning=said.reasoning.text,
+        model=said.model,
+        scored_at=said.scored_at,
+        verdicts=tuple(said.verdicts) if len(said.verdicts) > 1 else (),
+        agreement=None if said.agreement_ppm is None else said.agreement_ppm / US,
     )
 
 

@@ -40,6 +40,7 @@ from agentbench.run.assemble import Attempted, assemble
 from agentbench.run.bundle import pack, write_bundle
 from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.evidence import write_evidence
+from agentbench.run.judging import wanted
 from agentbench.run.lab import Ground, Lab, config_class, held_limits
 from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
@@ -107,6 +108,7 @@ class Attempt:
         given = self.row.configuration.patch
         patch = self.work(ground) if given is None else self.given_patch(ground, given)
         self.accept(ground, patch)
+        self.be_judged(patch)
 
     def open(self) -> None:
         task = self.row.task
@@ -301,6 +303,14 @@ class Attempt:
         """The agent's sandbox is gone; the verdict is taken where it has never been."""
         self.tell("grading")
         grade(patch, self.bench(ground))
+
+    def be_judged(self, patch: bytes) -> None:
+        """A model's opinion, where the study has a judge. Whatever becomes of it, the verdict is already in the log."""
+        judge = self.lab.judge
+        if judge is None or not wanted(self.row.task):
+            return
+        self.tell("judge")
+        self.log.append(judge.ask(self.row, self.lab.models, patch, self.log.path, self.blobs))
 
     # --- parts --------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.inside import Inside, look_inside
+from agentbench.run.judging import JudgeChoice
 from agentbench.run.modelling import Models
 from agentbench.sandbox.protocol import (
     Backend,
@@ -77,6 +78,8 @@ class Lab:
         """Somebody answers questions of this study: `ab operator`."""
         self.aside: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered by an attempt that waits for a person, so that another may run meanwhile."""
+        self.judge: JudgeChoice | None = None
+        """Who judges attempts after the fact; None: nobody, and records say so."""
         self.models = models or Models()
         self._sandbox = sandbox
         self._fresh = fresh_setup

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from agentbench.core.errors import InputError
 from agentbench.models.client import ChatModel
-from agentbench.models.desk import Desk, LogSink
+from agentbench.models.desk import Desk, LogSink, Sink
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Amount, Caps, Ledger
 from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets
@@ -97,10 +97,34 @@ class Models:
         said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
         return self._supply.model(desk, sampling.model_copy(update=said))
 
+    def choose(self, text: str, row: PlanRow) -> ModelChoice:
+        """
+        Raises:
+            InputError: the text names no model.
+        """
+        # A script may be one of many: `scripted:answers/{task}.yaml`.
+        return self._supply.choose(text.replace("{task}", row.task.id))
+
+    def check(self, choice: ModelChoice) -> None:
+        """
+        Raises:
+            InputError: it cannot be asked: a missing key, an endpoint that is not allowed, an unreadable script.
+        """
+        self._supply.check(choice)
+
+    def judge_desk(self, choice: ModelChoice, row: PlanRow, sink: Sink, recording: Recording | None) -> Desk:
+        """A desk for the judge of one attempt: on the study's account, never on the agent's."""
+        account = self.ledger.attempt(f"judge of {row.task.id}")
+        order = Order(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
+        return self._supply.desk(choice, order)
+
+    def plain(self, desk: Desk, choice: ModelChoice) -> ChatModel:
+        """A model as its preset has it, whatever the agent's settings are."""
+        return self._supply.model(desk, choice.sampling)
+
     def _choice(self, row: PlanRow) -> ModelChoice | None:
         text = model_text(row.configuration)
-        # A script may be one of many: `scripted:answers/{task}.yaml`.
-        return None if text is None else self._supply.choose(text.replace("{task}", row.task.id))
+        return None if text is None else self.choose(text, row)
 
 
 def _recording(run: Path, row: PlanRow) -> Recording:

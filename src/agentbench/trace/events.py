@@ -398,13 +398,43 @@ class ScorerResult(Payload):
     """What a `command` scorer ran, so that it can be held against the oracle's decision about the same command."""
 
 
+class JudgeFact(BaseModel):
+    """A claim that mattered to the judge, and what it found about it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    claim: str
+    verdict: str
+    evidence: str
+
+
+class JudgeExchange(BaseModel):
+    """One request of the judge and its answer. Not events of their own: they are no part of what the agent used."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    request: LlmRequest
+    response: LlmResponse | None = None
+
+
 class JudgeResult(Payload):
+    """What a model that read the attempt thinks of it: shown beside the gates, never part of them."""
+
     type = "judge_result"
     verdict: Literal["PASS", "FAIL", "unparseable"]
     scores: dict[str, int]
+    """`task_completion`, `instruction_adherence`, `efficiency`, each from 1 to 5; empty when unparseable."""
     failure_mode: str | None
     model: str
     reasoning: Excerpt
+    facts: list[JudgeFact] = Field(default_factory=list)
+    scored_at: str = ""
+    rubric: str = ""
+    """Name and digest of the instructions the judge was given."""
+    expected_outcome: str = "completion"
+    verdicts: list[str] = Field(default_factory=list)
+    """Of every asking, in order."""
+    agreement_ppm: int | None = None
+    """Share of the askings that gave this verdict; None when it was asked once."""
+    exchanges: list[JudgeExchange] = Field(default_factory=list)
 
 
 class GateResult(BaseModel):
