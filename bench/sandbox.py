@@ -33,6 +33,7 @@ MANY_FILES = (
 STARTS = 20
 CALLS = 300
 AT_ONCE = 50
+PROCESSES = (b"server.pyc", b"bwrap", b"containerd-shim")
 
 
 def told(milliseconds: list[float]) -> str:
@@ -58,10 +59,13 @@ def starts(backend: Backend, prepared: Prepared) -> tuple[list[float], list[floa
 
 
 def proportional_mb() -> dict[int, float]:
-    """PSS of every process on this machine, by process id."""
+    """PSS of every process on this machine that a sandbox may consist of, by process id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
+            command = (folder / "cmdline").read_bytes()
+            if not any(mark in command for mark in PROCESSES):
+                continue
             text = (folder / "smaps_rollup").read_text(encoding="ascii")
         except OSError:
             continue
