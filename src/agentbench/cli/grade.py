@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sandbox_option, workers_option
+
+if TYPE_CHECKING:
+    from agentbench.cli.launch import Done
+    from agentbench.run.grading import Prediction
 
 EPILOG = """\b
 Examples:
@@ -27,6 +32,7 @@ Examples:
 )
 @click.option("--patch", "patch_file", type=FILE, help="A unified diff; '-' reads it from stdin.")
 @click.option("--predictions", type=FILE, help="JSONL of {instance_id, model_patch}, or one JSON object keyed by id.")
+@click.option("--report", "report_file", type=FILE, help="With --predictions: write SWE-bench's form of a report here.")
 @workers_option
 @sandbox_option
 @fresh_option
@@ -37,6 +43,7 @@ def command(
     paths: tuple[Path, ...],
     patch_file: Path | None,
     predictions: Path | None,
+    report_file: Path | None,
     workers: int,
     sandbox: str,
     fresh_setup: bool,
@@ -53,6 +60,8 @@ def command(
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
+    if report_file is not None and predictions is None:
+        raise click.UsageError("--report goes with --predictions.")
     tasks = [task for path in paths for task in find_tasks(path)]
     if patch_file is not None:
         if len(tasks) != 1:
@@ -77,8 +86,24 @@ def command(
         out=out,
     )
     done = grade_rows(prediction_rows(tasks, wanted), asked, quiet=as_json)
+    if report_file is not None:
+        _write_report(report_file, done, [task.id for task in tasks], wanted)
     print_done(done, as_json=as_json)
     sys.exit(done.exit_code)
+
+
+def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Prediction]) -> None:
+    import json
+
+    from agentbench.authoring.swebench import report
+    from agentbench.core.errors import InputError
+
+    empty = [one.task_id for one in wanted if not one.patch.strip()]
+    try:
+        path.write_text(json.dumps(report(list(done.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        msg = f"--report {path} cannot be written: {error.strerror}"
+        raise InputError(msg) from None
 
 
 def _read(path: Path) -> bytes:

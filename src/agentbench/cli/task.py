@@ -34,10 +34,12 @@ Example:
 """
 
 
-# verb → its function in cli/task_authoring.py and one line of help: what they need is imported when they are called.
+# verb → its module, its name there and one line of help: what they need is imported when they are called.
 AUTHORING = {
-    "from-commit": ("from_commit", "Make a task from a commit that brings its tests along."),
-    "harvest": ("harvest", "Make suites from the history of a repository."),
+    "export": ("task_exchange", "export_group", "Write tasks in the format of another benchmark."),
+    "from-commit": ("task_authoring", "from_commit", "Make a task from a commit that brings its tests along."),
+    "harvest": ("task_authoring", "harvest", "Make suites from the history of a repository."),
+    "import": ("task_exchange", "import_group", "Make tasks from the files of another benchmark."),
 }
 
 
@@ -50,14 +52,15 @@ class TaskVerbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in AUTHORING:
             return super().get_command(ctx, cmd_name)
-        from agentbench.cli import task_authoring
+        import importlib
 
-        found: click.Command = getattr(task_authoring, AUTHORING[cmd_name][0])
+        module, name, _ = AUTHORING[cmd_name]
+        found: click.Command = getattr(importlib.import_module(f"agentbench.cli.{module}"), name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         told = {name: one.get_short_help_str(limit=90) for name, one in self.commands.items()}
-        told |= {name: line for name, (_, line) in AUTHORING.items()}
+        told |= {name: line for name, (_, _, line) in AUTHORING.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(told.items()))
 

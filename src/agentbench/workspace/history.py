@@ -147,7 +147,7 @@ class History:
 
     def _log(self, *arguments: str) -> list[Commit]:
         out = self._git(
-            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "-m", "--first-parent", f"--format={_FIELDS}",
+            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "--diff-merges=first-parent", f"--format={_FIELDS}",
             "--no-show-signature", "--encoding=UTF-8", *arguments,
         )  # fmt: skip
         return [_commit(record) for record in out.split(b"\x1e") if b"\x1f" in record]

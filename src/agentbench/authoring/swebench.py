@@ -1,0 +1,321 @@
+"""SWE-bench and its relatives: rows as tasks, tasks as rows, and a report in its form.
+
+Rows are JSON, JSON lines or Parquet. `FAIL_TO_PASS` may be a list or a string with one, in either case of letters.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentbench.authoring.detection import Circumstances, detect
+from agentbench.authoring.drafting import Draft, draft_folder, publish, write
+from agentbench.authoring.statement import kind_of
+from agentbench.contract.load import LoadedTask
+from agentbench.contract.schema import Repo
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError, PatchInvalid
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.lab import Lab
+from agentbench.sandbox.interpreter import installed
+from agentbench.tree.entry import FileWrite
+from agentbench.tree.folder import FolderTree
+from agentbench.workspace.delta import extract
+from agentbench.workspace.history import Histories
+from agentbench.workspace.patch import parse, plan
+from agentbench.workspace.patched import PatchedTree
+
+MAX_BYTES = 2 * 1024 * 1024 * 1024
+_REPO = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One row."""
+
+    id: str
+    repo: str
+    base_commit: str
+    patch: bytes
+    test_patch: bytes
+    problem: str
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+
+
+def read_instances(path: Path) -> Iterator[tuple[str, Instance | InputError]]:
+    """Every row with its place; a row that cannot be used comes as the reason.
+
+    Raises:
+        InputError: the file cannot be read at all.
+    """
+    for place, row in _rows(path):
+        try:
+            yield place, _instance(row)
+        except InputError as error:
+            yield place, InputError(f"{place}: {error.message}", remedy=error.remedy)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, object]]:
+    if path.suffix == ".parquet":
+        yield from _parquet(path)
+        return
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path} is larger than {MAX_BYTES} bytes")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if whole is not None:
+        listed = whole if isinstance(whole, list) else [whole]
+        yield from ((f"{path}[{index}]", row) for index, row in enumerate(listed))
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                yield f"{path}:{number}", json.loads(line)
+            except ValueError as error:
+                raise InputError(f"{path}:{number}: not JSON: {error}") from None
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, object]]:
+    try:
+        import duckdb  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - only for this kind of file
+    except ImportError:
+        raise InputError(
+            f"{path}: reading Parquet needs DuckDB, which is not installed",
+            remedy="pip install 'agentbench[query]', or give JSON lines",
+        ) from None
+    try:
+        table = duckdb.connect().execute("select * from read_parquet(?)", [str(path)])
+        names = [column[0] for column in table.description]
+        rows = table.fetchall()
+    except duckdb.Error as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    yield from ((f"{path}[{index}]", dict(zip(names, row, strict=True))) for index, row in enumerate(rows))
+
+
+def _instance(row: object) -> Instance:
+    if not isinstance(row, dict):
+        raise InputError("expected an object with instance_id, repo, base_commit, patch, test_patch")
+    found = {str(key).lower(): value for key, value in row.items()}
+    missing = [name for name in ("instance_id", "repo", "base_commit", "patch", "test_patch") if not found.get(name)]
+    if missing:
+        raise InputError(f"missing {', '.join(missing)}")
+    repo = str(found["repo"])
+    if not _REPO.fullmatch(repo):
+        raise InputError(f"repo: expected owner/name; got {repo!r}")
+    wanted = _ids(found.get("fail_to_pass"), "FAIL_TO_PASS")
+    if not wanted:
+        raise InputError("FAIL_TO_PASS: expected at least one test id")
+    return Instance(
+        id=re.sub(r"[^A-Za-z0-9._-]+", "-", str(found["instance_id"]))[:128],
+        repo=repo,
+        base_commit=str(found["base_commit"]),
+        patch=_patch(found["patch"]),
+        test_patch=_patch(found["test_patch"]),
+        problem=str(found.get("problem_statement") or ""),
+        fail_to_pass=wanted,
+        pass_to_pass=_ids(found.get("pass_to_pass"), "PASS_TO_PASS"),
+    )
+
+
+def _patch(value: object) -> bytes:
+    text = str(value)
+    return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogatepass")
+
+
+def _ids(value: object, key: str) -> tuple[str, ...]:
+    """A list, or a string that holds one as JSON or as Python writes it. Ids keep every character."""
+    if isinstance(value, str):
+        value = _listed(value, key)
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
+        raise InputError(f"{key}: expected a list of test ids")
+    foreign = [item for item in value if "::" not in item]
+    if foreign:
+        raise InputError(
+            f"{key}: {foreign[0]!r} is no test id of pytest", remedy="rows of other test runners cannot be imported"
+        )
+    return tuple(dict.fromkeys(value))
+
+
+def _listed(text: str, key: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise InputError(f"{key}: expected a list of test ids, or a string that holds one") from None
+
+
+# --- rows as tasks -----------------------------------------------------------------------------------------------
+
+
+def address(repo: str, repos: Path | None, template: str) -> str:
+    """Where a repository of a row is: a clone below `repos`, else what the template makes of its name.
+
+    Raises:
+        InputError: `repos` is given and holds no such clone.
+    """
+    if repos is None:
+        return template.replace("{repo}", repo)
+    names = (repo, repo.replace("/", "__"), repo.replace("/", "+"), repo.split("/")[1])
+    for name in (*names, *(f"{name}.git" for name in names), *(f"{name}/repo" for name in names)):
+        if (repos / name).is_dir() and ((repos / name / ".git").exists() or (repos / name / "HEAD").is_file()):
+            return str((repos / name).absolute())
+    raise InputError(f"unknown repo {repo}: {repos} holds no clone of it", remedy=f"git clone it to {repos / names[1]}")
+
+
+def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> Path:
+    """Write a task; nothing of it runs (`ab validate-tasks` does that).
+
+    Raises:
+        InputError: a patch that does not apply, or a place that is taken.
+        SourceError: the repository or the commit cannot be had.
+    """
+    suite_dir = suite_dir.absolute()
+    files = tuple(dict.fromkeys(test.split("::")[0] for test in (*instance.fail_to_pass, *instance.pass_to_pass)))
+    place, folder = suite_dir / instance.id, draft_folder(suite_dir, instance.id)
+    if place.exists():
+        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    with Histories(lab.state / "snapshots").open(url, Path.cwd()) as history:
+        commit = history.commit(instance.base_commit)
+
+        def read(name: str) -> str | None:
+            found = history.read(commit.id, name)
+            return None if found is None else found.decode("utf-8", "replace")
+
+        pythons = list(dict.fromkeys(one.short for one in installed()))
+        usual = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        detected = detect(read, Circumstances(commit.date, pythons, usual, history.release_before(commit.id)))
+    words = [*detected.options, *files]
+    draft = Draft(
+        id=instance.id,
+        suite=suite_dir.name,
+        title=instance.problem.strip().splitlines()[0][:120] if instance.problem.strip() else instance.id,
+        statement=instance.problem if instance.problem.strip() else f"Solve {instance.id}.\n",
+        url=url,
+        commit=commit.id,
+        python=detected.python,
+        env=detected.plans[0].env,
+        setup=detected.plans[0].commands,
+        command="python -m pytest -q " + " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words),
+        hidden={},
+        reference=instance.patch,
+        timeout_sec=1800,
+        strata={"ecosystem": "python", "kind": kind_of(instance.problem)},
+        fail_to_pass=instance.fail_to_pass,
+        pass_to_pass=instance.pass_to_pass,
+        notes=f"Imported from {instance.repo} {instance.id}; its setup was detected and has not been run.\n",
+    )
+    return _with_hidden(draft, instance, folder, place, lab)
+
+
+def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, lab: Lab) -> Path:
+    try:
+        (folder / "hidden").mkdir(parents=True, exist_ok=True)
+        bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
+        snapshot = lab.snapshots.materialise(write(bare, folder))
+        with FolderTree.at(snapshot.folder) as tree:
+            try:
+                tests = plan(parse(instance.test_patch), tree).writes
+                plan(parse(instance.patch), tree)
+            except PatchInvalid as error:
+                raise InputError(
+                    f"{instance.id}: a patch does not apply to {draft.commit[:12]}: {error.message}"
+                ) from None
+        hidden = {
+            one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
+            for one in tests
+            if one.content is not None
+        }
+        if not hidden:
+            raise InputError(f"{instance.id}: test_patch adds or changes no file")
+        write(dataclasses.replace(draft, hidden=hidden), folder)
+        publish(folder, place)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return place
+
+
+# --- tasks as rows -----------------------------------------------------------------------------------------------
+
+
+def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
+    """A task as a row.
+
+    Raises:
+        InputError: a task that a row cannot say: no git source, no patch as reference, no test ids.
+        SourceError: R cannot be had.
+    """
+    repo = task.task.repo
+    if not isinstance(repo, Repo) or repo.url is None or repo.commit is None:
+        raise InputError(f"{task.id}: a row needs a git repository (repo.url and repo.commit)")
+    reference = task.reference_file
+    if reference is None or reference.suffix not in {".patch", ".diff"}:
+        raise InputError(f"{task.id}: a row needs a reference that is a patch")
+    checks = [check for check in task.checks if check.parser == "pytest" and check.fail_to_pass]
+    if len(checks) != 1 or len([check for check in task.checks if check.mandatory]) != 1:
+        raise InputError(f"{task.id}: a row has one list of tests; this task has {len(task.checks)} checks")
+    snapshot = lab.snapshots.materialise(task)
+    writes = [FileWrite(path, one.content, executable=one.executable) for path, one in task.hidden_files().items()]
+    with FolderTree.at(snapshot.folder) as tree:
+        tests = extract(tree, PatchedTree(tree, writes)).patch
+    name = repo.url.rstrip("/").removesuffix(".git").split("/")
+    return {
+        "instance_id": task.id,
+        "repo": "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{name[-1] or 'repo'}",
+        "base_commit": snapshot.source.get("commit", repo.commit),
+        "patch": reference.read_bytes().decode("utf-8", "surrogateescape"),
+        "test_patch": tests.decode("utf-8", "surrogateescape"),
+        "problem_statement": task.statement,
+        "hints_text": "",
+        "FAIL_TO_PASS": json.dumps(list(checks[0].fail_to_pass)),
+        "PASS_TO_PASS": json.dumps(list(checks[0].pass_to_pass)),
+        "environment_setup_commit": snapshot.source.get("commit", repo.commit),
+        "version": "",
+        "created_at": "",
+    }
+
+
+# --- the report --------------------------------------------------------------------------------------------------
+
+
+def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequence[str]) -> Mapping[str, Json]:
+    """Results in the form that SWE-bench's own harness writes. `empty`: instances whose patch changes nothing."""
+    submitted = sorted({record.task_id for record in records})
+    resolved = sorted({record.task_id for record in records if record.result.passed})
+    blank = sorted(set(empty) - set(resolved))
+    errors = sorted(
+        {record.task_id for record in records if record.run_status in {"invalid", "acceptance_error"}} - set(resolved)
+    )
+    completed = [one for one in submitted if one not in errors and one not in blank]
+    unresolved = [one for one in completed if one not in resolved]
+    groups = {
+        "submitted": submitted,
+        "completed": completed,
+        "resolved": resolved,
+        "unresolved": unresolved,
+        "empty_patch": blank,
+        "error": errors,
+    }
+    counts: dict[str, Json] = {"total_instances": len(set(tasks))}
+    counts |= {f"{name}_instances": len(ids) for name, ids in groups.items()}
+    counts |= {f"{name}_ids": list(ids) for name, ids in groups.items()}
+    counts["incomplete_ids"] = sorted(set(tasks) - set(submitted))
+    return {**counts, "schema_version": 2}

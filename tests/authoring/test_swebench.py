@@ -1,0 +1,124 @@
+"""Rows of SWE-bench as tasks and back, with every character of their test ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentbench.authoring.swebench import Instance, address, export_task, import_instance, read_instances, report
+from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError, SourceError
+from agentbench.run.lab import Lab
+from tests.authoring.conftest import FIX, put
+from tests.workspace.reference_git import git
+
+pytestmark = pytest.mark.req("C-18")
+
+F2P = ["tests/test_calc.py::test_odd[a b]", "tests/test_calc.py::test_odd[[x]]", "tests/test_calc.py::test_odd[é::'\"]"]
+P2P = ["tests/test_calc.py::test_even"]
+
+
+@pytest.fixture
+def row(repo: Path) -> dict[str, object]:
+    base = git(repo, "rev-parse", "HEAD").decode().strip()
+    fix = put(repo, FIX, "Fix")
+    return {
+        "instance_id": "me__calc-1",
+        "repo": "me/calc",
+        "base_commit": base,
+        "patch": git(repo, "diff", base, fix, "--", "calc.py").decode(),
+        "test_patch": git(repo, "diff", base, fix, "--", "tests").decode(),
+        "problem_statement": "half(3) is 1\n",
+        "FAIL_TO_PASS": json.dumps(F2P),
+        "PASS_TO_PASS": P2P,
+    }
+
+
+def read(tmp_path: Path, text: str, name: str = "rows.jsonl") -> list[Instance | InputError]:
+    (tmp_path / name).write_text(text)
+    return [one for _, one in read_instances(tmp_path / name)]
+
+
+def one(tmp_path: Path, row: dict[str, object]) -> Instance:
+    (found,) = read(tmp_path, json.dumps(row))
+    assert isinstance(found, Instance)
+    return found
+
+
+@pytest.mark.parametrize("spelling", [json.dumps, str, list])
+def test_every_spelling_of_ids(tmp_path: Path, row: dict[str, object], spelling: type) -> None:
+    lower = {key.lower(): value for key, value in row.items()} | {"fail_to_pass": spelling(F2P)}
+    assert one(tmp_path, lower).fail_to_pass == tuple(F2P)
+
+
+def test_a_list_and_lines_of_rows(tmp_path: Path, row: dict[str, object]) -> None:
+    assert len(read(tmp_path, json.dumps([row, row]))) == 2
+    assert len(read(tmp_path, json.dumps(row) + "\n\n" + json.dumps(row) + "\n")) == 2
+
+
+def test_a_row_becomes_a_task_and_the_task_the_same_row(
+    tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
+) -> None:
+    folder = import_instance(one(tmp_path, row), str(repo), tmp_path / "tasks/swe", lab)
+    task = load_task(folder)
+    assert task.checks[0].fail_to_pass == tuple(F2P)
+    assert task.checks[0].pass_to_pass == tuple(P2P)
+    assert {path: file.content.decode() for path, file in task.hidden_files().items()} == {
+        b"tests/test_calc.py": FIX["tests/test_calc.py"]
+    }
+    back = export_task(task, lab)
+    assert json.loads(str(back["FAIL_TO_PASS"])) == F2P
+    assert back["base_commit"] == row["base_commit"]
+    assert back["patch"] == row["patch"]
+    assert back["problem_statement"] == row["problem_statement"]
+    (tmp_path / "again").mkdir()
+    again = import_instance(one(tmp_path, {**back, "repo": "me/calc"}), str(repo), tmp_path / "again/swe", lab)
+    assert load_task(again).hidden_files() == task.hidden_files()
+
+
+class TestRefused:
+    @pytest.mark.parametrize("key", ["instance_id", "repo", "base_commit", "patch", "test_patch"])
+    def test_a_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
+        (found,) = read(tmp_path, json.dumps({name: value for name, value in row.items() if name != key}))
+        assert isinstance(found, InputError)
+        assert f"missing {key}" in found.message
+
+    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None])
+    def test_ids_that_are_none(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
+        (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
+        assert isinstance(found, InputError)
+        assert "FAIL_TO_PASS" in found.message
+
+    def test_an_unknown_repository(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="unknown repo me/other"):
+            address("me/other", tmp_path, "")
+
+    def test_a_commit_that_is_not_there(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
+        with pytest.raises(SourceError, match="has no commit"):
+            import_instance(one(tmp_path, {**row, "base_commit": "0" * 40}), str(repo), tmp_path / "s", lab)
+
+    @pytest.mark.parametrize("key", ["patch", "test_patch"])
+    def test_a_patch_that_does_not_apply(
+        self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, key: str
+    ) -> None:
+        wrong = str(row[key]).replace("assert half(4) == 2", "assert half(5) == 2").replace("value // 2", "value % 2")
+        with pytest.raises(InputError, match="does not apply"):
+            import_instance(one(tmp_path, {**row, key: wrong}), str(repo), tmp_path / "s", lab)
+        assert not (tmp_path / "s").exists()
+
+    def test_no_json(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match=r"rows\.jsonl:2: not JSON"):
+            read(tmp_path, "{}\n{nonsense\n")
+
+
+def test_clones_are_found_by_several_names(tmp_path: Path) -> None:
+    (tmp_path / "me__calc/.git").mkdir(parents=True)
+    assert address("me/calc", tmp_path, "") == str(tmp_path / "me__calc")
+    assert address("me/calc", None, "https://x/{repo}.git") == "https://x/me/calc.git"
+
+
+def test_an_empty_report_counts_what_was_not_submitted() -> None:
+    found = report([], ["a", "b"], [])
+    assert (found["total_instances"], found["submitted_instances"], found["incomplete_ids"]) == (2, 0, ["a", "b"])
