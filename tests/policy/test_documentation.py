@@ -1,0 +1,33 @@
+"""The page of the run protocol names every threshold with its value and every rule with its action."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.policy.monitors import NEW_DEPENDENCY, Rule, published_rules
+from agentbench.policy.thresholds import Thresholds, published_thresholds, threshold_meanings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "run-protocol.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.req("M-03", "M-10")
+@pytest.mark.parametrize("name,value", published_thresholds().as_json().items())
+def test_every_threshold_is_documented_with_its_value(name: str, value: int) -> None:
+    assert f"| `{name}` | {value} | {threshold_meanings()[name]} |" in PAGE
+
+
+@pytest.mark.req("M-02")
+@pytest.mark.parametrize("rule", published_rules().rules, ids=lambda rule: rule.id)
+def test_every_rule_is_documented_with_its_action_and_severity(rule: Rule) -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{rule.id}` |"))
+    assert f"| {rule.action}" in row
+    assert f"| {rule.severity} |" in row
+    assert f"`{NEW_DEPENDENCY}`" in PAGE
+
+
+@pytest.mark.parametrize("values", [{}, {"identical_calls": 1}, {**published_thresholds().as_json(), "violations": 0}])
+def test_thresholds_that_are_not_whole_are_refused(values: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="thresholds"):
+        Thresholds.of(values)
