@@ -419,6 +419,15 @@ def test_a_program_is_refused_where_commands_may_not_run(place: OpenPlace, folde
     assert folder_sandbox.commands == []
 
 
+def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: OpenPlace) -> None:
+    rules = Rules(deny_commands=(DenyCommand(pattern="curl *"),))
+    here = place(rules)
+    here.session.run_program(Program("agent_command", "sh x"))
+    (alert,) = here.of(MonitorAlert)
+    assert (alert.monitor, alert.rule) == ("coverage", "not_observed")
+    assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), GUARDS | MONITORS) == []
+
+
 def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
     assert here.session.run_program(Program("agent_command", "sh x", {"A": "b"})).ok

@@ -270,7 +270,7 @@ class Session:
             )
         if self._rules.deny_commands:
             detail = f"denied commands cannot be seen inside an {program.name}"
-            self._journal.alert("deny_commands", "not_observed", detail)
+            self._journal.alert("coverage", "not_observed", detail)
 
         def work() -> Work:
             self._enter("test", program.name)
