@@ -40,7 +40,7 @@ def test_every_agent_of_ours_is_known() -> None:
 @pytest.mark.parametrize("name,near", [("nop", "noop"), ("scriptd", "scripted"), ("Command", "command")])
 def test_an_unknown_agent_is_answered_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(InputError) as caught:
-        registry.require_agent(name)
+        registry.require_agent(name, has_model=True)
     assert f"did you mean `{near}`" in caught.value.message
     assert "noop, reference, scripted, command" in caught.value.message
 
@@ -62,7 +62,7 @@ def test_an_entry_point_cannot_take_the_place_of_ours(monkeypatch: pytest.Monkey
 def test_a_broken_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     install(monkeypatch, value)
     with pytest.raises(InputError, match="agent 'mine'"):
-        registry.require_agent("mine")
+        registry.require_agent("mine", has_model=False)
 
 
 def test_agent_files_are_mounted_outside_the_workspace(tmp_path: Path) -> None:

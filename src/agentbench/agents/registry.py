@@ -30,6 +30,8 @@ AGENTS: Mapping[str, Factory] = {
     "subagents": team.make,
     **{f"{cli.PREFIX}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
 }
+ASKING = frozenset({"llm_v0", "context_packer", "subagents"})
+"""Agents that work with a model, beside the programs of others."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 
 
@@ -47,12 +49,15 @@ def make_agent(name: str, setup: AgentSetup) -> Agent:
     return _factory(name)(setup)
 
 
-def require_agent(name: str) -> None:
+def require_agent(name: str, *, has_model: bool) -> None:
     """
     Raises:
-        InputError: there is no agent of this name.
+        InputError: there is no agent of this name, or it needs a model and has none.
     """
     _factory(name)
+    if not has_model and (name in ASKING or name.startswith(cli.PREFIX)):
+        msg = f"the agent '{name}' needs a model"
+        raise InputError(msg, remedy="give one with --model, or in the variant file")
 
 
 def _factory(name: str) -> Factory:

@@ -27,7 +27,7 @@ from agentbench.reports.writing import write_summary
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
 from agentbench.run.judging import JudgeChoice
 from agentbench.run.lab import Lab, declared_secrets
-from agentbench.run.modelling import Models, read_prices
+from agentbench.run.modelling import Models, model_text, read_prices
 from agentbench.run.plan import PlanRow, make_plan
 from agentbench.run.study import Study
 from agentbench.run.version import harness_version
@@ -260,7 +260,7 @@ def _refuse_unknown(plan: Sequence[tuple[LoadedTask, Sequence[Configuration]]]) 
     """An agent nobody has is bad input: it must be said before a run directory exists."""
     for _task, configurations in plan:
         for configuration in configurations:
-            require_agent(configuration.agent)
+            require_agent(configuration.agent, has_model=model_text(configuration) is not None)
 
 
 def _install(lab: Lab, row: PlanRow, *, quiet: bool) -> None:

@@ -1,0 +1,113 @@
+"""An agent that is a program, from the command line to the verdict, with a small program instead of a large one."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from agentbench.agents.cli import agent as cli
+from agentbench.agents.cli.profile import TARGET, Profile, Source
+from agentbench.agents.cli.profiles import PROFILES
+from agentbench.agents.registry import AGENTS
+from agentbench.cli.main import root
+from agentbench.core.errors import InputError, SandboxUnavailable
+from agentbench.models.endpoint import Dialect
+from tests.run.tasks import TASK, make_task
+
+pytestmark = pytest.mark.req("T-05", "R-03")
+
+PROGRAM = """\
+import json, os, sys, urllib.request
+body = {"model": sys.argv[1], "max_tokens": 9, "messages": [{"role": "user", "content": open(os.environ["AB_BRIEFING"]).read()}]}
+asked = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode(),
+    {"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"], "anthropic-version": "2023-06-01"})
+answer = json.load(urllib.request.urlopen(asked))
+open("answer.txt", "w").write(answer["content"][0]["text"])
+"""
+
+ASKER = Profile(
+    name="asker",
+    package="asker",
+    version="1",
+    source=Source.PYPI,
+    install=(f"cat > ask.py <<'END'\n{PROGRAM}END",),
+    dialect=Dialect.MESSAGES,
+    line=f"python3 {TARGET}/ask.py @MODEL@",
+)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AB_STATE", str(shared_state))
+    broken = Profile("broken", "broken", "1", Source.PYPI, ("echo no network here >&2; exit 1",), Dialect.CHAT, TARGET)
+    for profile in (ASKER, broken):
+        monkeypatch.setitem(PROFILES, profile.name, profile)
+        monkeypatch.setitem(AGENTS, f"cli:{profile.name}", partial(cli.make, profile))
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    graded = f"test ! -e {TARGET} && grep -qx 42 answer.txt"
+    return make_task(tmp_path / "task", text=TASK.format(id="answer").replace("grep -qx 42 answer.txt", graded))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "answers.yaml"
+    path.write_text(yaml.safe_dump({"answers": [{"text": "42\n"}]}))
+    return f"scripted:{path}"
+
+
+def run(task: Path, agent: str, *more: str) -> dict[str, Any]:
+    arguments = ["run-task", "--task", str(task), "--json", "--agent", agent, *more]
+    done = CliRunner().invoke(root, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert isinstance(told, dict)
+    return told
+
+
+def test_it_is_graded_like_everybody_else_and_leaves_no_mark_on_the_task(task: Path, model: str) -> None:
+    told = run(task, "cli:asker", "--model", model)
+    (record,) = told["attempts"]
+    assert record["result"]["passed"], record
+    assert (record["observability"], record["agent"]) == ("gateway", "cli:asker")
+    assert record["usage"]["completion_tokens"] > 0
+    other = run(task, "noop")
+    (nothing,) = other["attempts"]
+    assert (record["contract_id"], record["env_digest"]) == (nothing["contract_id"], nothing["env_digest"])
+    planned, observed = _manifest(told)
+    assert observed["agent_program"]["package"] == "asker"
+    assert observed["agent_program"]["digest"].startswith("sha256:")
+    assert planned["guard"]["stages_enforced"] is False
+    assert _manifest(other)[1]["agent_program"] == {}
+
+
+def test_what_cannot_be_installed_is_said_before_anything_runs(task: Path, model: str, tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="no network here"):
+        run(task, "cli:broken", "--model", model)
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_without_a_model_it_is_refused_before_anything_runs(task: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs a model"):
+        run(task, "cli:asker")
+    assert not (tmp_path / "artifacts").exists()
+
+
+def test_an_unknown_program_is_refused_with_those_there_are(task: Path) -> None:
+    with pytest.raises(InputError, match="cli:claude-code"):
+        run(task, "cli:claude", "--model", "scripted:x")
+
+
+def _manifest(told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    (path,) = Path(told["run_dir"]).glob("tasks/*/manifest.json")
+    both = json.loads(path.read_text())["protocol_manifest"]
+    return both["planned"], both["observed"]
