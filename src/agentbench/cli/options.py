@@ -39,7 +39,11 @@ sandbox_option = click.option(
 fresh_option = click.option("--fresh-setup", is_flag=True, help="Run setup again instead of using what was prepared.")
 
 run_options = _stack(
-    click.option("--agent", help="noop, reference, scripted, command, or one installed as a plug-in."),
+    click.option(
+        "--agent",
+        help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, claude-code,"
+        " codex, aider), or one installed as a plug-in.",
+    ),
     click.option("--agent-command", help="With --agent command: the shell line to run inside the sandbox."),
     click.option(
         "--agent-files",
