@@ -35,6 +35,8 @@ def test_demonstration_tells_the_honest_from_the_cheats_and_verifies(tmp_path: P
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.count("VERIFIED") == len(PASSED)
+    (page,) = tmp_path.glob("artifacts/runs/*__demo-report/index.html")
+    assert page.relative_to(tmp_path).as_posix() in done.stdout
     passed: dict[str, set[str]] = {name: set() for name in PASSED}
     attempts: Counter[str] = Counter()
     for file in tmp_path.glob("artifacts/runs/*/attempts.jsonl"):

@@ -76,7 +76,8 @@ function matrixCard() {
     if (!picked.length) return h("span", { class: "dim" }, "not run");
     const kinds = picked.map((i) => kindOf(D.attempts[i])), passed = kinds.filter((k) => k === "pass").length;
     const kind = new Set(kinds).size === 1 ? kinds[0] : "mixed";
-    const words = picked.length > 1 ? `${passed} of ${picked.length}` : wordOf(D.attempts[picked[0]]);
+    const reason = col(D.attempts[picked[0]], "reason");
+    const words = picked.length > 1 ? `${passed} of ${picked.length} passed` : kind === "pass" ? "passed" : (kind === "invalid" ? "invalid: " : "") + String(reason || kind).toLowerCase().replaceAll("_", " ");
     const href = picked.length > 1 ? "#/attempts?q=" + encodeURIComponent("task:" + col(D.attempts[picked[0]], "task")) + "&run=" + col(D.attempts[picked[0]], "run") : "#/attempt/" + picked[0];
     return h("a", { class: "cell " + kind, href, title: safe(col(D.attempts[picked[0]], "headline")) }, h("span", { "aria-hidden": "true" }, MARK[kind] || "±"), words);
   };
