@@ -1,0 +1,65 @@
+"""Caps on money, over one attempt and over all of them: held across workers, and what was done by then is graded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.run.conftest import Ab
+from tests.run.tasks import PATCH, make_suite
+
+REQUEST = 0.042
+"""What one answer of 1,000 tokens costs in the units of the schedule that holds without a price table."""
+
+
+def answers(path: Path) -> Path:
+    """A patch first, then calls that lead nowhere, each with an expensive answer."""
+    calls: list[dict[str, Any]] = [{"name": "apply_patch", "arguments": {"unified_diff": PATCH}}]
+    calls += [{"name": "list_files", "arguments": {"glob": f"*{number}"}} for number in range(40)]
+    usage = {"prompt": 10, "completion": 1000}
+    path.write_text(yaml.safe_dump({"answers": [{"tool_calls": [call], "usage": usage} for call in calls]}))
+    return path
+
+
+def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
+    tasks = make_suite(tmp_path / "tasks", "one", "two", "three")
+    ran = ab(
+        *("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out", "--json"),
+        *("--model", f"scripted:{answers(tmp_path / 'answers.yaml')}", "--max-steps", "100", *more),
+    )
+    assert ran.code == 0, ran.stderr
+    verified = ab("verify", ran.json["run_dir"])
+    assert verified.code == 0, verified.stdout
+    attempts = ran.json["attempts"]
+    assert isinstance(attempts, list)
+    return attempts
+
+
+@pytest.mark.req("C-09", "M-06", "M-07", "M-11")
+def test_the_total_is_held_across_workers_and_what_was_done_is_graded(ab: Ab, tmp_path: Path) -> None:
+    attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
+    spent = sum(one["cost"]["lm"] for one in attempts)
+    assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
+    stopped = [one for one in attempts if one["termination"]["code"] == "cost_cap"]
+    assert len(stopped) == 3
+    assert all(one["termination"]["evidence"] for one in stopped)
+    assert all(one["termination"]["category"] == "non_termination" for one in stopped)
+    assert any(one["result"]["passed"] for one in stopped)  # a cost stop is no failure by itself
+    for one in attempts:
+        cost = one["cost"]
+        assert cost["exec"] > 0
+        assert cost["total"] == pytest.approx(cost["lm"] + cost["exec"] + cost["human"] + cost["overhead"])
+
+
+@pytest.mark.req("C-09", "M-07")
+def test_a_task_has_a_cap_of_its_own_over_its_repeats(ab: Ab, tmp_path: Path) -> None:
+    attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2")
+    by_task: dict[str, float] = {}
+    for one in attempts:
+        by_task[one["task_id"]] = by_task.get(one["task_id"], 0) + one["cost"]["lm"]
+    assert set(by_task) == {"one", "two", "three"}
+    assert all(spent <= 0.2 + 2 * REQUEST for spent in by_task.values())
+    assert {one["termination"]["code"] for one in attempts} == {"cost_cap"}
