@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
+from agentbench.reports.gate import GateFile, judge
 from agentbench.reports.html.page import export_attempt, write_page
 from agentbench.reports.paired import compare_sides
 from agentbench.reports.sources import open_run, open_sides
@@ -296,3 +297,34 @@ def test_a_missing_side_file_is_told(watched: Watched, tmp_path: Path) -> None:
     (page_file.parent / "data" / "a0.js").unlink()
     page = watched.open(page_file, "#/attempt/0")
     expect(page.locator(".note")).to_contain_text("keep the folder beside the page")
+
+
+@pytest.mark.req("A-11", "U-04")
+def test_pages_of_odd_runs_open_quietly(watched: Watched, tmp_path: Path) -> None:
+    empty = open_run(write_run(tmp_path / "empty", []))
+    invalid = open_run(write_run(tmp_path / "invalid", [sample("a", "task"), sample("b", "harness")]))
+    one = open_run(write_run(tmp_path / "one", [sample("a")]))
+    for name, runs in (("none", [empty]), ("bad", [invalid]), ("single", [one]), ("all", [empty, invalid, one])):
+        page_file = write_page(tmp_path / name, runs)
+        for address in ("#/", "#/attempts", "#/review", "#/comparison", "#/nowhere", "#/attempt/99"):
+            page = watched.open(page_file, address)
+            expect(page.locator("main > *").first).to_be_visible()
+    csv = tmp_path / "results.csv"
+    rows = "".join(f"t{n},{m},1,{'pass' if m == 'b' else 'fail'}\n" for n in range(6) for m in "ab")
+    csv.write_text("task,method,repeat,outcome\n" + rows, encoding="utf-8")
+    page = watched.open(write_page(tmp_path / "csv", [], comparison=compare_sides(*open_sides(str(csv), str(csv)))))
+    expect(page.locator(".lead")).to_contain_text("B BETTER")
+    expect(page.locator("nav a")).to_have_count(1)
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-03")
+def test_the_verdict_of_a_gate_stands_first(watched: Watched, tmp_path: Path) -> None:
+    a, b = (write_run(tmp_path / name, [sample("t", kind)]) for name, kind in (("a", "pass"), ("b", "fail")))
+    report = compare_sides(*open_sides(str(a), str(b)))
+    verdict = judge(GateFile(max_drop=0.1), report)
+    page = watched.open(write_page(tmp_path / "page", [open_run(a), open_run(b)], comparison=report, gate=verdict))
+    expect(page.locator(".hero.fail")).to_contain_text("GATE FAILS: max_drop")
+    page = watched.open(tmp_path / "page" / "index.html", "#/comparison")
+    expect(page.get_by_text("Exit code 1")).to_be_visible()
+    watched.assert_quiet()

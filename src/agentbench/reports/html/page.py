@@ -28,6 +28,8 @@ PAGE = "index.html"
 SIDE = "data"
 MARKER = "agentbench-report.txt"
 SCRIPTS = ("dom.js", "figures.js", "views.js", "attempt.js", "trace.js", "app.js")
+MOST_ATTEMPTS = 50_000
+"""Attempts on one page: some 15 MB of rows."""
 SINGLE_EVENTS = 20_000_000
 """Bytes of events that a page of one attempt carries."""
 
@@ -47,13 +49,15 @@ def write_page(
     """
     _prepare(folder)
     summaries = [summarise(run) for run in runs]
+    most = MOST_ATTEMPTS // max(1, len(runs))
     attempts: list[list[Json]] = []
     reviews: dict[str, Json] = {}
     index: dict[tuple[str, str], int] = {}
     try:
         for number, one in enumerate(summaries):
             known = truths(one.adjudications)
-            ordered = sorted(one.run.rows, key=lambda row: (row.passed, row.task, row.repeat))
+            # Those that did not pass first: a page has a bound, and they are what people look for.
+            ordered = sorted(one.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:most]
             for row, record in zip(ordered, one.run.records(ordered), strict=True):
                 place = len(attempts)
                 told = _write_attempt(folder / SIDE, place, record, one.run.path)
@@ -63,6 +67,7 @@ def write_page(
                     reviews[str(place)] = told["review"]
         compared = comparison_json(comparison, index) if comparison else None
         data = page_json(summaries, attempts, reviews, compared, gate)
+        data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
         (folder / PAGE).write_text(render(data), encoding="utf-8")
     except OSError as error:
         raise failed("write", folder, error) from error

@@ -34,8 +34,8 @@ function route() {
   }
   D.turn = (D.turn || 0) + 1;
   document.title = D.title;
-  const views = { overview, attempts: () => attemptsView(query), review: reviewView, comparison: D.comparison ? comparisonView : overview };
-  show((views[name] || overview)());
+  const views = { overview: D.runs.length ? overview : comparisonView, attempts: () => attemptsView(query), review: reviewView, comparison: D.comparison ? comparisonView : overview };
+  show((views[name] || views.overview)());
 }
 
 function chrome() {
@@ -43,7 +43,7 @@ function chrome() {
   const link = (page, words, count) => h("a", { href: page === "overview" ? "#/" : "#/" + page, "data-page": page }, words, count ? h("span", { class: "count" }, whole(count)) : null);
   const mark = s("svg", { width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true" }, s("rect", { x: 1, y: 1, width: 20, height: 20, rx: 6, class: "f-accent" }), s("path", { d: "M6 11.5l3.4 3.4L16 8", fill: "none", stroke: "#fff", "stroke-width": 2.4, "stroke-linecap": "round", "stroke-linejoin": "round" }));
   const theme = h("button", { class: "icon", "aria-label": "dark or light", title: "dark or light", onclick: () => { const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; root.dataset.theme = dark ? "light" : "dark"; } }, "◐");
-  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keys", title: "keys", onclick: help }, "?")));
+  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, D.runs.length > 0 && link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), D.runs.length > 0 && [link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)]), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keys", title: "keys", onclick: help }, "?")));
   byId("foot").append(`Made ${D.made} by AgentBench ${D.version}. Computed from records alone; nothing here was loaded from a network.`);
 }
 function help() {
@@ -68,6 +68,8 @@ document.addEventListener("keydown", (event) => {
   before = event.key;
 });
 addEventListener("hashchange", route);
+addEventListener("beforeprint", () => { if (D.list && D.list.body.isConnected) D.list.all(); });
+addEventListener("afterprint", () => { if (D.list && D.list.body.isConnected) D.list.paint(); });
 D = JSON.parse(byId("data").textContent);
 D.columns.forEach((name, i) => { C[name] = i; });
 chrome(); route();

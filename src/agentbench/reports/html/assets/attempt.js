@@ -34,6 +34,7 @@ function threeGates(record, row) {
   if (!record.result.passed && objective === "PASS" && record.scorers.length) told.push("the fresh verdict does not pass, the scorers in the live workspace do");
   if (judge && judge.verdict === "PASS" && !record.result.passed) told.push("the judge passes it, the contract does not");
   if (judge && judge.verdict === "FAIL" && record.result.passed) told.push("the contract passes, the judge does not");
+  for (const tag of record.tags) if (tag.id === "oracle.disagreement") told.push("live and fresh disagree about the same command" + (tag.attributes.command ? ": " + safe(tag.attributes.command) : ""));
   return h("div", { class: "stack" }, h("div", { class: "grid four", id: "gates3" },
     tile("Contract", [badge(kindOf(row), wordOf(row)), dots(col(row, "gates"))], `${record.run_status.replace("_", " ")}${record.attribution ? ", attributed to " + record.attribution : ""} · assurance ${col(row, "assurance") || "none"}`),
     tile("Objective checks", verdictBadge(record.scorers.length ? objective : "N/A"), record.scorers.length ? `${plural(record.scorers.length, "scorer")}, mean score ${record.mean_score === null ? "–" : record.mean_score.toFixed(2)}` : "no scorers"),

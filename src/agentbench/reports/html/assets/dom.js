@@ -62,9 +62,11 @@ class Rolling {
     this.last = null;
     this.paint();
   }
+  /* For paper: every row, as far as that is sensible. */
+  all() { this.whole = true; this.last = null; this.paint(); this.whole = false; this.last = null; }
   paint() {
-    const from = Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - 8);
-    const to = Math.min(this.items.length, from + Math.ceil(this.limit() / this.rowHeight) + 20);
+    const from = this.whole ? 0 : Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - 8);
+    const to = Math.min(this.items.length, this.whole ? 3000 : from + Math.ceil(this.limit() / this.rowHeight) + 20);
     const now = from + ":" + to + ":" + this.at;
     if (now === this.last) return;
     this.last = now;

@@ -94,6 +94,7 @@ function costCard() {
     h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), ["lm", "exec", "human", "overhead", "total", "per_pass"].map((key) => h("td", { class: "r" }, one[key] === null ? "–" : money(one[key], one.unit))), h("td", { class: "r" }, whole(run.tokens)))))))));
 }
 function survivalCard() {
+  if (!D.runs.length) return null;
   const figure = survival(D.runs, "time_to_success", "seconds of the agent's phase", (v) => secs(v));
   return card("Success over time", "Kaplan–Meier: attempts stopped by a cap or undecided are censored.", figure || h("p", { class: "empty" }, "Nothing succeeded."));
 }
@@ -164,7 +165,7 @@ function attemptsView(query) {
     const found = filtered(state);
     D.order = found;
     list.show(found);
-    total.textContent = `${whole(found.length)} of ${whole(D.attempts.length)} attempts`;
+    total.textContent = `${whole(found.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are left out of this page, --format csv lists all` : "");
     say(total.textContent);
     const text = Object.entries(state).filter(([, v]) => v).map(([k, v]) => k + "=" + encodeURIComponent(v)).join("&");
     history.replaceState(null, "", "#/attempts" + (text ? "?" + text : ""));

@@ -1,0 +1,35 @@
+"""The examples of the pages are valid as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agentbench.reports.gate import read_gate
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.req("A-03")
+def test_the_gate_of_the_page_is_a_gate(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(# gate\.yaml.*?)```", text, re.DOTALL)
+    path = tmp_path / "gate.yaml"
+    path.write_text(example, encoding="utf-8")
+    assert read_gate(path).min_pairs == 20
+
+
+@pytest.mark.req("A-03")
+def test_the_workflow_compares_posts_and_ends_with_the_code_of_the_gate(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "examples" / "github-actions.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["compare"]["steps"]
+    script = "\n".join(step.get("run", "") for step in steps)
+    for part in ("ab report paired", "--gate gate.yaml", "gh pr comment", "steps.gate.outputs.exit"):
+        assert part in script
+    gate = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   "))
+    path = tmp_path / "gate.yaml"
+    path.write_text(gate, encoding="utf-8")
+    assert read_gate(path).no_new_safety
