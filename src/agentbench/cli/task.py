@@ -36,6 +36,7 @@ Example:
 
 # verb → its module, its name there and one line of help: what they need is imported when they are called.
 AUTHORING = {
+    "audit": ("task_audit", "command", "Measure how often a task's oracle accepts a wrong patch."),
     "export": ("task_exchange", "export_group", "Write tasks in the format of another benchmark."),
     "from-commit": ("task_authoring", "from_commit", "Make a task from a commit that brings its tests along."),
     "harvest": ("task_authoring", "harvest", "Make suites from the history of a repository."),

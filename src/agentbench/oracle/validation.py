@@ -191,12 +191,13 @@ def _reference(bench: GradingBench, times: int) -> tuple[str, str, list[Acceptan
     refused = next((one for one in graded if not one.accepted), None)
     if refused is None:
         return "pass", "baseline fails, reference passes", graded
-    why = _why_not(refused)
+    why = why_not(refused)
     undecided = any(one.outcome is Outcome.ERROR for one in refused.checks if one.check.mandatory)
     return ("error" if undecided else "fail"), why, graded
 
 
-def _why_not(refused: Acceptance) -> str:
+def why_not(refused: Acceptance) -> str:
+    """What kept a patch from being accepted, in words."""
     for step in (refused.application, *refused.steps):
         if step.outcome is not Outcome.PASS:
             return f"{step.step}: {step.why}"

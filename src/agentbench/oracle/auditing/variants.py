@@ -1,0 +1,169 @@
+"""Wrong variants of a reference: hunks taken back, half of it, and its code changed in small ways."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from agentbench.contract.scorers import DEFAULT_TESTS
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.command import MIB
+from agentbench.oracle.auditing.change import Change
+from agentbench.oracle.auditing.lines import text_changes
+from agentbench.oracle.auditing.python import enclosing, meaning, python_changes
+from agentbench.tree.entry import FileWrite, Tree
+from agentbench.workspace.comparison import Globs
+from agentbench.workspace.linediff import LineDiff, Region, split_lines
+
+MAX_FILE = 1 * MIB
+WANTED = 20
+_PROSE = (".md", ".rst", ".txt", ".adoc")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The reference with one thing wrong. `tier`: how far from what the reference itself changed."""
+
+    operator: str
+    path: bytes
+    line: int
+    what: str
+    tier: int
+    writes: tuple[FileWrite, ...]
+    """Everything to do to R."""
+
+    @property
+    def digest(self) -> str:
+        parts = [b"\x00".join((one.path, one.content or b"-", one.symlink or b"-")) for one in self.writes]
+        return sha256_hex(b"\x01".join(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of the reference, as lines before and after."""
+
+    write: FileWrite
+    old: list[bytes]
+    new: list[bytes]
+    regions: list[Region]
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self.new)
+
+    @property
+    def python(self) -> bool:
+        return self.write.path.endswith((b".py", b".pyi"))
+
+    def changed_lines(self) -> frozenset[int]:
+        return frozenset(line + 1 for _i1, _i2, j1, j2 in self.regions for line in range(j1, j2))
+
+    def keeping(self, kept: Sequence[int]) -> bytes:
+        """With only some of the regions changed."""
+        lines: list[bytes] = []
+        at = 0
+        for index, (i1, i2, j1, j2) in enumerate(self.regions):
+            lines += self.new[at:j1]
+            lines += self.new[j1:j2] if index in kept else self.old[i1:i2]
+            at = j2
+        return b"".join([*lines, *self.new[at:]])
+
+
+def variants(
+    base: Tree, writes: Sequence[FileWrite], *, protected: Sequence[str] = (), wanted: int = WANTED
+) -> tuple[Variant, ...]:
+    """As many as are wanted, if there are so many: near ones first, all operators in turn, the same every time."""
+    files = _files(base, writes, protected)
+    found: dict[str, Variant] = {}
+    for one in _all(files, tuple(writes)):
+        if not _same(one, files):
+            found.setdefault(one.digest, one)
+    by_place: dict[tuple[int, str], list[Variant]] = defaultdict(list)
+    for one in sorted(found.values(), key=lambda one: one.digest):
+        by_place[one.tier, one.operator].append(one)
+    chosen: list[Variant] = []
+    for tier in sorted({tier for tier, _ in by_place}):
+        queues = [queue for (at, _), queue in sorted(by_place.items()) if at == tier]
+        while len(chosen) < wanted and any(queues):
+            chosen += [queue.pop(0) for queue in queues if queue]
+    return tuple(chosen[: max(wanted, 0)])
+
+
+def _files(base: Tree, writes: Sequence[FileWrite], protected: Sequence[str]) -> list[_File]:
+    """Texts worth changing: tests are put back before grading, and prose decides nothing unless there is nothing else."""
+    globs, diff = Globs(protected), LineDiff()
+    files: list[_File] = []
+    for write in writes:
+        name = write.path.decode("utf-8", "replace")
+        if write.content is None or len(write.content) > MAX_FILE or b"\x00" in write.content:
+            continue
+        if globs.match(write.path) or any(fnmatchcase(name, pattern) for pattern in DEFAULT_TESTS):
+            continue
+        try:
+            old = split_lines(base.read(write.path, max_bytes=MAX_FILE))
+        except OSError:
+            old = []
+        new = split_lines(write.content)
+        files.append(_File(write, old, new, diff.regions(old, new)))
+    code = [one for one in files if not one.write.path.lower().endswith(tuple(end.encode() for end in _PROSE))]
+    return code or files
+
+
+def _all(files: Sequence[_File], writes: tuple[FileWrite, ...]) -> Iterator[Variant]:
+    total = sum(len(file.regions) for file in files)
+    for file in files:
+        if len(files) > 1:
+            rest = tuple(one for one in writes if one.path != file.write.path)
+            yield Variant("reverted_file", file.write.path, 1, "the file is as in R", 0, rest)
+        for index, (_i1, _i2, j1, j2) in enumerate(file.regions):
+            others = [one for one in range(len(file.regions)) if one != index]
+            if total > 1:
+                yield _with(
+                    file, writes, Change("reverted_hunk", j1 + 1, "one hunk is as in R", file.keeping(others)), 0
+                )
+                if len(file.regions) > 2:
+                    yield _with(
+                        file, writes, Change("partial_reference", j1 + 1, "only this hunk", file.keeping([index])), 0
+                    )
+            for cut in sorted({j1 + 1, (j1 + j2) // 2, j2 - 1}):
+                if j1 < cut < j2:
+                    content = b"".join([*file.new[:cut], *file.new[j2:]])
+                    yield _with(file, writes, Change("partial_reference", cut + 1, "the hunk ends early", content), 0)
+        yield from _small(file, writes)
+
+
+def _small(file: _File, writes: tuple[FileWrite, ...]) -> Iterator[Variant]:
+    changed = file.changed_lines()
+    near = enclosing(file.content, changed) if file.python else frozenset(
+        near for line in changed for near in range(line - 10, line + 11)
+    )  # fmt: skip
+    for change in python_changes(file.content) if file.python else text_changes(file.new):
+        tier = 0 if change.line in changed else 1 if change.line in near else 2
+        yield _with(file, writes, change, tier)
+
+
+def _with(file: _File, writes: tuple[FileWrite, ...], change: Change, tier: int) -> Variant:
+    made = dataclasses.replace(file.write, content=change.content)
+    rest = tuple(made if one.path == file.write.path else one for one in writes)
+    return Variant(change.operator, file.write.path, change.line, change.what, tier, rest)
+
+
+def _same(variant: Variant, files: Sequence[_File]) -> bool:
+    """Whether it is the reference or R again, or is no program at all, which would be too easy to refuse."""
+    made = {one.path: one.content for one in variant.writes}
+    reference = base = True
+    for file in files:
+        content = made.get(file.write.path)
+        old, now = b"".join(file.old), b"".join(file.old) if content is None else content
+        if file.python:
+            if meaning(now) is None:
+                return True
+            reference &= meaning(now) == meaning(file.content)
+            base &= meaning(now) == meaning(old)
+        else:
+            reference &= now == file.content
+            base &= now == old
+    return reference or base
