@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.run.conftest import Ab, Ran
-from tests.run.tasks import PATCH, make_task
+from tests.run.tasks import PATCH, TASK, make_task
 
 SECRET = "sk-or-very-secret-0123456789"
 
@@ -183,3 +183,10 @@ def test_a_budget_of_tokens_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
     events = next(run_folder(ran).glob("tasks/*/events.jsonl")).read_text().splitlines()
     ends = [event["payload"] for event in map(json.loads, events) if event["type"] == "termination"]
     assert [end["code"] for end in ends] == ["token_cap"]
+
+
+@pytest.mark.req("R-10")
+def test_a_model_that_does_not_answer_cannot_outlast_the_agents_time(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 2,", 1))
+    ran = with_model(ab, task, script(tmp_path, {"text": "late", "delay_sec": 600}))
+    assert ran.record["result"]["failure_reason"] == "TIMEOUT"

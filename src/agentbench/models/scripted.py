@@ -23,7 +23,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from agentbench.core.errors import ContractError, InputError
+from agentbench.core.errors import ContractError, InputError, ModelFault
 from agentbench.models.dialects.pieces import arr, dump, obj
 from agentbench.models.dialects.usage import estimated
 from agentbench.models.endpoint import Dialect
@@ -108,8 +108,8 @@ class Scripted:
 
     def send(self, call: Call) -> Answer:
         answer, number = self._take(call)
-        if answer.delay_sec:
-            call.cancel.wait(answer.delay_sec)
+        if answer.delay_sec and call.cancel.wait(answer.delay_sec):
+            raise ModelFault("nobody waits for the answer any more")
         if answer.error is not None:
             raise fault_of(answer.error.status, answer.error.message.encode())
         body = _body(answer, number, call)

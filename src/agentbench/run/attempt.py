@@ -20,7 +20,7 @@ from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.scorers import scorer_spec
-from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, TaskError
+from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, RecordError, TaskError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.grading.decide import decide
@@ -46,7 +46,7 @@ from agentbench.run.manifesting import Names, Place, manifest_of
 from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
 from agentbench.run.operator import FileOperator
 from agentbench.run.plan import PlanRow
-from agentbench.run.reach import blamed, open_way, reachable, with_gateway
+from agentbench.run.reach import at_the_wall, blamed, in_time, open_way, reachable, with_gateway
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Phase, Sandbox, SetupStep
 from agentbench.tools.ending import SessionEnded
@@ -227,7 +227,9 @@ class Attempt:
             )
             begin = time.monotonic()
             try:
-                ended = self.within_budget(conduct(self.agent, session), session)
+                with in_time(self.desk, session):
+                    ended = conduct(self.agent, session)
+                ended = at_the_wall(self.within_budget(ended, session), session)
             finally:
                 self.agent_sec = time.monotonic() - begin
             self.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
@@ -355,7 +357,8 @@ class Attempt:
         )
 
     def code_of(self, error: BaseException) -> TerminationCode:
-        if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt)):
+        # A full disk under the run directory says nothing about the attempt: there it is tried again.
+        if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt, RecordError)):
             return TerminationCode.INTERRUPTED
         if isinstance(error, BaselineNotFailing):
             return TerminationCode.BASELINE_NOT_FAILING
@@ -438,7 +441,7 @@ def run_attempt(
     """Make one attempt. It always ends in a record, unless the record itself cannot be written.
 
     Raises:
-        RecordError: the run directory cannot be written.
+        RecordError: the run directory cannot be written: no other attempt could be either. This one is interrupted.
     """
     folder = run.begin(row.task.id, row.repeat, supersedes=supersedes)
     attempt = _attempt(row, lab, run, folder, folder.open_log())
@@ -446,6 +449,10 @@ def run_attempt(
     attempt.tell = tell
     try:
         attempt.carry_out()
+    except RecordError as error:
+        attempt.ended_by(error)
+        attempt.conclude()
+        raise
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
         attempt.ended_by(error)
     return attempt.conclude()

@@ -14,8 +14,11 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.models.desk import Desk
 from agentbench.models.gateway.server import TARGET, Gateway
 from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+from agentbench.tools.ending import SessionEnded
+from agentbench.tools.session import Session
 
 READY_SEC = 20.0
+_TICK_SEC = 0.05
 
 
 @contextmanager
@@ -46,6 +49,41 @@ def open_way(sandbox: Sandbox, gateway: Gateway, wall_sec: float) -> None:
     if not ready.wait(READY_SEC):
         msg = "the way to the model could not be opened inside the sandbox (it needs python3 there)"
         raise SandboxError(msg)
+
+
+@contextmanager
+def in_time(desk: Desk | None, session: Session) -> Iterator[None]:
+    """No request to the model outlives the agent's time: what is still open then is broken off."""
+    if desk is None:
+        yield
+        return
+    done = threading.Event()
+
+    def watch() -> None:
+        # The time left may grow: a wait for a person is not the agent's.
+        while not done.wait(max(session.remaining.wall_sec, _TICK_SEC)):
+            if session.remaining.wall_sec <= 0:
+                desk.close()
+                return
+
+    watcher = threading.Thread(target=watch, name="model-watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def at_the_wall(ended: AgentExit, session: Session) -> AgentExit:
+    """An agent whose request was broken off at the end of its time was ended by that."""
+    failed = ended.code in {TerminationCode.LLM_ERROR, TerminationCode.AGENT_CRASHED}
+    if failed and session.ended is None and session.remaining.wall_sec <= 0:
+        try:
+            session.check_budget()
+        except SessionEnded as end:
+            return AgentExit(end.code, end.rationale, end.evidence, end.rule)
+    return ended
 
 
 def blamed(ended: AgentExit, desk: Desk | None) -> AgentExit:
