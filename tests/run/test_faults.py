@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.run.conftest import Ab
 from tests.run.faults import Campaign
+from tests.run.tasks import make_suite
 
 
 @pytest.mark.req("R-13", "R-01")
@@ -17,3 +20,31 @@ def test_a_run_that_is_killed_again_and_again_ends_whole(tmp_path: Path, shared_
     campaign.carry_out()
     assert campaign.problems == [], f"seed {campaign.seed}"
     assert campaign.killed >= 6
+
+
+@pytest.mark.req("R-13")
+def test_a_run_whose_disk_was_full_goes_on_when_there_is_room(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(small)], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        asked = ("--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--repeats", "4")
+        full = ab("run", *asked, "--out", small / "out")
+        assert full.code == 3
+        assert "free some disk space and resume the run" in full.stderr
+        subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)
+        (run,) = (small / "out").iterdir()
+        ran = ab("run", "--resume", run, "--json")
+        assert ran.code == 0, ran.stderr
+        assert sorted((one["task_id"], one["repeat"]) for one in ran.json["attempts"]) == [
+            (task, repeat) for task in ("one", "two") for repeat in (1, 2, 3, 4)
+        ]
+        assert all(one["result"]["passed"] for one in ran.json["attempts"])
+        assert ab("verify", run).code == 0
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
