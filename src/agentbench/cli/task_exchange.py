@@ -103,3 +103,41 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
         msg = f"--out {out} cannot be written: {error.strerror}"
         raise InputError(msg) from None
     click.echo(f"{len(rows)} rows: {out}", err=True)
+
+
+# --- harbor ------------------------------------------------------------------------------------------------------
+
+HARBOR_IN_EPILOG = """\b
+Example:
+  ab task import harbor downloaded/my-task --suite-dir tasks/harbor
+"""
+HARBOR_OUT_EPILOG = """\b
+Example:
+  ab task export harbor tasks/mine --out harbor/
+"""
+
+
+@import_group.command("harbor", epilog=HARBOR_IN_EPILOG)
+@click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=FOLDER)
+@click.option("--suite-dir", type=FOLDER, default=Path("tasks/harbor"), show_default=True, help="The suite's folder.")
+def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
+    """Make a task of every Harbor task DIR. Nothing runs; the environments are images, so running them needs docker."""
+    from agentbench.authoring.harbor import import_folder
+
+    for folder in folders:
+        click.echo(f"made {import_folder(folder, suite_dir)}")
+
+
+@export_group.command("harbor", epilog=HARBOR_OUT_EPILOG)
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=FOLDER, required=True, help="A folder for the tasks, one folder each.")
+def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
+    """Write tasks as folders of Harbor. PATH is a task, or a folder of tasks."""
+    from agentbench.authoring.harbor import export_task
+    from agentbench.contract.suite import find_tasks
+    from agentbench.run.lab import Lab
+
+    with Lab() as lab:
+        for path in paths:
+            for task in find_tasks(path):
+                click.echo(f"made {export_task(task, out, lab)}")

@@ -1,0 +1,259 @@
+"""Harbor: a task as its folder (task.toml, instruction.md, environment/, tests/, solution/), and such a folder as a task.
+
+What cannot be said in the other's terms is refused, never dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentbench.authoring.drafting import dump
+from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
+from agentbench.core.errors import InputError
+from agentbench.run.lab import Lab
+
+REWARD = "/logs/verifier/reward.txt"
+_FOLDER = ".harbor-tests"
+_WORKDIR = re.compile(r"(?im)^\s*WORKDIR\s+(/\S*)\s*$")
+
+
+# --- out ---------------------------------------------------------------------------------------------------------
+
+_JUDGE = '''"""Compares a JUnit report with the tests that must pass; exit 0 when all do."""
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+passed = set()
+for case in ElementTree.parse(sys.argv[1]).iter("testcase"):
+    if not any(case.find(bad) is not None for bad in ("failure", "error", "skipped")):
+        passed.add((case.get("classname", ""), case.get("name", "")))
+
+
+def key(test):
+    """As pytest names a test in its report: folders, file and classes joined by dots, then the function."""
+    head, bracket, parameters = test.partition("[")
+    file, *parts = head.split("::")
+    return ".".join([*file.removesuffix(".py").split("/"), *parts[:-1]]), parts[-1] + bracket + parameters
+
+
+missing = [test for test in json.load(open(sys.argv[2])) if key(test) not in passed]
+print("\\n".join(f"not passed: {test}" for test in missing))
+sys.exit(bool(missing))
+'''
+
+
+def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
+    """Write a task as a folder of Harbor below `out`.
+
+    Raises:
+        InputError: a task that cannot be said so, or a place that is taken or cannot be written.
+        SourceError: R cannot be had.
+    """
+    checks = [check for check in task.checks if check.mandatory]
+    odd = [check.id for check in checks if check.kind == "probe" or check.parser == "junit"]
+    if odd:
+        raise InputError(
+            f"{task.id}: check {odd[0]} is a probe or reads a report; only commands and pytest can be exported"
+        )
+    unlisted = [
+        check.id for check in checks if check.parser == "pytest" and not check.fail_to_pass and not check.pass_to_pass
+    ]
+    if unlisted:
+        raise InputError(f"{task.id}: check {unlisted[0]} names no tests", remedy=f"ab task lock {task.folder}")
+    folder = out / task.id
+    if folder.exists():
+        raise InputError(f"{folder} exists already", remedy="remove it, or give another --out")
+    snapshot = lab.snapshots.materialise(task)
+    try:
+        shutil.copytree(
+            snapshot.folder, folder / "environment/repo", symlinks=True, ignore=shutil.ignore_patterns(".git")
+        )
+        for name, text in _texts(task).items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            file.chmod(0o755 if name.endswith(".sh") else 0o644)
+        for path, one in task.hidden_files().items():
+            file = folder / "tests/hidden" / path.decode("utf-8", "surrogateescape")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(one.content)
+            file.chmod(0o755 if one.executable else 0o644)
+        if task.reference_file is not None:
+            shutil.copyfile(task.reference_file, folder / "solution" / task.reference_file.name)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    return folder
+
+
+def _texts(task: LoadedTask) -> dict[str, str]:
+    environment = task.task.environment
+    lines = [
+        'version = "1.0"',
+        "[metadata]",
+        f"title = {json.dumps(task.task.title)}",
+        f"agentbench_suite = {json.dumps(task.task.suite)}",
+        "[verifier]",
+        f"timeout_sec = {float(sum(check.timeout_sec for check in task.checks) + 60)}",
+        "[agent]",
+        f"timeout_sec = {float(task.wall_sec)}",
+        "[environment]",
+        f"build_timeout_sec = {float(task.task.setup.timeout_sec)}",
+        f"cpus = {max(1, round(environment.cpu_limit))}",
+        f"memory_mb = {environment.mem_limit_mb}",
+        f"storage_mb = {environment.disk_limit_mb}",
+    ]
+    texts = {
+        "task.toml": "\n".join(lines) + "\n",
+        "instruction.md": task.statement,
+        "environment/Dockerfile": _dockerfile(task),
+        "tests/test.sh": _test_script(task),
+        "tests/judge.py": _JUDGE,
+    }
+    for check in task.checks:
+        if check.parser == "pytest":
+            texts[f"tests/{check.id}.json"] = json.dumps([*check.fail_to_pass, *check.pass_to_pass], indent=1) + "\n"
+    if task.reference_file is not None:
+        name = task.reference_file.name
+        how = {".patch": "git apply", ".diff": "git apply", ".py": "python3"}.get(task.reference_file.suffix, "sh")
+        workdir = shlex.quote(environment.workdir)
+        texts["solution/solve.sh"] = (
+            f'#!/bin/bash\nset -eu\ncd {workdir}\n{how} "$(dirname "$(readlink -f "$0")")"/{shlex.quote(name)}\n'
+        )
+    return texts
+
+
+def _dockerfile(task: LoadedTask) -> str:
+    environment = task.task.environment
+    image = environment.docker_image or f"python:{environment.python or '3.11'}-slim"
+    lines = [f"FROM {image}"]
+    if environment.docker_image is None:
+        lines.append(
+            "RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*"
+        )
+    lines += [f"ENV {name}={json.dumps(value)}" for name, value in environment.env.items()]
+    lines += [f"WORKDIR {environment.workdir}", "COPY repo/ ./"]
+    # A command of several lines, a here-document among them, survives as an argument of the exec form.
+    lines += [f"RUN {json.dumps(['/bin/sh', '-c', command])}" for command in task.task.setup.commands]
+    return "\n".join(lines) + "\n"
+
+
+def _test_script(task: LoadedTask) -> str:
+    workdir = shlex.quote(task.task.environment.workdir)
+    lines = [
+        "#!/bin/bash",
+        f"mkdir -p {shlex.quote(str(Path(REWARD).parent))}",
+        f"echo 0 > {REWARD}",
+        f"cd {workdir} || exit 0",
+        'here="$(dirname "$(readlink -f "$0")")"',
+        'if [ -d "$here/hidden" ]; then cp -R "$here/hidden/." .; fi',
+        "good=1",
+    ]
+    for check in task.checks:
+        if not check.mandatory:
+            continue
+        if check.parser == "pytest":
+            report = f"/tmp/{check.id}.xml"  # noqa: S108 - inside the container of the other harness
+            lines += [
+                f"{check.command} -o junit_family=xunit1 --junitxml={report}",
+                f'python3 "$here/judge.py" {report} "$here/{check.id}.json" || good=0',
+            ]
+        else:
+            lines.append(f"({check.command}) || good=0")
+    return "\n".join([*lines, f"echo $good > {REWARD}"]) + "\n"
+
+
+# --- in ----------------------------------------------------------------------------------------------------------
+
+
+def import_folder(source: Path, suite_dir: Path) -> Path:
+    """Make a task from a folder of Harbor; nothing of it runs. It needs the docker backend, as its environment is an image.
+
+    R is what lies beside the Dockerfile; the tests become hidden files and are put to /tests when grading.
+
+    Raises:
+        InputError: a part is missing, or something that a task cannot say (compose files, files made by the image).
+    """
+    settings = _settings(source)
+    for name in ("instruction.md", "environment/Dockerfile", "tests/test.sh"):
+        if not (source / name).is_file():
+            raise InputError(f"{source}: expected {name}: not a task of Harbor, or one that a contract cannot say")
+    if list((source / "environment").glob("*compose*.y*ml")):
+        raise InputError(f"{source}: it needs several containers (compose); a contract has one sandbox")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().name)
+    place = suite_dir.absolute() / name
+    if place.exists():
+        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    try:
+        shutil.copytree(
+            source / "environment", place / "repo", symlinks=True, ignore=shutil.ignore_patterns("Dockerfile")
+        )
+        shutil.copytree(source / "tests", place / "hidden" / _FOLDER)
+        shutil.copyfile(source / "environment/Dockerfile", place / "Dockerfile")
+        shutil.copyfile(source / "instruction.md", place / "statement.md")
+        solved = (source / "solution/solve.sh").is_file()
+        if solved:
+            shutil.copyfile(source / "solution/solve.sh", place / "solve.sh")
+        (place / "repo/.keep").touch()
+        (place / TASK_NAME).write_text(dump(_document(source, place, settings, solved=solved)), encoding="utf-8")
+        load_task(place)
+    except OSError as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise InputError(f"{error.filename or place}: cannot be copied: {error.strerror}") from None
+    except InputError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return place
+
+
+def _settings(source: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads((source / "task.toml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{source / 'task.toml'} cannot be read: {error}") from None
+
+
+def _document(source: Path, place: Path, settings: Mapping[str, object], *, solved: bool) -> dict[str, object]:
+    workdirs = _WORKDIR.findall((source / "environment/Dockerfile").read_text(encoding="utf-8", errors="replace"))
+    work = workdirs[-1] if workdirs else "/app"
+    verify = f"mkdir -p /logs/verifier /tests && cp -R {_FOLDER}/. /tests/ && bash /tests/test.sh"
+    environment = {
+        "dockerfile": "Dockerfile",
+        "workdir": work,
+        "network_policy": "setup_only",
+        "cpu_limit": _number(settings, "environment", "cpus", 2),
+        "mem_limit_mb": int(_number(settings, "environment", "memory_mb", 4096)),
+        "disk_limit_mb": int(_number(settings, "environment", "storage_mb", 10240)),
+    }
+    check = {
+        "id": "verifier",
+        "layer": "script",
+        "command": f'{verify}; test "$(cat {REWARD})" = 1',
+        "parser": "exit_code",
+        "timeout_sec": int(_number(settings, "verifier", "timeout_sec", 600)),
+    }
+    return {
+        "schema_version": 1,
+        "id": place.name,
+        "suite": place.parent.name,
+        "statement_file": "statement.md",
+        "repo": {"path": "repo/"},
+        "environment": environment,
+        "oracle": {"hidden": "hidden/", "checks": [check]},
+        **({"reference": "solve.sh"} if solved else {}),
+        "budget": {"wall_sec": int(_number(settings, "agent", "timeout_sec", 1800))},
+    }
+
+
+def _number(settings: Mapping[str, object], section: str, key: str, default: float) -> float:
+    table = settings.get(section)
+    value = table.get(key) if isinstance(table, Mapping) else None
+    return value if isinstance(value, int | float) and value >= 1 else default

@@ -1,0 +1,122 @@
+"""Tasks of Harbor: out, in, and what cannot be said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agentbench.authoring.harbor import export_task, import_folder
+from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError
+from agentbench.run.lab import Lab
+
+pytestmark = pytest.mark.req("C-18")
+
+TASK = """
+id: t
+suite: s
+statement: Make it so.
+repo: {path: repo}
+setup: {commands: ["pip install pytest"]}
+oracle:
+  hidden: hidden/
+  checks:
+    - id: unit
+      command: "python -m pytest -q tests"
+      parser: pytest
+      fail_to_pass: ["tests/test_a.py::T::test_x[a b::[c]]"]
+reference: fix.patch
+"""
+
+
+def task(tmp_path: Path, text: str = TASK) -> Path:
+    folder = tmp_path / "s/t"
+    for name, content in {
+        "task.yaml": text,
+        "repo/a.py": "x = 1\n",
+        "hidden/tests/test_a.py": "pass\n",
+        "fix.patch": "p\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_a_task_goes_out(tmp_path: Path, lab: Lab) -> None:
+    made = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
+    assert tomllib.loads((made / "task.toml").read_text())["agent"]["timeout_sec"] == 1800.0
+    assert (made / "instruction.md").read_text() == "Make it so."
+    assert (made / "environment/repo/a.py").read_text() == "x = 1\n"
+    assert (made / "tests/hidden/tests/test_a.py").exists()
+    assert json.loads((made / "tests/unit.json").read_text()) == ["tests/test_a.py::T::test_x[a b::[c]]"]
+    assert "git apply" in (made / "solution/solve.sh").read_text()
+    assert not (made / "environment/fix.patch").exists()
+    for script in ("tests/test.sh", "solution/solve.sh"):
+        subprocess.run(["bash", "-n", made / script], check=True)
+
+
+def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> None:
+    made = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
+    report = tmp_path / "r.xml"
+
+    def judged(inside: str) -> int:
+        report.write_text(
+            f'<testsuite><testcase classname="tests.test_a.T" name="test_x[a b::[c]]">{inside}</testcase></testsuite>'
+        )
+        argv = [sys.executable, made / "tests/judge.py", report, made / "tests/unit.json"]
+        return subprocess.run(argv, check=False, capture_output=True).returncode
+
+    assert [judged(""), judged("<failure/>"), judged("<skipped/>")] == [0, 1, 1]
+
+
+def harbor(tmp_path: Path) -> Path:
+    folder = tmp_path / "their-task"
+    files = {
+        "task.toml": "version = '1.0'\n[verifier]\ntimeout_sec = 90.0\n[environment]\ncpus = 1\nmemory_mb = 512\n",
+        "instruction.md": "Write hello.\n",
+        "environment/Dockerfile": "FROM python:3.11-slim\nWORKDIR /app\nCOPY data.txt .\n",
+        "environment/data.txt": "data\n",
+        "tests/test.sh": "echo 1 > /logs/verifier/reward.txt\n",
+        "solution/solve.sh": "echo hello > hello.txt\n",
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_a_folder_comes_in(tmp_path: Path) -> None:
+    loaded = load_task(import_folder(harbor(tmp_path), tmp_path / "tasks/theirs"))
+    assert (loaded.id, loaded.task.suite, loaded.statement) == ("their-task", "theirs", "Write hello.\n")
+    assert (loaded.task.environment.workdir, loaded.task.environment.mem_limit_mb) == ("/app", 512)
+    assert loaded.checks[0].timeout_sec == 90
+    assert list(loaded.hidden_files()) == [b".harbor-tests/test.sh"]
+    assert loaded.reference_file is not None
+
+
+class TestRefused:
+    def test_probes_cannot_be_said(self, tmp_path: Path, lab: Lab) -> None:
+        text = TASK + "\n"
+        text = text.replace(
+            "    - id: unit", "    - {id: p, kind: probe, candidate: cat, driver: fix.patch}\n    - id: unit"
+        )
+        with pytest.raises(InputError, match="probe"):
+            export_task(load_task(task(tmp_path, text)), tmp_path / "out", lab)
+
+    @pytest.mark.parametrize("name", ["task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"])
+    def test_a_missing_part(self, tmp_path: Path, name: str) -> None:
+        folder = harbor(tmp_path)
+        (folder / name).unlink()
+        with pytest.raises(InputError, match=name.rpartition("/")[2]):
+            import_folder(folder, tmp_path / "tasks/theirs")
+
+    def test_several_containers(self, tmp_path: Path) -> None:
+        folder = harbor(tmp_path)
+        (folder / "environment/docker-compose.yaml").write_text("")
+        with pytest.raises(InputError, match="compose"):
+            import_folder(folder, tmp_path / "tasks/theirs")
