@@ -393,3 +393,18 @@ def test_commands_run_after_everything_that_looks_at_the_tree_and_results_keep_t
     results = run_scorers(specs, Watching(base, base, extract(base, base), run))
     assert [one.name for one in results] == ["c", "m"]
     assert seen[-1] == "command"
+
+
+@pytest.mark.req("G-10")
+def test_a_token_far_into_a_long_line_is_found_and_lines_made_to_be_slow_are_not(folder: Path) -> None:
+    long = f'data = [{"0, " * 700}"{KEY}"]\n'
+    assert score(workspace(folder, {"src/new.py": long}), type="forbid_secrets").verdict == "FAIL"
+    # Each of these would take seconds by itself if it were handed to the patterns as it is.
+    slow = "".join(f"{word * (20_000 // len(word))}'\"\n" for word in ("password", "=", "eyJa.", "'", "a"))
+    assert score(workspace(folder, {"src/new.py": slow * 3}), type="forbid_secrets").verdict == "PASS"
+
+
+def test_more_text_than_is_looked_at_is_said_to_be(folder: Path) -> None:
+    lines = "x = 1\n" * 10 + "y" * 4_000_000 + "\n" + f'key = "{KEY}"\n'
+    result = score(workspace(folder, {"src/new.py": lines[: 4 * 1024 * 1024 - 1]}), type="forbid_secrets")
+    assert "only the first 10 added lines were looked at" in result.detail

@@ -58,9 +58,12 @@ REPO = {
     "tests/conftest.py": """\
         import pytest
 
+        import toy
+
 
         @pytest.fixture
         def numbers():
+            assert toy.mean
             return [1, 2, 3]
         """,
     "tests/helpers.py": """\

@@ -48,6 +48,8 @@ class Survey(BaseModel):
     """Whether the canary that must pass does: fixtures of the project may get in its way."""
     usual: tuple[str, ...]
     """What the watch over the runner reports of R itself."""
+    tests: dict[str, tuple[str, dict[str, str]]]
+    """Modules of the tests: file, and a digest of each function."""
     python: Interpreter
     fingerprint: dict[str, str]
     """Of the runner after R's own build; empty where no build is declared."""
@@ -120,6 +122,7 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         uncollected=told.uncollected,
         passing_canary=passing_canary_passed(told, run.canaries),
         usual=told.unusual(),
+        tests=told.test_code,
         python=python,
         fingerprint=made,
     )
@@ -161,6 +164,7 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
             confcutdir=found.confcutdir,
             inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
         ),
+        tests=found.tests,
         guarded=tuple(sorted(path for path in guarded if path.isascii() or path.isprintable())),
     )
 

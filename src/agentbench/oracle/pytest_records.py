@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from agentbench.oracle.kit import Canaries
 
-MAX_LINE = 1024 * 1024
+MAX_LINE = 4 * 1024 * 1024
 PHASES = ("setup", "call", "teardown")
 OWN_REPORT = "TestReport"
 """Other report types (subtests) may come any number of times, and none of them may have failed."""
@@ -70,6 +70,8 @@ class Transcript:
     names: list[str] = field(default_factory=list)
     python: tuple[str, str, list[str]] | None = None
     """The interpreter behind the environment, the folder of its programs, its package folders."""
+    test_code: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    """Modules of the tests: file, and a digest of each function."""
     declared_plugins: list[tuple[str, str]] = field(default_factory=list)
     loaded_plugins: list[str] = field(default_factory=list)
     rootdir: str = ""
@@ -156,6 +158,8 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.status = own
         case ["end", _]:
             transcript.ended = True
+        case ["tests", str(name), str(file), dict(functions)]:
+            transcript.test_code[name] = (file, {key: str(value) for key, value in functions.items()})
         case ["names" | "python" | "plugins" | "plugin" | "config", *_]:
             _take_surroundings(transcript, record)
         case _:

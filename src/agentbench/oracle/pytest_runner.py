@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import posixpath
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.oracle.invocation import Invocation
@@ -46,6 +47,8 @@ class Pins:
     configuration: Configuration
     guarded: tuple[str, ...] = ()
     """Files of the tests that count, as seen inside: code under test has no business in them."""
+    tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    """Modules of the tests as they are when nothing but R is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def run_pytest(
         "pinned": [] if pins is None else list(pins.names),
         "absent": [] if pins is None else list(pins.absent),
         "configuration": None if pins is None else _configuration(pins.configuration, kit),
+        "tests": {} if pins is None else {name: [file, dict(code)] for name, (file, code) in pins.tests.items()},
         "guarded": [] if pins is None else list(pins.guarded),
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": kit.canary_file,

@@ -22,10 +22,10 @@ def _install():
 
     frame = sys._getframe()
     while frame is not None:
-        config = frame.f_locals.get("config")
-        if hasattr(config, "pluginmanager"):
-            config.pluginmanager.register(Reporter())
-            return
+        for value in list(frame.f_locals.values()):
+            if type(value).__name__ == "Config":
+                value.pluginmanager.register(Reporter())
+                return
         frame = frame.f_back
 
 

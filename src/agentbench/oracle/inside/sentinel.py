@@ -6,6 +6,7 @@ its code, or hook into the runner; each of these shows here. What shows on untou
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ class Sentinel:
         self._workspace = workspace.rstrip("/") + "/"
         self._marks: list[Mark] = []
         self._told: set[str] = set()
+        self._known_code: dict[int, Any] = {}
         self.manager: Any = None
         """The runner's plugin manager, once there is one."""
 
@@ -41,6 +43,8 @@ class Sentinel:
         """Names that changed since the first look and were not told yet."""
         if not self._marks:
             self._marks = list(_marks())
+            own = (getattr(implementation.function, "__code__", None) for _, implementation in self._hooks())
+            self._known_code = {id(code): code for code in (*_loaded_code(), *own)}
             return []
         changed = [
             name
@@ -48,26 +52,62 @@ class Sentinel:
             if where.get(key, _NOTHING) is not value
             or (function is not None and (function.__code__ is not code or function.__defaults__ is not defaults))
         ]
-        news = sorted({*changed, *self._foreign_hooks()} - self._told)
+        news = sorted({*changed, *self._new_hooks()} - self._told)
         self._told.update(news)
         return news
 
     def watch_tests(self) -> None:
         """Watch the tests themselves too, as they are after collection: code under test can reach them as well."""
+        for name, module in self._test_modules():
+            self._marks += _module_marks(name, module)
+
+    def test_code(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """Every loaded module of the tests: its name, its file, and a digest of each function written in that file."""
+        for name, module in self._test_modules():
+            file = module.__file__ or ""
+            found = {
+                mark.name: code_digest(mark.function.__code__)
+                for mark in _module_marks(name, module)
+                if mark.function is not None and mark.function.__code__.co_filename == file
+            }
+            yield name, file, found
+
+    def strange_tests(self, expected: Mapping[str, Any]) -> list[str]:
+        """What differs from the same modules on R: code under test may have been faster than their import."""
+        strange = []
+        for name, (file, functions) in expected.items():
+            module = sys.modules.get(name)
+            if module is None:
+                continue
+            if getattr(module, "__file__", None) != file:
+                strange.append(f"module {name} is not {file}")
+                continue
+            now = {mark.name: mark for mark in _module_marks(name, module)}
+            strange += [
+                f"test code {key}" for key, wanted in functions.items() if key in now and not _is(now[key], wanted)
+            ]
+        return strange
+
+    def _test_modules(self) -> Iterator[tuple[str, types.ModuleType]]:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
             if file.startswith(self._workspace) and is_test(file[len(self._workspace) :]):
-                self._marks += _module_marks(name, module)
+                yield name, module
 
-    def _foreign_hooks(self) -> Iterator[str]:
-        """Hooks of the runner that are implemented in the workspace, elsewhere than in a conftest."""
+    def _new_hooks(self) -> Iterator[str]:
+        """Hooks of the runner whose code was not loaded at the first look: of conftests, and of whoever else."""
+        for name, implementation in self._hooks():
+            code = getattr(implementation.function, "__code__", None)
+            if id(code) not in self._known_code:
+                plugin = str(implementation.plugin_name)
+                owner = type(implementation.plugin).__name__ if plugin.isdigit() else plugin
+                yield f"hook {name} of {owner} in {getattr(code, 'co_filename', '')}"
+
+    def _hooks(self) -> Iterator[tuple[str, Any]]:
         hooks = {} if self.manager is None else vars(self.manager.hook)
         for name, caller in list(hooks.items()):
             for implementation in caller.get_hookimpls() if hasattr(caller, "get_hookimpls") else ():
-                code = getattr(implementation.function, "__code__", None)
-                file = getattr(code, "co_filename", "")
-                if file.startswith(self._workspace) and not file.endswith("/conftest.py"):
-                    yield f"hook {name} in {file}"
+                yield name, implementation
 
 
 def _marks() -> Iterator[Mark]:
@@ -76,6 +116,13 @@ def _marks() -> Iterator[Mark]:
             continue
         yield Mark(f"module {name}", sys.modules, name, module, None, None, None)
         yield from _module_marks(name, module)
+
+
+def _loaded_code() -> Iterator[types.CodeType]:
+    """Of every function and method in every loaded module."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType):
+            yield from (mark.code for mark in _module_marks(name, module) if mark.code is not None)
 
 
 def _module_marks(name: str, module: types.ModuleType) -> Iterator[Mark]:
@@ -103,3 +150,27 @@ def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  #
     return Mark(
         name, where, key, value, function, getattr(function, "__code__", None), getattr(function, "__defaults__", None)
     )
+
+
+def _is(mark: Mark, wanted: str) -> bool:
+    """Whether a function, or what it honestly wraps, is the code that R has."""
+    function = mark.function
+    for _ in range(10):
+        if type(function) is types.FunctionType and code_digest(function.__code__) == wanted:
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
+
+
+def code_digest(code: types.CodeType) -> str:
+    """Of what code does, not of where it is."""
+    whole = hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    for constant in code.co_consts:
+        inner = code_digest(constant) if isinstance(constant, types.CodeType) else _constant(constant)
+        whole.update(inner.encode("utf-8", "backslashreplace"))
+    return whole.hexdigest()[:32]
+
+
+def _constant(value: object) -> str:
+    """A constant as text that is the same in every process: the order of a set is not."""
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

@@ -168,6 +168,12 @@ class Recorder:
         else:
             _mix(items, canaries)
         self._look()
+        if self._job["mode"] == "survey":
+            for name, file, functions in self._watch.test_code():
+                self._send("tests", name, file, functions)
+        strange = self._watch.strange_tests(self._job["tests"])
+        if strange:
+            self._send("changed", strange[:50])
         self._watch.watch_tests()
 
     def _collect_canaries(self, session: pytest.Session) -> list[pytest.Item]:
