@@ -113,3 +113,14 @@ def test_the_card_shows_three_gates_with_hard_failures_expanded_and_says_that_no
     assert "b.txt" in text
     assert "changed outside the allowed patterns" in text
     assert text.index("notes/extra.txt is missing") > text.index("FAIL")
+
+
+@pytest.mark.req("G-13")
+def test_a_task_without_a_workspace_is_refused_in_words_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    (folder / "task.yaml").write_text("id: t\nsuite: s\nstatement: Explain it.\nrepo: none\n")
+    done = ab.run_task(folder, "--agent", "noop")
+    assert done.code == 2
+    assert "has no repository" in done.stderr
+    assert not (tmp_path / "artifacts").exists()

@@ -8,4 +8,7 @@ checks; gates, scores and reasons are decided elsewhere, from the events alone. 
     validate(bench, …)       validation.py   does the task's own oracle hold: baseline fails, reference passes, no flakes
     baseline(bench)          validation.py   the same for one attempt, cached per contract and environment
     collect(bench)           collect.py      test ids of R, for the lock file
+    run_scorers(…)           scorers/        the suite's mechanical rules, in the workspace the agent left
+    judge(model, case)       judging/        a model's opinion; like scorers, beside the gates and never among them
+    audit(bench, …)          auditing/       how often the oracle accepts a wrong variant of the reference
 """

@@ -25,6 +25,8 @@ from agentbench.workspace.linediff import LineDiff
 
 LISTED = 20
 LINE = 160
+SEARCHED = 2_000
+"""Bytes of a line that are looked at: no test is written wider."""
 
 _COMMENT = re.compile(rb"\s*(?:#(?!\[)|//|--|\*|/\*)")
 _SKIP = re.compile(
@@ -105,7 +107,7 @@ def _test_sides(workspace: Workspace, globset: tuple[str, ...] | None) -> _Sides
 
 
 def _counts(marker: re.Pattern[bytes], line: bytes) -> bool:
-    return marker.search(line) is not None and _COMMENT.match(line) is None
+    return marker.search(line, 0, SEARCHED) is not None and _COMMENT.match(line, 0, SEARCHED) is None
 
 
 def _count(marker: re.Pattern[bytes], side: _Side) -> int:
