@@ -132,8 +132,12 @@ def detectable(report: PairedReport) -> str:
     found = report.comparison.detectable
     if found is None or found.effect is None:
         return "cannot detect any difference reliably"
-    words = f"detects {found.effect * 100:.1f} points or more"
-    return f"cannot detect so little: {words}" if report.cannot_detect else words
+    words = f"{found.effect * 100:.1f} points"
+    if not report.cannot_detect:
+        return f"detects {words} or more"
+    if report.comparison.better:
+        return f"less than the {words} it detects reliably"
+    return f"cannot detect so little: {words} or more would show"
 
 
 def _tests(found: Comparison) -> str:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
+from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationError, core_schema
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, RunStatus
@@ -149,7 +149,8 @@ _SCHEMA = _members(
     cost=_members(**{name: _TEXT if name == "unit" else _REAL for name in Cost._fields}),
     artifact_paths=_members(task_dir=_TEXT),
 )
-_VALIDATOR = SchemaValidator(_SCHEMA)
+# Few values repeat that are kept as text: looking each one up in a cache takes longer than making it.
+_VALIDATOR = SchemaValidator(_SCHEMA, CoreConfig(cache_strings="keys"))
 _WEAKEST = {one: rank for rank, one in enumerate(Assurance)}
 _STATUS = {str(one): one for one in RunStatus}
 _REASONS = {str(one): one for one in Reason}
