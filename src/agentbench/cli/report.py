@@ -76,12 +76,15 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
         msg = f"--out goes with --format html; {form} is printed"
         raise InputError(msg)
     runs = [open_run(one) for one in run_dirs]
-    # Everything read so far stays to the end: later collections need not look at it again.
+    # Everything read so far stays to the end: collections in between need not look at it again.
     gc.freeze()
-    if form == "html":
-        _write_page(runs, None, out)
-        return
-    click.echo(_summary_text(summarise(runs[0]), form), nl=False)
+    try:
+        if form == "html":
+            _write_page(runs, None, out)
+        else:
+            click.echo(_summary_text(summarise(runs[0]), form), nl=False)
+    finally:
+        gc.unfreeze()
 
 
 @command.command("paired", epilog=PAIRED_EPILOG)
