@@ -234,6 +234,9 @@ class Attempt:
                 self.agent_sec = time.monotonic() - begin
             self.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
             sandbox.kill_processes()
+            if self.desk is not None:
+                # Scorers run what the agent wrote: it must not ask its model any more.
+                self.desk.close()
             self.log.append(resource_sample("agent", sandbox.usage()), "monitor")
             self.tell("patch")
             delta = self.take_delta(ground, sandbox)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.run.conftest import Ab
+from tests.run.tasks import make_task
+
+
+@pytest.mark.req("C-19")
+def test_an_audit_tells_what_was_refused_and_a_broken_reference_is_not_sound(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t")
+    done = ab("task", "audit", tmp_path / "tasks", "--variants", "2", "--json")
+    (found,) = done.json["tasks"]
+    assert (done.code, found["sound"], found["noop"], found["reference"]) == (0, True, "fail", "pass")
+    assert (found["killed"], found["survived"], found["kill_rate"]) == (2, 0, 1.0)
+    assert {one["result"] for one in found["tried"]} == {"killed"}
+    reference = task / "reference.patch"
+    reference.write_text(reference.read_text().replace("+42", "+43"))
+    broken = ab("task", "audit", task)
+    assert broken.code == 1
+    assert "NOT SOUND (no work fail, reference fail)" in broken.stdout
+
+
+@pytest.mark.req("C-19")
+def test_an_audit_of_nothing_is_bad_input(tmp_path: Path, ab: Ab) -> None:
+    done = ab("task", "audit", tmp_path)
+    assert done.code == 2
+    assert "neither a task nor a folder of tasks" in done.stderr
