@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check bench soak conformance wheel clean
+.PHONY: help demo test check bench soak conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench        measurements, printed with their conditions'
 	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
 	@echo 'make conformance  requirement -> tests -> result'
+	@echo 'make validate-suites  every task of tasks/: baseline fails, reference passes, nothing flakes'
 	@echo 'make wheel        dist/*.whl'
 
 demo:
@@ -39,6 +40,11 @@ soak:
 conformance:
 	@scripts/bootstrap --try-sandbox
 	@$(PYTHON_BIN)/pytest -n 2 -q -r N --conformance build/conformance.json $(ARGS)
+
+validate-suites:
+	@scripts/bootstrap --sandbox
+	@for suite in custom-dev custom-heldout; do \
+	  $(PYTHON_BIN)/ab validate-tasks --suite $$suite --tasks-dir tasks --workers 2 $(ARGS) || exit $$?; done
 
 wheel:
 	@scripts/bootstrap

@@ -1,0 +1,3 @@
+from almanac.reminders import Reminder, due
+
+__all__ = ["Reminder", "due"]

@@ -1,0 +1,18 @@
+"""The reference: makes the change in the unpacked release. Runs in the sandbox, in the workspace."""
+
+from pathlib import Path
+
+
+def replace(path, old, new):
+    file = Path(path)
+    text = file.read_text(encoding="utf-8")
+    if text.count(old) != 1:
+        raise SystemExit(f"{path}: expected {old!r} once, found it {text.count(old)} times")
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+replace(
+    "inflection/__init__.py",
+    "        return string[0].lower() + camelize(string)[1:]\n",
+    "        return string[:1].lower() + camelize(string)[1:]\n",
+)

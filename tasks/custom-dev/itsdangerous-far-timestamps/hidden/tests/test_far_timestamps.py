@@ -1,0 +1,58 @@
+import pytest
+
+from itsdangerous import BadTimeSignature, Signer, SignatureExpired, TimestampSigner
+from itsdangerous.encoding import base64_encode, int_to_bytes
+
+
+def signed(number, key="secret"):
+    signer = TimestampSigner(key)
+    value = b"value" + signer.sep + base64_encode(int_to_bytes(number))
+    return signer, value + signer.sep + Signer.get_signature(signer, value)
+
+
+def refused(number, **options):
+    signer, value = signed(number)
+    with pytest.raises(BadTimeSignature) as found:
+        signer.unsign(value, **options)
+    assert "Malformed timestamp" in str(found.value)
+    assert found.value.payload == b"value"
+
+
+def test_year_out_of_range():
+    refused(2**50, return_timestamp=True)
+
+
+def test_number_too_large_for_the_platform():
+    refused(2**62, return_timestamp=True)
+    refused(2**63 + 1, return_timestamp=True)
+
+
+def test_with_max_age():
+    refused(2**50, max_age=10)
+    refused(2**62, max_age=10)
+
+
+def test_a_wrong_signature_is_told_as_such():
+    for number in (2**50, 2**62):
+        _, value = signed(number)
+        with pytest.raises(BadTimeSignature):
+            TimestampSigner("another key").unsign(value)
+
+
+def test_validate_says_no():
+    signer, value = signed(2**50)
+    assert signer.validate(value, max_age=10) is False
+
+
+def test_good_timestamps_still_pass():
+    signer = TimestampSigner("secret")
+    value, when = signer.unsign(signer.sign("value"), max_age=100, return_timestamp=True)
+    assert value == b"value"
+    assert when.tzinfo is not None
+
+
+def test_old_timestamps_still_expire():
+    signer, value = signed(1)
+    with pytest.raises(SignatureExpired) as found:
+        signer.unsign(value, max_age=10)
+    assert found.value.date_signed.year == 1970

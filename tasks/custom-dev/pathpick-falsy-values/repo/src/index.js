@@ -1,0 +1,2 @@
+export { get } from "./get.js";
+export { set } from "./set.js";

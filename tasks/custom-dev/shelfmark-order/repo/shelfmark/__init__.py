@@ -1,0 +1,3 @@
+from shelfmark.mark import Mark, parse
+
+__all__ = ["Mark", "parse"]

@@ -1,0 +1,2 @@
+class MarkError(ValueError):
+    """A text that is no call number."""

@@ -1,0 +1,29 @@
+from tabulate import tabulate
+
+
+def plain(rows, **options):
+    return [line.rstrip() for line in tabulate(rows, tablefmt="plain", **options).splitlines()]
+
+
+def test_none_is_empty():
+    assert plain([["a", None], ["b", "c"]], maxcolwidths=[5, 5]) == ["a", "b  c"]
+
+
+def test_one_width_for_all():
+    assert plain([[None, "x"]], maxcolwidths=4) == [x.rstrip() for x in tabulate([[None, "x"]], tablefmt="plain").splitlines()]
+
+
+def test_missing_value_is_shown():
+    assert plain([["a", None], ["b", "c"]], maxcolwidths=[5, 5], missingval="?") == ["a  ?", "b  c"]
+
+
+def test_its_neighbours_are_wrapped():
+    assert plain([[None, "some words"], ["k", "v"]], maxcolwidths=[3, 5]) == ["   some", "   words", "k  v"]
+
+
+def test_words_are_still_wrapped():
+    assert plain([["some words"]], maxcolwidths=5) == ["some", "words"]
+
+
+def test_none_without_a_limit_still_works():
+    assert plain([["a", None], ["b", "c"]], missingval="?") == ["a  ?", "b  c"]

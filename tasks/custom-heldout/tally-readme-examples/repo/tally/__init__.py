@@ -1,0 +1,3 @@
+from tally.core import Tally
+
+__all__ = ["Tally"]
