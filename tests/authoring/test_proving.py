@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench.authoring.proving import compare
+from agentbench.authoring.proving import compare, log_end
 from agentbench.authoring.splitting import Unsuitable
+from agentbench.sandbox.protocol import SetupStep
 
 pytestmark = pytest.mark.req("C-16", "C-15")
 
@@ -42,3 +43,20 @@ def test_reasons_why_nothing_flips() -> None:
     assert kind_of([{"a": FAIL, "b": PASS}] * 2, [{"a": FAIL, "b": PASS}] * 2) == "fails with the fix"
     assert kind_of([{"a": SKIP}] * 2, [{"a": SKIP}] * 2) == "skipped"
     assert kind_of([{}] * 2, [{}] * 2) == "tests cannot run"
+
+
+@pytest.mark.parametrize(
+    "said, hint",
+    [
+        (b"error: command 'gcc' failed: No such file or directory", "install one on this machine"),
+        (b"WARNING: Retrying: NewConnectionError('<...>: Failed to establish')", "index could not be reached"),
+        (b"ERROR: No matching distribution found for nothing", ""),
+    ],
+)
+def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(said: bytes, hint: str) -> None:
+    step = SetupStep("pip install -e .", False, 1, 1.0, False, b"first\n" * 50, said)
+    shown = log_end([step])
+    assert said.decode() in shown
+    assert shown.count("first") < 12
+    assert hint in shown
+    assert log_end([]) == ""

@@ -45,10 +45,11 @@ def set_up(task: LoadedTask, lab: Lab) -> Ground:
     try:
         return lab.ground(task, steps.append)
     except SetupFailed as error:
-        raise Unsuitable("setup failed", f"setup failed: {error.message}", remedy=_tail(steps)) from error
+        raise Unsuitable("setup failed", f"setup failed: {error.message}", remedy=log_end(steps)) from error
 
 
-def _tail(steps: Sequence[SetupStep]) -> str:
+def log_end(steps: Sequence[SetupStep]) -> str:
+    """The last lines of the command that failed, and what to do where they are understood."""
     last = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
     if last is None:
         return ""
