@@ -27,7 +27,8 @@ scorers:
 def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
     line = "echo 42 >answer.txt; mkdir notes; echo hi >notes/extra.txt; (sleep 0.5; touch later.txt) >/dev/null 2>&1 &"
-    record = ab.by_command(task, line).record
+    done = ab.by_command(task, line)
+    record = done.record
     rows = {one["name"]: (one["verdict"], one["required"], one["score"]) for one in record["scorers"]}
     assert rows == {
         "answer": ("PASS", True, 1.0),
@@ -41,6 +42,14 @@ def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, a
     assert (record["workspace_verdict"], record["mean_score"]) == ("FAIL", 0.6)
     assert record["result"]["passed"] is True
     assert record["judge"] is None
+    # The card: the decision first, a hard failure expanded, an advisory one in one line, and nobody judged.
+    text = ab("show", done.json["run_dir"], "--task", "answer").stdout
+    assert text.startswith("PASS")
+    assert "scorers say FAIL, the gates say PASS" in text
+    assert "disagreement: contract PASS, scorers FAIL" in text
+    assert "\n      notes/extra.txt\n" in text.split("2 changed, 1 allowed")[1].split("allowed_paths")[0]
+    assert text.count("notes/extra.txt\n") == 1
+    assert "judge: no judge" in text
 
 
 ANSWER = {
@@ -96,25 +105,6 @@ def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: 
     assert not (tmp_path / "artifacts").exists()
 
 
-@pytest.mark.req("G-10", "G-13")
-def test_the_card_shows_three_gates_with_hard_failures_expanded_and_says_that_nobody_judged(
-    tmp_path: Path, ab: Ab
-) -> None:
-    task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
-    done = ab.by_command(task, "echo 42 >answer.txt; echo a >b.txt")
-    (run,) = done.json["run_dirs"]
-    lines = ab("show", run, "--task", "answer").stdout.splitlines()
-    assert lines[0].startswith("PASS")
-    text = "\n".join(lines)
-    assert "no judge" in text
-    assert "scorers say FAIL, the gates say PASS" in text
-    # A hard failure is expanded, an advisory one is not.
-    assert "2 changed, 1 allowed" in text
-    assert "b.txt" in text
-    assert "changed outside the allowed patterns" in text
-    assert text.index("notes/extra.txt is missing") > text.index("FAIL")
-
-
 @pytest.mark.req("G-13")
 def test_a_task_without_a_workspace_is_refused_in_words_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
     folder = tmp_path / "t"
@@ -124,3 +114,15 @@ def test_a_task_without_a_workspace_is_refused_in_words_before_anything_runs(tmp
     assert done.code == 2
     assert "has no repository" in done.stderr
     assert not (tmp_path / "artifacts").exists()
+
+
+@pytest.mark.req("G-09", "G-13")
+def test_a_command_that_passes_only_where_the_agent_was_is_a_named_disagreement(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
+    fake = "printf '#!/bin/sh\\nexit 0\\n' >/opt/env/bin/grep && chmod +x /opt/env/bin/grep"
+    record = ab.by_command(task, fake).record
+    assert record["result"]["passed"] is False
+    verdicts = {one["name"]: one["verdict"] for one in record["scorers"]}
+    assert verdicts["answer"] == "PASS"
+    assert "oracle.disagreement" in {tag["id"] for tag in record["tags"]}
+    assert record["needs_review"] is True
