@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
 from agentbench.authoring.drafting import Draft, draft_folder, publish, write
+from agentbench.authoring.fromcommit import repository_name
 from agentbench.authoring.statement import kind_of
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
@@ -279,7 +280,7 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
     name = repo.url.rstrip("/").removesuffix(".git").split("/")
     return {
         "instance_id": task.id,
-        "repo": "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{name[-1] or 'repo'}",
+        "repo": "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{repository_name(repo.url)}",
         "base_commit": snapshot.source.get("commit", repo.commit),
         "patch": reference.read_bytes().decode("utf-8", "surrogateescape"),
         "test_patch": tests.decode("utf-8", "surrogateescape"),

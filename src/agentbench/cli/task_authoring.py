@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -92,7 +94,7 @@ def from_commit(
     def tell(line: str) -> None:
         click.echo(printable(line), err=True)
 
-    with Lab(sandbox=sandbox) as lab:
+    with _asked_for(), Lab(sandbox=sandbox) as lab:
         made = make(wanted, commit, lab, tell=tell)
     if as_json:
         row = {
@@ -113,6 +115,19 @@ def from_commit(
     for flag in made.flags:
         click.echo(printable(f"  to approve: {flag}"), err=True)
     click.echo(f"next: read {made.folder / 'notes.md'} and statement.md", err=True)
+
+
+@contextlib.contextmanager
+def _asked_for() -> Iterator[None]:
+    """Here the repository and the commit are what the user gave, not what a task says: exit 2."""
+    from agentbench.core.errors import InputError, SourceError
+
+    try:
+        yield
+    except SourceError as error:
+        raise InputError(
+            error.message, remedy=error.remedy.replace("`repo.commit`", "the commit").replace("`repo.url`", "REPO")
+        ) from error
 
 
 def _statement(path: Path | None) -> str | None:
@@ -213,7 +228,7 @@ def harvest(
     def tell(line: str) -> None:
         click.echo(printable(line), err=True)
 
-    with Lab(sandbox=sandbox) as lab:
+    with _asked_for(), Lab(sandbox=sandbox) as lab:
         found = gather(request, lab, tell=tell)
     if as_json:
         row = {

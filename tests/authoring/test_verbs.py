@@ -1,0 +1,44 @@
+"""The verbs as a user meets them: exit codes and messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.task import command
+from agentbench.core.errors import InputError
+
+pytestmark = pytest.mark.req("C-18")
+
+
+def run(*arguments: str) -> object:
+    """What a verb raised, or its output."""
+    done = CliRunner().invoke(command, arguments)
+    return done.exception if done.exception is not None and not isinstance(done.exception, SystemExit) else done.output
+
+
+@pytest.mark.parametrize("verb", ["from-commit", "harvest", "import", "export"])
+def test_every_verb_has_help(verb: str) -> None:
+    assert "Usage:" in str(run(verb, "--help"))
+    assert verb in str(run("--help"))
+
+
+@pytest.mark.parametrize("arguments", [("from-commit", "/nonexistent", "abc123"), ("harvest", "/nonexistent")])
+def test_a_repository_that_is_not_there_is_bad_input(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    error = run(*arguments)
+    assert isinstance(error, InputError)
+    assert "/nonexistent" in error.message
+    assert "REPO" in error.remedy
+
+
+def test_a_statement_that_is_empty_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "issue.md").write_text("  \n")
+    error = run("from-commit", "x", "y", "--statement-file", str(tmp_path / "issue.md"))
+    assert isinstance(error, InputError)
+    assert "holds no text" in error.message
