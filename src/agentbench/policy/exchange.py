@@ -44,13 +44,13 @@ def read_answer(raw: str) -> Answer | None:
 
 
 def _documents(raw: str) -> Iterator[JsonValue]:
-    start = raw.lstrip()[:1]
-    if start == "{":
+    start = raw[:200].lstrip()[:6]
+    if start.startswith("{"):
         try:
             yield json.loads(raw)
         except (ValueError, RecursionError):
             return
-    elif raw.lstrip().startswith(("data:", "event:", ":")):
+    elif start.startswith(("data:", "event:", ":")):
         for line in raw.splitlines():
             if line.startswith("data:"):
                 try:

@@ -69,11 +69,15 @@ class RuleSet:
     digest: str
     hints: Mapping[Form, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
-    def candidates(self, form: Form, text: str) -> list[Rule]:
-        """Rules that may match: for most of what is said there are none, and nothing more is done."""
+    def candidates(self, form: Form, text: str) -> list[tuple[Rule, list[str]]]:
+        """Rules that may match, with the hints that were found: for most of what is said there are none."""
         low = text.lower()
-        hit = {index for hint, indices in self.hints[form].items() if hint in low for index in indices}
-        return [self.rules[index] for index in sorted(hit)]
+        found: dict[int, list[str]] = {}
+        for hint, indices in self.hints[form].items():
+            if hint in low:
+                for index in indices:
+                    found.setdefault(index, []).append(hint)
+        return [(self.rules[index], found[index]) for index in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +127,8 @@ class PolicyMonitor:
         if not candidates:
             return
         subjects = tuple(_subjects(said.form, text))
-        for rule in candidates:
-            what = _first(rule, subjects)
+        for rule, hints in candidates:
+            what = _first(rule, hints, subjects)
             if what is not None:
                 yield self._trip(seq, rule, said, what)
 
@@ -138,31 +142,29 @@ class PolicyMonitor:
         return Trip(POLICY, rule.id, action, detail, rule.severity, code, evidence=(seq,), format=shape)
 
 
-def _first(rule: Rule, subjects: Sequence[tuple[Form, str]]) -> str | None:
-    """The first thing that breaks the rule. A sentence without any of its words is not looked at again."""
-    for form, subject in subjects:
-        if form == "text":
-            low = subject.lower()
-            if not any(hint in low for hint in rule.hints["text"]):
-                continue
+def _first(rule: Rule, hints: Sequence[str], subjects: Sequence[tuple[Form, str, str]]) -> str | None:
+    """The first thing that breaks the rule. A sentence without any of the words that were found is not looked at."""
+    for form, subject, low in subjects:
+        if form == "text" and not any(hint in low for hint in hints):
+            continue
         what = rule.found(form, subject)
         if what is not None:
             return what
     return None
 
 
-def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str]]:
-    """What patterns are held against: each sentence, code as a whole, and each command and pipeline of a command line."""
+def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str, str]]:
+    """What patterns are held against: each sentence (also in small letters), code as a whole, each command and pipeline."""
     if form == "text":
-        yield from ((form, one) for one in _SENTENCES.split(text))
+        yield from ((form, one, one.lower()) for one in _SENTENCES.split(text))
         return
     if form != "command":
-        yield form, text
+        yield form, text, ""
         return
     script = read_script(text)
-    yield "line", text
-    yield from (("command", one) for one in command_texts(script))
-    yield from (("code", one) for one in script.embedded)
+    yield "line", text, ""
+    yield from (("command", one, "") for one in command_texts(script))
+    yield from (("code", one, "") for one in script.embedded)
 
 
 def command_texts(script: Script) -> Iterator[str]:
