@@ -106,9 +106,9 @@ class Attempt:
         self.open()
         ground = self.bind()
         given = self.row.configuration.patch
-        patch = self.work(ground) if given is None else self.given_patch(ground, given)
-        self.accept(ground, patch)
-        self.be_judged(patch)
+        delta = self.work(ground) if given is None else self.given_patch(ground, given)
+        self.accept(ground, delta)
+        self.be_judged(delta.patch)
 
     def open(self) -> None:
         task = self.row.task
@@ -203,7 +203,7 @@ class Attempt:
         if not found.failed_as_expected:
             raise BaselineNotFailing(f"the task is solved before anybody works on it: {found.why}")
 
-    def work(self, ground: Ground) -> bytes:
+    def work(self, ground: Ground) -> Delta:
         """The agent at work, then Δ: taken when everything the agent started is dead."""
         task = self.row.task
         assert self.agent is not None  # noqa: S101 - open() made it
@@ -241,7 +241,7 @@ class Attempt:
             self.tell("patch")
             delta = self.take_delta(ground, sandbox)
             self.score(Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
-            return delta.patch
+            return delta
 
     def operator(self) -> FileOperator | None:
         """Who can be asked while this attempt waits."""
@@ -288,7 +288,7 @@ class Attempt:
         self.log.sync()
         return delta
 
-    def given_patch(self, ground: Ground, patch: bytes) -> bytes:
+    def given_patch(self, ground: Ground, patch: bytes) -> Delta:
         """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
         self.log.append(
             Termination(
@@ -299,15 +299,15 @@ class Attempt:
         try:
             after = PatchedTree(base, apply(parse(patch), base))
         except PatchInvalid as fault:
-            return self.record_delta(Delta(patch, (), (), (), 0, 0, fault.message)).patch
+            return self.record_delta(Delta(patch, (), (), (), 0, 0, fault.message))
         delta = self.record_delta(extract(base, after, generated=self.row.task.task.oracle.generated))
         self.score(Workspace(base, after, delta, None))
-        return delta.patch
+        return delta
 
-    def accept(self, ground: Ground, patch: bytes) -> None:
+    def accept(self, ground: Ground, delta: Delta) -> None:
         """The agent's sandbox is gone; the verdict is taken where it has never been."""
         self.tell("grading")
-        grade(patch, self.bench(ground))
+        grade(delta.patch, self.bench(ground), problem=delta.problem)
 
     def be_judged(self, patch: bytes) -> None:
         """A model's opinion, where the study has a judge. Whatever becomes of it, the verdict is already in the log."""
