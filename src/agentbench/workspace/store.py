@@ -29,9 +29,9 @@ def ours(what: str) -> Iterator[None]:
     except OSError as error:
         remedy = ""
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            remedy = "free disk space (`ab cache prune`) or choose another cache folder"
+            remedy = "free disk space (`ab cache prune`) or set AB_STATE to a folder on another disk"
         elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
-            remedy = "choose a cache folder that can be written"
+            remedy = "set AB_STATE to a folder that can be written"
         raise WorkspaceError(
             f"{what}: {error.strerror or error} ({error.filename or 'cache'})", remedy=remedy
         ) from error
