@@ -68,7 +68,7 @@ def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> N
         report.write_text(
             f'<testsuite><testcase classname="tests.test_a.T" name="test_x[a b::[c]]">{inside}</testcase></testsuite>'
         )
-        argv = [sys.executable, made / "tests/judge.py", report, made / "tests/unit.json"]
+        argv = [sys.executable, str(made / "tests/judge.py"), str(report), str(made / "tests/unit.json")]
         return subprocess.run(argv, check=False, capture_output=True).returncode
 
     assert [judged(""), judged("<failure/>"), judged("<skipped/>")] == [0, 1, 1]
