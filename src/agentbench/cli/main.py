@@ -103,7 +103,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _as_interrupt)
     debug = "--debug" in sys.argv[1:]
     try:
-        code = root.main(standalone_mode=False)
+        code = _invoke()
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         code = error.exit_code
@@ -121,6 +121,17 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - the one place where errors become exit codes
         code = _report(error, debug=debug)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _invoke() -> object:
+    """Run the verb. click's own `main` would turn a closed pipe into exit 1, which here means that a gate did not hold."""
+    if "_AB_COMPLETE" in os.environ:
+        return root.main(prog_name="ab")
+    try:
+        with root.make_context("ab", sys.argv[1:]) as ctx:
+            return root.invoke(ctx)
+    except SystemExit as stop:
+        return stop.code
 
 
 def _as_interrupt(_signum: int, _frame: FrameType | None) -> NoReturn:

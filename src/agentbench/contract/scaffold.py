@@ -61,10 +61,12 @@ def new_task(folder: Path, wanted: NewTask) -> LoadedTask:
     slug, suite = folder.absolute().name, folder.absolute().parent.name
     _fit(slug, "task")
     _fit(suite, "suite")
-    if folder.exists():
+    # A folder that already holds R (`--repo-path repo`) is where its task belongs.
+    filled = folder.exists() and wanted.path is not None
+    if folder.exists() and (not filled or (folder / TASK_NAME).exists()):
         raise InputError(f"{folder} exists already", remedy="choose another name")
     texts = _of_source(slug, suite, wanted) if wanted.has_source else _example(slug, suite)
-    return _write(folder, texts, folder)
+    return _write(folder, texts, folder, keep_folder=filled)
 
 
 def _fit(name: str, what: str) -> None:
@@ -87,6 +89,9 @@ def _write(folder: Path, texts: Mapping[str, str], task: Path, *, keep_folder: b
     except ContractError:
         if not keep_folder:
             shutil.rmtree(folder)
+        else:
+            for name in texts:
+                (folder / name).unlink(missing_ok=True)
         raise
 
 

@@ -354,7 +354,8 @@ class Attempt:
             Termination(
                 code=code,
                 category=category_of(code),
-                rationale=rationale(error),
+                # What broke because everything was told to stop is not what stopped it.
+                rationale="interrupted" if self.lab.cancelled.is_set() else rationale(error),
                 evidence=[self.log.count] if self.log.count else [],
             )
         )

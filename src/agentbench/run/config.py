@@ -14,6 +14,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+import agentbench
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 
@@ -89,14 +90,23 @@ class Configuration:
         return {name: {"value": one.value, "origin": one.origin} for name, one in sorted(self.settings.items())}
 
 
+def bundled_variants() -> Path:
+    """Where our own variants lie: in the package when it was installed, in the checkout otherwise."""
+    package = Path(agentbench.__file__).parent
+    installed = package / "variants"
+    return installed if installed.is_dir() else package.parent.parent / "configs" / "variants"
+
+
 def load_variant(name: str, folder: Path) -> VariantFile:
-    """Read `folder/NAME.yaml` (or NAME itself when it is a path to a file)."""
+    """Read `folder/NAME.yaml`, or ours of that name, or NAME itself when it is a path to a file."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.exists() and (ours := bundled_variants() / f"{name}.yaml").is_file():
+        path = ours
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none"
-        msg = f"variant '{name}' not found: {path} does not exist (variants in {folder}: {known})"
+        known = ", ".join(sorted({p.stem for where in (folder, bundled_variants()) for p in where.glob("*.yaml")}))
+        msg = f"variant '{name}' not found: {path} does not exist (there are: {known or 'none'})"
         raise InputError(msg) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         msg = f"variant file {path} cannot be read: {error}"
