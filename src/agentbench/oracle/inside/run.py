@@ -11,37 +11,48 @@ importable, and an ordinary start would then run a `sitecustomize` that a patch 
 from __future__ import annotations
 
 import fcntl
+import functools
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import os
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 MANY = 64
 
 
-class Channel:
+def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function behind a callable of the interpreter's own, which shows nobody what it calls.
+
+    A method has `__self__` and a function has cells, and both can be written through. A cache that keeps nothing has
+    neither, once its `__wrapped__` is gone; what is left is a search of the memory, and that is heard (`witness.py`).
+    """
+    shell = functools.lru_cache(maxsize=0)(function)
+    vars(shell).clear()
+    return shell
+
+
+def open_channel(nonce: str) -> Callable[..., None]:
     """The way out. Lines carry the job's nonce and a running number, so that foreign lines show."""
+    given = int(os.environ.pop("AB_RESULT_FD"))
+    descriptor = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, MANY + os.getpid() % MANY)
+    os.close(given)
+    # Bound now: a later change of these names reaches us no more.
+    write, getpid, dumps, pid, numbers = os.write, os.getpid, json.JSONEncoder().encode, os.getpid(), itertools.count()
 
-    def __init__(self, nonce: str) -> None:
-        given = int(os.environ.pop("AB_RESULT_FD"))
-        self._fd = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, MANY + os.getpid() % MANY)
-        os.close(given)
-        self._nonce = nonce
-        self._pid = os.getpid()
-        self._count = 0
-        # Bound now: a later change of these names reaches us no more.
-        self._write, self._getpid, self._dumps = os.write, os.getpid, json.JSONEncoder().encode
-
-    def send(self, *record: object) -> None:
+    def send(*record: object) -> None:
         """One record. A forked copy of this process has nothing to say."""
-        if self._getpid() != self._pid:
+        if getpid() != pid:
             return
-        data = f"{self._nonce} {self._count} {self._dumps(record)}\n".encode("ascii")
-        self._count += 1
+        data = f"{nonce} {next(numbers)} {dumps(record)}\n".encode("ascii")
         while data:
-            data = data[self._write(self._fd, data) :]
+            data = data[write(descriptor, data) :]
+
+    return sealed(send)
 
 
 class Pinned:
@@ -119,39 +130,37 @@ def become_main(pytest: types.ModuleType) -> None:
 
 def main() -> int:
     job = json.loads(sys.stdin.buffer.read())
+    status = int(job.pop("exit"))
     sys.dont_write_bytecode = True
-    channel = Channel(job["nonce"])
-    channel.send("start", sys.version.split()[0])
+    send = open_channel(job.pop("nonce"))
+    send("start", sys.version.split()[0])
     frozen = start_site(job["workspace"])
     sys.meta_path.insert(0, Pinned(job["pinned"], job["absent"], frozen))
     try:
         import pytest  # noqa: PLC0415
     except ImportError as error:
-        channel.send("no_pytest", str(error)[:500])
-        return int(job["exit"])
+        send("no_pytest", str(error)[:500])
+        return status
     os.chdir(job["cwd"])
     session, sentinel, witness = load("session"), load("sentinel"), load("witness")
     if job["mode"] == "survey":
-        channel.send("names", importable(frozen))
+        send("names", importable(frozen))
         behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-        channel.send(
-            "python", behind, os.path.dirname(sys.executable), [path for path in frozen if "-packages" in path]
-        )
-        channel.send("plugins", session.installed_plugins(frozen))
+        send("python", behind, os.path.dirname(sys.executable), [path for path in frozen if "-packages" in path])
+        send("plugins", session.installed_plugins(frozen))
     import_path = [os.getcwd()] if job["module"] else []
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     become_main(pytest)
     kit = os.path.dirname(os.path.abspath(__file__))
-    sys.addaudithook(witness.Witness(channel.send, job["workspace"], job["guarded"], kit, sentinel.is_test))
-    status = session.run(job, channel.send, frozen, sentinel.Sentinel(job["workspace"]))
-    channel.send("end", status)
+    sys.addaudithook(witness.Witness(send, job["workspace"], job["guarded"], kit, sentinel.is_test))
+    send("end", session.run(job, send, frozen, sentinel.Sentinel(job["workspace"]), sealed))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             continue
-    return int(job["exit"])
+    return status
 
 
 if __name__ == "__main__":

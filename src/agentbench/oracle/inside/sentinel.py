@@ -7,12 +7,16 @@ its code, or hook into the runner; each of these shows here. What shows on untou
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 WATCHED = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
+PORTRAIT = ("class", "id", "method", "place", "function")
+KEPT = ("_inner_hookexec", "hook", "pluginmanager", "config", "items", "_setupstate", "_fixturemanager", "rewrite_hook")
+"""Attributes of the session, its configuration and its plugin manager that nobody exchanges after collection."""
 _NOTHING = object()
 
 
@@ -38,11 +42,25 @@ class Sentinel:
         self._known_code: dict[int, Any] = {}
         self.manager: Any = None
         """The runner's plugin manager, once there is one."""
+        self.functions: list[Any] = []
+        """Our own part of the session."""
+        self._cells: list[tuple[str, Any, Any]] = []
+        self._items: dict[int, tuple[Any, ...]] = {}
+        self._callers: dict[str, tuple[Any, ...]] = {}
+        self._objects: list[tuple[str, Any, Any, dict[str, Any]]] = []
+        self._plugin_folders: tuple[str, ...] = ()
 
     def __call__(self) -> list[str]:
         """Names that changed since the first look and were not told yet."""
         if not self._marks:
             self._marks = list(_marks())
+            self._cells = [
+                (f"cell of {function.__name__}", cell, cell.cell_contents)
+                for function in self.functions
+                for cell in function.__closure__ or ()
+            ]
+            hooks = {} if self.manager is None else vars(self.manager.hook)
+            self._callers = {name: _caller(caller) for name, caller in hooks.items()}
             own = (getattr(implementation.function, "__code__", None) for _, implementation in self._hooks())
             self._known_code = {id(code): code for code in (*_loaded_code(), *own)}
             return []
@@ -52,9 +70,63 @@ class Sentinel:
             if where.get(key, _NOTHING) is not value
             or (function is not None and (function.__code__ is not code or function.__defaults__ is not defaults))
         ]
-        news = sorted({*changed, *self._new_hooks()} - self._told)
+        changed += [name for name, cell, value in self._cells if cell.cell_contents is not value]
+        return self._news([*changed, *self._new_hooks(), *self._changed_session()])
+
+    def _news(self, changed: list[str]) -> list[str]:
+        news = sorted(set(changed) - self._told)
         self._told.update(news)
         return news
+
+    def watch_session(self, session: Any, items: list[Any]) -> list[str]:  # noqa: ANN401
+        """Watch the objects of the session too, as they are after collection: what an instance has hides its class.
+
+        Returns what already does: code under test may have been faster than the end of the collection.
+        """
+        folders = (os.path.dirname(getattr(plugin, "__file__", None) or "") for plugin in self.manager.get_plugins())  # noqa: PTH120
+        runner = os.path.dirname(_runner_file())  # noqa: PTH120
+        self._plugin_folders = tuple(
+            folder + "/"
+            for folder in folders
+            if "-packages/" in folder + "/" and not folder.startswith(runner) and not folder.endswith("-packages")
+        )
+        self._items = {id(item): _portrait(item) for item in items}
+        parents = {id(node): node for item in items for node in item.listchain()[:-1]}
+        for name, one in [("session", session), ("config", session.config), ("plugin manager", self.manager)]:
+            kept = {key: vars(one).get(key) for key in KEPT if key in vars(one)}
+            self._objects.append((name, one, type(one), {**dict.fromkeys(_hiding(one)), **kept}))
+        self._objects += [("collector", one, type(one), dict.fromkeys(_hiding(one))) for one in parents.values()]
+        hiding = [f"test item {item.nodeid}: method {key}" for item in items for key in _hiding(item)]
+        return self._news(hiding + [f"{name}.{key}" for name, one, *_ in self._objects for key in _hiding(one)])
+
+    def item(self, item: Any) -> list[str]:  # noqa: ANN401
+        """What of a test is not as it was collected."""
+        before = self._items.get(id(item))
+        if before is None:
+            return []
+        now = _portrait(item)
+        changed = [part for part, was, is_now in zip(PORTRAIT, before, now) if was is not is_now and was != is_now]  # noqa: B905
+        if before[-1] is not now[-1] and self._is_plugins(now[-1]):
+            changed = [part for part in changed if part != PORTRAIT[-1]]
+        return self._news([f"test item {item.nodeid}: {part}" for part in changed])
+
+    def _is_plugins(self, function: Any) -> bool:  # noqa: ANN401
+        """Whether a plugin that setup installed put its own around the test, as those for coroutines do."""
+        code = getattr(function, "__code__", None) if type(function) is types.FunctionType else None
+        return code is not None and code.co_filename.startswith(self._plugin_folders or ("\0",))
+
+    def _changed_session(self) -> Iterator[str]:
+        for name, was in self._callers.items():
+            caller = vars(self.manager.hook).get(name)
+            if any(now is not then for now, then in zip(_caller(caller), was)):  # noqa: B905
+                yield f"hook caller {name}"
+        for name, one, kind, known in self._objects:
+            if type(one) is not kind:
+                yield f"class of the {name}"
+            yield from (f"{name}.{key}" for key in _hiding(one) if key not in known)
+            yield from (
+                f"{name}.{key}" for key in KEPT if key in known and vars(one).get(key, _NOTHING) is not known[key]
+            )
 
     def watch_tests(self) -> None:
         """Watch the tests themselves too, as they are after collection: code under test can reach them as well."""
@@ -108,6 +180,30 @@ class Sentinel:
         for name, caller in list(hooks.items()):
             for implementation in caller.get_hookimpls() if hasattr(caller, "get_hookimpls") else ():
                 yield name, implementation
+
+
+def _portrait(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """What decides what a test does and how it is reported; the parts are named in `PORTRAIT`."""
+    own = vars(item)
+    function = own.get("_obj") or getattr(item, "obj", None)
+    function = getattr(function, "__func__", function)
+    where = [getattr(item, key, None) for key in ("config", "session", "parent")]
+    return (type(item), item.nodeid, sorted(_hiding(item)), [id(one) for one in where], function)
+
+
+def _hiding(one: Any) -> list[str]:  # noqa: ANN401
+    """Attributes of an instance in front of methods of its class."""
+    kind = type(one)
+    return [key for key in vars(one) if type(getattr(kind, key, None)) is types.FunctionType]
+
+
+def _caller(caller: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """What a hook is called by. Slots in newer versions of pluggy, attributes in older ones."""
+    return (caller, getattr(caller, "_hookexec", None), type(caller))
+
+
+def _runner_file() -> str:
+    return getattr(sys.modules.get("_pytest"), "__file__", None) or "\0"
 
 
 def _marks() -> Iterator[Mark]:

@@ -20,6 +20,7 @@ import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 TEXT = 1000
+ALWAYS, OFTEN = 512, 16
 Job = dict[str, Any]
 
 
@@ -33,16 +34,25 @@ def installed_plugins(frozen: list[str]) -> list[list[str]]:
     ]
 
 
-def run(job: Job, send: Callable[..., None], frozen: list[str], watch: Any) -> int | str:  # noqa: ANN401
+def run(
+    job: Job,
+    send: Callable[..., None],
+    frozen: list[str],
+    watch: Any,  # noqa: ANN401
+    sealed: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> int | str:
     """Run pytest; its exit status, or the name of what ended it."""
     recorder = Recorder(job, send, watch)
     recorder.undo = [_pin_distributions(job, frozen), _pin_configuration(job)]
     _pin_rewriting(job, frozen)
     try:
-        return int(pytest.main(_arguments(job), plugins=[recorder]))
+        status = int(pytest.main(_arguments(job), plugins=[_face(recorder, watch, sealed)]))
     except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest included: it is told, not obeyed
         send("crash", f"{type(error).__name__}: {error}"[:TEXT])
         return type(error).__name__
+    # Once more from here: a session whose hooks were taken from us has not looked.
+    recorder.look()
+    return status
 
 
 def _arguments(job: Job) -> list[str]:
@@ -124,21 +134,22 @@ def _pin_rewriting(job: Job, frozen: list[str]) -> None:
 
 
 class Recorder:
-    """A plugin that tells everything and decides nothing."""
+    """Tells everything and decides nothing. The session has its face alone: nothing here can be reached from there."""
 
     def __init__(self, job: Job, send: Callable[..., None], watch: Any) -> None:  # noqa: ANN401
         self._job = job
         self._send = send
         self._watch = watch
         self._canaries: set[str] = set()
+        self._raised: set[str] = set()
+        """Tests whose call ended with an exception, as seen where it came out."""
         self._seen = 0
         self._failed = 0
         self._ran = 0
         self.undo: list[Callable[[], None]] = []
         """Pins that hold while pytest starts and must not be seen by the code under test."""
 
-    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_load_initial_conftests(self, early_config: pytest.Config, args: list[str]) -> Generator[None, Any, None]:
+    def starting(self, early_config: pytest.Config, args: list[str]) -> Generator[None, Any, None]:
         for undo in self.undo:
             undo()
         if early_config.pluginmanager.hasplugin("xdist"):
@@ -151,23 +162,21 @@ class Recorder:
         cut = early_config.known_args_namespace.confcutdir or early_config.rootpath
         self._send("config", str(early_config.rootpath), str(early_config.inipath or ""), str(cut))
         outcome = yield
-        self._look()
+        self.look()
         if outcome.excinfo is not None:
             self._send("conftest", str(outcome.excinfo[1])[:TEXT])
 
-    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(
-        self, session: pytest.Session, items: list[pytest.Item]
-    ) -> Generator[None, None, None]:
+    def collected(self, session: pytest.Session, items: list[pytest.Item]) -> Generator[None, None, None]:
         yield
         for item in items:
             self._send("item", item.nodeid)
         canaries = self._collect_canaries(session)
+        everything = [*items, *canaries]
         if self._job["mode"] == "survey":
             items[:] = canaries
         else:
             _mix(items, canaries)
-        self._look()
+        self.look()
         if self._job["mode"] == "survey":
             for name, file, functions in self._watch.test_code():
                 self._send("tests", name, file, functions)
@@ -175,6 +184,7 @@ class Recorder:
         if strange:
             self._send("changed", strange[:50])
         self._watch.watch_tests()
+        self._tell(self._watch.watch_session(session, everything))
 
     def _collect_canaries(self, session: pytest.Session) -> list[pytest.Item]:
         module = pytest.Module.from_parent(session, path=pathlib.Path(self._job["canary"]))
@@ -184,36 +194,41 @@ class Recorder:
             self._send("canary", node.nodeid, node.name)
         return found
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    def collecting(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._send("uncollected", report.nodeid, _text(report.longrepr))
             self._failed += 1
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def reported(self, report: pytest.TestReport) -> None:
         expected = hasattr(report, "wasxfail")
         why = "" if report.passed and not expected else _why(report)
         self._send("report", report.nodeid, report.when, report.outcome, type(report).__name__, expected, why)
         if report.nodeid not in self._canaries:
             self._ran += report.when == "setup"
             self._failed += report.failed and not expected
+        if report.when == "call" and report.outcome == "passed" and report.nodeid in self._raised:
+            self._send("changed", [f"report of {report.nodeid}"])
         if report.when == "teardown":
-            self._seen += 1
-            # At first always, later now and then.
-            if self._seen <= 16 or self._seen % 128 == 0:
-                self._look()
+            self._look_around()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def calling(self, item: pytest.Item) -> Generator[None, Any, None]:
+        """Look when the code under test is about to run and as soon as it did: who restores things comes later."""
+        self._tell(self._watch.item(item))
+        outcome = yield
+        if outcome.excinfo is not None:
+            self._raised.add(item.nodeid)
+        self._tell(self._watch.item(item))
+        self._look_around()
+
+    def shown(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Keep canaries out of what people read; they count all the same."""
         return ("", "", "") if report.nodeid in self._canaries else None
 
-    def pytest_internalerror(self, excrepr: object) -> None:
+    def broken(self, excrepr: object) -> None:
         self._send("internal", str(excrepr)[-TEXT:])
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._look()
+    def finished(self, exitstatus: int) -> None:
+        self.look()
         self._send("finish", int(exitstatus), self._own_status(int(exitstatus)))
 
     def _own_status(self, status: int) -> int:
@@ -222,10 +237,71 @@ class Recorder:
             return status
         return 1 if self._failed else 0 if self._ran else 5
 
-    def _look(self) -> None:
-        changed = self._watch()
+    def look(self) -> None:
+        self._tell(self._watch())
+
+    def _look_around(self) -> None:
+        """At first always, later now and then."""
+        self._seen += 1
+        if self._seen <= ALWAYS or self._seen % OFTEN == 0:
+            self.look()
+
+    def _tell(self, changed: list[str]) -> None:
         if changed:
             self._send("changed", changed[:50])
+
+
+def _face(recorder: Recorder, watch: Any, sealed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> object:  # noqa: ANN401
+    """The plugin that the session sees. It holds sealed functions only, and the watch knows each of them."""
+    starting, collected, collecting = sealed(recorder.starting), sealed(recorder.collected), sealed(recorder.collecting)
+    calling, reported, shown = sealed(recorder.calling), sealed(recorder.reported), sealed(recorder.shown)
+    broken, finished = sealed(recorder.broken), sealed(recorder.finished)
+
+    class Face:
+        __slots__ = ()
+
+        @staticmethod
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, Any, None]:
+            yield from starting(early_config, args)
+
+        @staticmethod
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_collection_modifyitems(
+            session: pytest.Session, items: list[pytest.Item]
+        ) -> Generator[None, Any, None]:
+            yield from collected(session, items)
+
+        @staticmethod
+        def pytest_collectreport(report: pytest.CollectReport) -> None:
+            collecting(report)
+
+        @staticmethod
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
+            yield from calling(item)
+
+        @staticmethod
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+            reported(report)
+
+        @staticmethod
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+            return shown(report)  # type: ignore[no-any-return]
+
+        @staticmethod
+        def pytest_internalerror(excrepr: object) -> None:
+            broken(excrepr)
+
+        @staticmethod
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionfinish(exitstatus: int) -> None:
+            finished(exitstatus)
+
+    watch.functions = [value.__func__ for value in vars(Face).values() if isinstance(value, staticmethod)]
+    return Face()
 
 
 def _mix(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
