@@ -57,7 +57,8 @@ class Ab:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*AB, *map(str, arguments)],
+            # Whoever started the tests in the background made Ctrl-C mean nothing; here it must.
+            ["env", "--default-signal=INT", *AB, *map(str, arguments)],
             cwd=self.cwd,
             env=dict(self.env),
             stdout=subprocess.PIPE,

@@ -115,12 +115,11 @@ def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prep
     listed = json.loads(invoke(cache, "ls", "--json").stdout)
     kinds = {item["kind"] for item in listed["items"]}
     assert {"python", "prepared"} <= kinds
-    mine = [item for item in listed["items"] if item["label"] == "conformance"]
-    assert mine
-    assert mine[0]["in_use"]
-    assert mine[0]["bytes"] > 1000
+    # Another backend of the same state may have prepared the same and be closed by now.
+    (mine,) = [item for item in listed["items"] if item["label"] == "conformance" and item["in_use"]]
+    assert mine["bytes"] > 1000
     removed = json.loads(invoke(cache, "prune", "--max-gb", "0", "--json").stdout)
-    assert "conformance" not in {item["label"] for item in removed["removed"]}
+    assert mine["name"] not in {item["name"] for item in removed["removed"]}
     assert "conformance" in invoke(cache, "ls").output
 
 
