@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import posixpath
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from agentbench.oracle.bench import Finding
 from agentbench.oracle.dependencies import added_dependencies, is_declaration
 from agentbench.oracle.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
-from agentbench.oracle.tampering import Suspicion, suspicions
+from agentbench.oracle.tampering import Suspicion, said, suspicions
 from agentbench.tree.entry import FileWrite
 from agentbench.workspace.change import FilePatch
 from agentbench.workspace.comparison import Globs
@@ -168,7 +168,7 @@ def _sources(subject: Inspected, generated: Globs) -> Iterator[tuple[FilePatch, 
     contents = {write.path: write.content for write in subject.writes}
     for patch in subject.patches:
         content = contents.get(patch.path)
-        if content is None or len(content) > MAX_SOURCE or generated.match(patch.path):
+        if content is None or generated.match(patch.path):
             continue
         if subject.graded is not None and patch.path not in subject.graded:
             continue
@@ -177,11 +177,26 @@ def _sources(subject: Inspected, generated: Globs) -> Iterator[tuple[FilePatch, 
 
 
 def _code(content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspicion]:
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for one in suspicions(tree, script=content.startswith(b"#!")):
+    tree = _tree(content)
+    found: Iterable[Suspicion]
+    if tree is not None:
+        found = suspicions(tree, script=content.startswith(b"#!"))
+    else:
+        detail = "could not be read as a whole, only searched for words"
+        lines = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
+        found = [
+            Suspicion("not_inspected", min(added, default=1), detail, "", grave=False),
+            *said((number, line) for number, line in lines if number in added),
+        ]
+    for one in found:
         # Tests of the agent's own may skip, fail and compare as they like.
         if one.touches(added) and not (is_test and one.only_product):
             yield one
+
+
+def _tree(content: bytes) -> ast.Module | None:
+    """None for what is too long, or of a newer Python than this one: the sandbox may have another."""
+    try:
+        return ast.parse(content) if len(content) <= MAX_SOURCE else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

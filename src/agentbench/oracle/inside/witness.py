@@ -15,6 +15,8 @@ from typing import Any
 
 FRAMES = frozenset({"sys._getframe", "sys._current_frames"})
 MEMORY = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.settrace", "sys.setprofile"})
+LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+"""Attributes that hand out a frame without a call that is reported."""
 OPENING = frozenset({"open", "os.listdir", "os.scandir"})
 LIMIT = 100
 
@@ -32,6 +34,7 @@ class Witness:
         self._names = frozenset(os.path.basename(path) for path in guarded)  # noqa: PTH119
         self._kit = kit.rstrip("/") + "/"
         self._is_test = is_test
+        self._lent: set[int] = set()
         self._seen: set[tuple[str, str, int]] = set()
         self._busy = False
 
@@ -42,6 +45,8 @@ class Witness:
             what = event
         elif event == "object.__setattr__" and arguments[1:2] == ("__code__",):
             what = "set __code__"
+        elif event == "object.__getattr__" and not self._busy and len(self._seen) < LIMIT:
+            what = self._inspected(*arguments[:2])
         elif event == "subprocess.Popen":
             what = self._started(arguments[1] if len(arguments) > 1 else None)
         else:
@@ -55,6 +60,29 @@ class Witness:
                 self._report(what, frame)
             finally:
                 self._busy = False
+
+    def _inspected(self, what: Any, name: str) -> str:  # noqa: ANN401
+        """Whether frames or code are looked at that code under test has no business with.
+
+        A frame that came with a traceback may be looked at, as formatters of errors do; going on from there to the code
+        of the test that called is another thing.
+        """
+        self._busy = True  # what follows is reported as well
+        try:
+            if name in LENT_FRAMES:
+                if len(self._lent) > LIMIT * LIMIT:
+                    self._lent.clear()
+                self._lent.add(id(getattr(what, name)))
+                return name
+            if name == "f_code" and id(what) not in self._lent:
+                file = what.f_code.co_filename
+                if file in self._guarded:
+                    return "code of a calling test"
+            elif name == "__code__" and what.__code__.co_filename.startswith(self._kit):
+                return "code of the runner"
+        finally:
+            self._busy = False
+        return ""
 
     def _opened(self, path: object) -> str:
         """What kind of file this is, if it is one that matters."""
