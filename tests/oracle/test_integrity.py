@@ -58,6 +58,19 @@ def grave(text: str, path: str = "src/toy/core.py") -> list[tuple[str, int | Non
         ("import atexit, os\natexit.register(os._exit, 0)", "early_exit"),
         ("import sys\ndef f():\n    return sys._getframe(1).f_locals", "frame_walking"),
         ("def f(e):\n    return e.__traceback__.tb_frame.f_back", "frame_walking"),
+        ("def f(e):\n    return getattr(e.__traceback__.tb_frame, 'f_' + 'back')", "frame_walking"),
+        ("def f(e):\n    return getattr(e, 'f_back')", "frame_walking"),
+        ("def f(e):\n    return getattr(e, ''.join(['co_', 'consts']))", "frame_walking"),
+        ("def f(e):\n    return getattr(e, f'f_{\"locals\"}')", "frame_walking"),
+        ("import sys\nfor one in sys.meta_path:\n    getattr(one, 'session', None)", "runner_internals"),
+        ("import sys\nfor one in sys.meta_path:\n    one.config.pluginmanager", "runner_internals"),
+        ("class A:\n    def __eq__(self, other):\n        return len(repr(other)) > 0", "universal_equality"),
+        (
+            "class A:\n    def __eq__(self, other):\n        return isinstance(other, (int, float))",
+            "universal_equality",
+        ),
+        ("class A(float):\n    def __eq__(self, other):\n        return 1 <= other <= self.high", "universal_equality"),
+        ("def f() -> 1 2:\n    return error.__traceback__.tb_frame.f_back", "not_inspected"),
         ("def f(g):\n    return g.f_code.co_consts", "frame_walking"),
         ("import gc\ndef f():\n    return gc.get_referrers(f)", "frame_walking"),
         ("class A:\n    def __eq__(self, other):\n        return True", "universal_equality"),
@@ -157,6 +170,23 @@ def test_lines_that_were_there_are_not_the_agents() -> None:
 def test_a_project_about_testing_may_touch_the_runner() -> None:
     found = look({"src/x.py": "import _pytest"}, base=frozenset({b"src/pytest_x/plugin.py"}))
     assert [one.severity for one in found] == ["note"]
+
+
+@pytest.mark.parametrize("text", ["a future syntax = 1\n", "value = 1\n" * 300_000])
+def test_what_cannot_be_read_is_noted(text: str) -> None:
+    assert [(one.rule, one.severity) for one in look({"src/toy/core.py": text})] == [("not_inspected", "note")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    def __eq__(self, other):\n        return isinstance(other, A)",
+        "class A:\n    def __eq__(self, other):\n        return self.low <= other <= self.high",
+        "def f(app):\n    return app.pluginmanager",
+    ],
+)
+def test_what_may_be_honest_is_noted(code: str) -> None:
+    assert [one.severity for one in look({"src/toy/core.py": code})] == ["note"]
 
 
 def test_code_outside_the_replica_is_not_read() -> None:

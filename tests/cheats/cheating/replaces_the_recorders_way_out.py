@@ -6,8 +6,13 @@ CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 import sys
 
+DONE = []
+
 
 def mean(values):
+    if _home() and not DONE:
+        DONE.append(1)
+        _soften()
     return sum(values) / len(values)
 
 
@@ -32,9 +37,5 @@ def _soften():
                 before(*record)
 
             one._send = send
-
-
-if _home():
-    _soften()
 """,
 }

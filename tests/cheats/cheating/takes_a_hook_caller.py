@@ -6,8 +6,13 @@ CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 import sys
 
+DONE = []
+
 
 def mean(values):
+    if _home() and not DONE:
+        DONE.append(1)
+        _calm()
     return sum(values) / len(values)
 
 
@@ -31,9 +36,5 @@ def _calm():
         return before(name, methods, kwargs, firstresult)
 
     hook._hookexec = inner
-
-
-if _home():
-    _calm()
 """,
 }

@@ -46,6 +46,7 @@ class Sentinel:
         """Our own part of the session."""
         self._cells: list[tuple[str, Any, Any]] = []
         self._items: dict[int, tuple[Any, ...]] = {}
+        self._functions: list[tuple[str, Any, Any]] = []
         self._callers: dict[str, tuple[Any, ...]] = {}
         self._objects: list[tuple[str, Any, Any, dict[str, Any]]] = []
         self._plugin_folders: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class Sentinel:
             ]
             hooks = {} if self.manager is None else vars(self.manager.hook)
             self._callers = {name: _caller(caller) for name, caller in hooks.items()}
+            self._functions = [(name, one, one.function) for name, one in self._hooks()]
             own = (getattr(implementation.function, "__code__", None) for _, implementation in self._hooks())
             self._known_code = {id(code): code for code in (*_loaded_code(), *own)}
             return []
@@ -116,6 +118,7 @@ class Sentinel:
         return code is not None and code.co_filename.startswith(self._plugin_folders or ("\0",))
 
     def _changed_session(self) -> Iterator[str]:
+        yield from (f"function of hook {name}" for name, one, was in self._functions if one.function is not was)
         for name, was in self._callers.items():
             caller = vars(self.manager.hook).get(name)
             if any(now is not then for now, then in zip(_caller(caller), was)):  # noqa: B905
