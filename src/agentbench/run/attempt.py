@@ -23,8 +23,6 @@ from agentbench.contract.scorers import scorer_spec
 from agentbench.core.errors import BaselineNotFailing, HarnessError, Interrupted, PatchInvalid, RecordError, TaskError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.grading.decide import decide
-from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.models.desk import Desk
 from agentbench.oracle.acceptance import grade
@@ -35,15 +33,14 @@ from agentbench.oracle.validation import BaselineReport, baseline
 from agentbench.policy.termination import category_of
 from agentbench.record.folder import FINAL_PATCH, AttemptFolder
 from agentbench.record.rundir import RunDirectory
-from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
-from agentbench.run.assemble import Attempted, assemble
+from agentbench.record.schema import AttemptRecord
 from agentbench.run.bundle import pack, write_bundle
+from agentbench.run.conclusion import conclude
 from agentbench.run.config import PROTOCOL_SEED
-from agentbench.run.evidence import write_evidence
 from agentbench.run.judging import wanted
 from agentbench.run.lab import Ground, Lab, config_class, held_limits
 from agentbench.run.manifesting import Names, Place, manifest_of
-from agentbench.run.noting import baseline_record, monitored, note_step, rationale, resource_sample
+from agentbench.run.noting import monitored, note_step, rationale, resource_sample
 from agentbench.run.operator import FileOperator
 from agentbench.run.plan import PlanRow
 from agentbench.run.reach import at_the_wall, blamed, in_time, open_way, reachable, with_gateway
@@ -56,11 +53,10 @@ from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import (
     AttemptOpened,
     IdentityBound,
-    TaskFinished,
     TaskStarted,
     Termination,
 )
-from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.log import EventLog
 from agentbench.workspace.application import apply
 from agentbench.workspace.delta import Delta, extract
 from agentbench.workspace.evidence import delta_event, refusals
@@ -370,68 +366,6 @@ class Attempt:
             return TerminationCode.SETUP_FAILED
         return TerminationCode.SANDBOX_ERROR
 
-    def conclude(self) -> AttemptRecord:
-        """Decide from the log as it was written, assemble the record, seal both."""
-        facts = fold(read_events(self.log.path))
-        verdict = decide(facts, self.terms)
-        self.log.append(verdict.event())
-        duration = time.monotonic() - self.began
-        ended_at = now_iso()
-        self.log.append(
-            TaskFinished(
-                ended_at=ended_at, passed=verdict.passed, reason=verdict.reason, duration_us=int(duration * US)
-            )
-        )
-        paths = write_evidence(self.folder, self.row.task, self.log.path, self.setup_steps, self.baseline)
-        return self.run.commit(
-            self.folder, self.log, assemble(self.attempted(ended_at, duration, paths), facts, verdict)
-        )
-
-    def attempted(self, ended_at: str, duration: float, paths: ArtifactPaths) -> Attempted:
-        task, configuration, ground = self.row.task, self.row.configuration, self.ground
-        ids = self.ids or identify(task)
-        model = {name: one.value for name, one in configuration.settings.items()}
-        return Attempted(
-            harness_version=harness_version(),
-            study_id=self.run.study_id,
-            run_id=self.run.run_id,
-            attempt_id=self.folder.attempt_id,
-            supersedes=self.folder.supersedes,
-            task_id=task.id,
-            suite=task.task.suite,
-            contract_id=ids.contract_id,
-            task_digest=ids.task_digest,
-            acceptance_id=ids.acceptance_id,
-            env_digest=ground.prepared.digest if ground else None,
-            config_class=self.place.config_class if self.place else None,
-            variant=configuration.variant,
-            agent=configuration.agent,
-            repeat=self.row.repeat,
-            seed=self.row.seed,
-            observability=self.agent.observability if self.agent else Observability.PROCESS,
-            model=Model.model_validate(
-                {
-                    "provider": None if self.desk is None else self.desk.identity.provider,
-                    "name": model["model"] if self.desk is None else self.desk.identity.name,
-                    "prompt_version": None if self.agent is None else getattr(self.agent, "prompt_version", None),
-                    **{key: model[key] for key in ("temperature", "top_p", "max_tokens")},
-                }
-            ),
-            prices=self.lab.models.prices,
-            setup_runs=len(self.setup_steps) if self.setup_ran else 0,
-            setup_us=sum(int(step.duration_sec * US) for step in self.setup_steps) if self.setup_ran else 0,
-            evidence_bytes=self.folder.evidence_bytes(),
-            started_at=self.started_at,
-            ended_at=ended_at,
-            duration_sec=duration,
-            agent_sec=self.agent_sec,
-            baseline=baseline_record(self.baseline),
-            limits=LimitsRecord(
-                timeout_sec=self.rules.caps.wall_sec, tool_timeout_sec=self.rules.caps.tool_timeout_sec
-            ),
-            paths=paths,
-        )
-
 
 def run_attempt(
     row: PlanRow,
@@ -455,11 +389,11 @@ def run_attempt(
         attempt.carry_out()
     except RecordError as error:
         attempt.ended_by(error)
-        attempt.conclude()
+        conclude(attempt)
         raise
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
         attempt.ended_by(error)
-    return attempt.conclude()
+    return conclude(attempt)
 
 
 def end_abandoned(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, *, base_seed: int) -> AttemptRecord:
@@ -467,7 +401,7 @@ def end_abandoned(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFold
     attempt = _attempt(row, lab, run, folder, folder.reopen_log())
     attempt.base_seed = base_seed
     attempt.ended_by(Interrupted("the process that made this attempt died"))
-    return attempt.conclude()
+    return conclude(attempt)
 
 
 def _attempt(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, log: EventLog) -> Attempt:
