@@ -47,6 +47,7 @@ class Sentinel:
         self._cells: list[tuple[str, Any, Any]] = []
         self._items: dict[int, tuple[Any, ...]] = {}
         self._functions: list[tuple[str, Any, Any]] = []
+        self._collectors: dict[int, tuple[Any, Any, list[str]]] = {}
         self._callers: dict[str, tuple[Any, ...]] = {}
         self._objects: list[tuple[str, Any, Any, dict[str, Any]]] = []
         self._plugin_folders: tuple[str, ...] = ()
@@ -97,12 +98,12 @@ class Sentinel:
         for name, one in [("session", session), ("config", session.config), ("plugin manager", self.manager)]:
             kept = {key: vars(one).get(key) for key in KEPT if key in vars(one)}
             self._objects.append((name, one, type(one), {**dict.fromkeys(_hiding(one)), **kept}))
-        self._objects += [("collector", one, type(one), dict.fromkeys(_hiding(one))) for one in parents.values()]
+        self._collectors = {key: (one, type(one), _hiding(one)) for key, one in parents.items()}
         hiding = [f"test item {item.nodeid}: method {key}" for item in items for key in _hiding(item)]
         return self._news(hiding + [f"{name}.{key}" for name, one, *_ in self._objects for key in _hiding(one)])
 
     def item(self, item: Any) -> list[str]:  # noqa: ANN401
-        """What of a test is not as it was collected."""
+        """What of a test and of the session is not as it was after collection."""
         before = self._items.get(id(item))
         if before is None:
             return []
@@ -110,7 +111,11 @@ class Sentinel:
         changed = [part for part, was, is_now in zip(PORTRAIT, before, now) if was is not is_now and was != is_now]  # noqa: B905
         if before[-1] is not now[-1] and self._is_plugins(now[-1]):
             changed = [part for part in changed if part != PORTRAIT[-1]]
-        return self._news([f"test item {item.nodeid}: {part}" for part in changed])
+        for node in item.listchain()[:-1]:
+            _, kind, hiding = self._collectors.get(id(node), (None, None, None))
+            if type(node) is not kind or _hiding(node) != hiding:
+                changed.append(f"collector {node.nodeid}")
+        return self._news([*(f"test item {item.nodeid}: {part}" for part in changed), *self._changed_session()])
 
     def _is_plugins(self, function: Any) -> bool:  # noqa: ANN401
         """Whether a plugin that setup installed put its own around the test, as those for coroutines do."""

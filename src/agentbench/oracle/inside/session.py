@@ -20,7 +20,7 @@ import pytest
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 TEXT = 1000
-ALWAYS, OFTEN = 512, 16
+ALWAYS, OFTEN = 64, 64
 Job = dict[str, Any]
 
 
