@@ -86,12 +86,12 @@ class Sentinel:
 
         Returns what already does: code under test may have been faster than the end of the collection.
         """
-        folders = (os.path.dirname(getattr(plugin, "__file__", None) or "") for plugin in self.manager.get_plugins())  # noqa: PTH120
         runner = os.path.dirname(_runner_file())  # noqa: PTH120
+        files = [getattr(plugin, "__file__", None) or "" for plugin in self.manager.get_plugins()]
         self._plugin_folders = tuple(
-            folder + "/"
-            for folder in folders
-            if "-packages/" in folder + "/" and not folder.startswith(runner) and not folder.endswith("-packages")
+            file if folder.endswith("-packages") else folder + "/"  # a plugin may be a single file
+            for file, folder in ((file, os.path.dirname(file)) for file in files)  # noqa: PTH120
+            if "-packages/" in file and not file.startswith(runner)
         )
         self._items = {id(item): _portrait(item) for item in items}
         parents = {id(node): node for item in items for node in item.listchain()[:-1]}
