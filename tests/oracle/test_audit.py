@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentbench.oracle.auditing.audit import audit
@@ -69,6 +69,7 @@ def test_what_is_no_python_or_has_nothing_to_change_has_no_changes() -> None:
 
 
 @given(st.text(max_size=60))
+@example("\r0")
 def test_any_text_can_be_offered(text: str) -> None:
     for one in python_changes(text.encode("utf-8", "replace")):
         assert meaning(one.content) is not None

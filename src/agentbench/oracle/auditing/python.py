@@ -20,7 +20,9 @@ _DELETED = (ast.Assign, ast.AugAssign, ast.Expr, ast.Raise, ast.Assert, ast.Dele
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """The tree, or None when it is no Python."""
+    """The tree, or None when it is no Python whose places can be found again in its lines."""
+    if b"\r" in source.replace(b"\r\n", b""):
+        return None  # The parser ends a line at a lone CR, where nobody else does.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
