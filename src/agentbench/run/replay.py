@@ -116,7 +116,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
             ground = lab.ground_on(bundle.task, bundle.ids, snapshot)
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
-        now = grade(patch, _bench(bundle.task, ground, lab))
+        now = grade(patch, _bench(bundle.task, ground, lab), problem=recorded.patch.problem)
     checks = tuple(compare(recorded, now))
     agreement: Agreement = "differs" if any(one.difference for one in checks) else "agrees"
     environment, why = _environment(recorded.identity, ground)
