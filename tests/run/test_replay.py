@@ -214,6 +214,8 @@ def test_the_record_must_be_of_the_patch_that_is_there(ab: Ab, tmp_path: Path) -
 
 def test_a_change_that_was_no_patch_is_replayed_as_that(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
-    ran = ab.by_command(task, "head -c 40000000 /dev/urandom > big.bin; echo 42 > answer.txt", "--out", tmp_path / "out")
+    ran = ab.by_command(
+        task, "head -c 40000000 /dev/urandom > big.bin; echo 42 > answer.txt", "--out", tmp_path / "out"
+    )
     assert ran.record["result"]["failure_reason"] == "PATCH_INVALID"
     assert ab("replay", ran.json["run_dir"]).code == 0
