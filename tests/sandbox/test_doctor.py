@@ -115,11 +115,12 @@ def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prep
     listed = json.loads(invoke(cache, "ls", "--json").stdout)
     kinds = {item["kind"] for item in listed["items"]}
     assert {"python", "prepared"} <= kinds
-    # Another backend of the same state may have prepared the same and be closed by now.
-    (mine,) = [item for item in listed["items"] if item["label"] == "conformance" and item["in_use"]]
-    assert mine["bytes"] > 1000
+    # Another backend of the same state may have prepared the same, and be open or closed by now.
+    mine = [item for item in listed["items"] if item["label"] == "conformance" and item["in_use"]]
+    assert mine
+    assert all(item["bytes"] > 1000 for item in mine)
     removed = json.loads(invoke(cache, "prune", "--max-gb", "0", "--json").stdout)
-    assert mine["name"] not in {item["name"] for item in removed["removed"]}
+    assert not {item["name"] for item in mine} & {item["name"] for item in removed["removed"]}
     assert "conformance" in invoke(cache, "ls").output
 
 
