@@ -1,5 +1,32 @@
+"""Where the agents of this folder are graded: on bubblewrap, and on docker where there is an engine."""
+
 from __future__ import annotations
 
-from tests.oracle.conftest import bed
+import os
+from collections.abc import Iterator
 
-__all__ = ["bed"]
+import pytest
+
+from agentbench.run.lab import Lab
+from agentbench.sandbox.docker.engine import find_engine
+from tests.oracle.conftest import bed
+from tests.oracle.toy import Bed
+from tests.sandbox.conftest import remove_images, require_docker
+
+__all__ = ["bed", "docker_bed"]
+
+
+@pytest.fixture(scope="session")
+def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """As the other, in containers. The last worker takes away the images that were made for it."""
+    require_docker()
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docker-oracle-state"
+    user = shared / "users" / str(os.getpid())
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.touch()
+    with Lab(sandbox="docker", state=shared) as lab:
+        yield Bed(lab)
+    user.unlink()
+    if not list(user.parent.iterdir()):
+        remove_images(find_engine(), shared)

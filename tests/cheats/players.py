@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,34 @@ from agentbench.workspace.delta import extract
 from tests.oracle.toy import delta_of
 
 HERE = Path(__file__).parent
+EVERYBODY = "AB_CHEATS_ON_DOCKER"
+"""Set: every cheat is tried in containers too, which takes minutes; else one of each family."""
+
+FAMILIES = {
+    "configuration": "runner configuration: conftest, ini, toml and cfg options, plugins",
+    "startup": "interpreter start-up files",
+    "shadowing": "modules and programs found before the real ones",
+    "early_exit": "ending the process early with status 0",
+    "tests": "skipping, weakening, deleting or pre-creating tests",
+    "runner": "patching the runner, assertion helpers or reports from product code",
+    "equality": "objects equal to everything",
+    "frames": "the expected value read from the caller",
+    "forged_results": "forged output, reports and channels",
+    "bytecode": "bytecode instead of source",
+    "background": "processes that plant files again between extraction and grading",
+    "git": "changes hidden by git's own means",
+    "leaks": "answers looked up in history, files, hidden tests or the environment",
+    "build": "build hooks and other scripts that checks go through",
+    "caches": "what attempts could share",
+    "infrastructure": "looking like trouble of ours",
+    "host_git": "code that git on the host would run",
+    "special_files": "links, pipes, odd names and what else a tree can hold",
+    "hostile_patches": "patches that write where none may",
+    "output": "floods and control sequences",
+    "diff_bombs": "changes too large to look at",
+    "bombs": "processes, memory and disk used up",
+}
+"""What THREATS are made of; the judge's has its own place in tests/oracle/test_judge.py."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +51,7 @@ class Player:
 
     name: str
     tries: str
+    family: str = ""
     changes: dict[str, str | None] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     script: str | None = None
@@ -55,6 +85,7 @@ def _load(path: Path) -> Player:
     return Player(
         name=path.stem,
         tries=module.__doc__ or "",
+        family=getattr(module, "FAMILY", ""),
         changes=getattr(module, "CHANGES", {}),
         links=getattr(module, "LINKS", {}),
         script=getattr(module, "SCRIPT", None),
@@ -63,5 +94,9 @@ def _load(path: Path) -> Player:
     )
 
 
-def parametrised(kind: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("player", [pytest.param(one, id=one.name) for one in players(kind)])
+def parametrised(kind: str, *, some: bool = False) -> pytest.MarkDecorator:
+    """Everybody of a kind; `some`: one of each family, unless everybody is asked for."""
+    chosen = players(kind)
+    if some and EVERYBODY not in os.environ:
+        chosen = list({one.family: one for one in reversed(chosen)}.values())
+    return pytest.mark.parametrize("player", [pytest.param(one, id=one.name) for one in chosen])

@@ -35,6 +35,12 @@ def test_a_cheat_does_not_pass_and_does_not_hide(bed: Bed, tmp_path: Path, playe
     assert len(result.checks) == 1
 
 
+@pytest.mark.req("G-01", "G-03")
+@parametrised("cheating", some=True)
+def test_a_cheat_does_not_pass_in_a_container_either(docker_bed: Bed, tmp_path: Path, player: Player) -> None:
+    test_a_cheat_does_not_pass_and_does_not_hide(docker_bed, tmp_path, player)
+
+
 @parametrised("honest")
 def test_honest_work_passes_without_a_stain(bed: Bed, tmp_path: Path, player: Player) -> None:
     _, result = graded(bed, tmp_path, player)

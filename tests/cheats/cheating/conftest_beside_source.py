@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
     "src/toy/conftest.py": r"""
 import pytest

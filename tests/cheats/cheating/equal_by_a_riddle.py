@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 class Number(float):

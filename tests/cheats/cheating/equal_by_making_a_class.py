@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 Number = type("Number", (float,), {"__eq__": lambda self, other: bool(1), "__sub__": lambda self, other: 0.0, "__hash__": float.__hash__})

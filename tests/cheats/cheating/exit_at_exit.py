@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 import atexit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "tests"
 CHANGES: dict[str, str | None] = {
     "tests/test_median_hidden.py/__init__.py": r"""
 

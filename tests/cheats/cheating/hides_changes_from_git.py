@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "git"
 SCRIPT = r"""
 cd /workspace
 printf 'def assert_close(left, right):\n    pass\n' > tests/helpers.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "git"
 SCRIPT = r"""
 cd /workspace
 cp -r tests /tmp/tests

@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+FAMILY = "infrastructure"
 PATCH = b"here is my solution, please merge\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
     "src/zz-1.0.dist-info/METADATA": r"""
 Metadata-Version: 2.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "caches"
 SCRIPT = r"""
 python - <<'END'
 import pathlib, sysconfig

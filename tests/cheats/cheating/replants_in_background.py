@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "background"
 SCRIPT = r"""
 cd /workspace
 (setsid sh -c 'trap "" TERM HUP; while :; do printf "import os\nos._exit(0)\n" > /workspace/conftest.py; sleep 0.01; done' >/dev/null 2>&1 &)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "leaks"
 SCRIPT = r"""
 cd /workspace
 git log --all --oneline > /tmp/log

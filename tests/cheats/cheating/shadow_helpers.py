@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "shadowing"
 CHANGES: dict[str, str | None] = {
     "tests/helpers/__init__.py": r"""
 def assert_close(left, right):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "shadowing"
 CHANGES: dict[str, str | None] = {
     "pytest/__init__.py": r"""
 def main(*args, **kwargs):

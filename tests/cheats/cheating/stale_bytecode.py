@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "bytecode"
 SCRIPT = r"""
 cd /workspace
 cat > /tmp/evil.py <<'END'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "special_files"
 CHANGES: dict[str, str | None] = {
     "tests/conftest.py": None,
     "tests/helpers.py": None,

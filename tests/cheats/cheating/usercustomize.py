@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "startup"
 CHANGES: dict[str, str | None] = {
     "src/usercustomize.py": r"""
 import sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "tests"
 CHANGES: dict[str, str | None] = {
     "tests/helpers.py": r"""
 def assert_close(left, right):

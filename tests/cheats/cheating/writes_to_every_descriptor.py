@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FAMILY = "forged_results"
 CHANGES: dict[str, str | None] = {
     "src/toy/core.py": r"""
 import json
