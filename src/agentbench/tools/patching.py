@@ -37,28 +37,29 @@ def apply_patch(bench: Bench, arguments: ApplyPatch) -> Work:
 def patch_workspace(bench: Bench, patch: bytes, *, lenient: bool) -> Work:
     """Check, apply and write a patch; what it changed is known from the patch itself, so nothing is looked at again.
 
-    `lenient` forgives what can be told apart from a wrong patch: wrong counts in hunks, and context that differs a little.
+    `lenient` forgives what can be told apart from a wrong patch: wrong counts in hunks, context that differs a
+    little, other line ends.
     """
     bench.watch.settle()
     try:
         patches, note = _parsed(patch, lenient=lenient)
         _require_scope(bench, changed_paths(patches))
-        planned = plan(patches, bench.watch.tree, fuzz=FUZZ if lenient else 0)
+        planned = plan(patches, bench.watch.tree, fuzz=FUZZ if lenient else 0, any_line_ends=lenient)
         bench.sandbox.write_files(planned.writes)
     except (PatchInvalid, TreeTooLarge) as error:
         message = error.message + (f"; {error.remedy}" if error.remedy else "")
         raise ToolFault(printable(message[:2000]), kind=ToolError.PATCH_INVALID) from None
     changes = bench.watch.wrote(planned.writes)
+    told = "; ".join(filter(None, (note, _moved(planned), _kept_ends(planned))))
     applied = PatchApplied(
         call_id=bench.call_id,
         files=bench.watch.digests(changes),
         patch=bench.journal.excerpt(patch, limit=PATCH_SHOWN),
         fuzz=planned.fuzz,
+        why=told,
     )
     bench.journal.write(applied)
-    notes = "; ".join(filter(None, (note, _moved(planned))))
-    result = ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=notes)
-    return Work(result)
+    return Work(ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=told))
 
 
 def _parsed(patch: bytes, *, lenient: bool) -> tuple[tuple[FilePatch, ...], str]:
@@ -93,6 +94,13 @@ def _moved(planned: Plan) -> str:
         for path, one in planned.moved[:20]
     ]
     return "; ".join(told)
+
+
+def _kept_ends(planned: Plan) -> str:
+    """Which files end their lines otherwise than the patch did."""
+    if not planned.line_ends:
+        return ""
+    return f"{', '.join(map(show, planned.line_ends[:20]))}: the line ends are not the patch's; the file's were kept"
 
 
 APPLY_PATCH = define(

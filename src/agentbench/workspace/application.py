@@ -12,6 +12,7 @@ from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.binary import apply_delta, blob_id
 from agentbench.workspace.change import EXECUTABLE, SYMLINK, Binary, FilePatch, Op, PatchLimits
 from agentbench.workspace.hunks import Placement, place
+from agentbench.workspace.lineends import place_by_text
 from agentbench.workspace.paths import shown, target_problem
 
 _FULL_ID = 40
@@ -30,6 +31,8 @@ class Plan:
 
     writes: tuple[FileWrite, ...]
     moved: tuple[tuple[bytes, Placement], ...] = ()
+    line_ends: tuple[bytes, ...] = ()
+    """Files whose line ends are not the patch's: the file's were kept."""
 
     @property
     def fuzz(self) -> int:
@@ -46,33 +49,42 @@ def apply(patches: Sequence[FilePatch], base: Tree, *, fuzz: int = 0) -> tuple[F
     return plan(patches, base, fuzz=fuzz).writes
 
 
-def plan(patches: Sequence[FilePatch], base: Tree, *, fuzz: int = 0, limits: PatchLimits | None = None) -> Plan:
-    """As `apply`, and where hunks had to be moved.
+def plan(
+    patches: Sequence[FilePatch],
+    base: Tree,
+    *,
+    fuzz: int = 0,
+    any_line_ends: bool = False,
+    limits: PatchLimits | None = None,
+) -> Plan:
+    """As `apply`, and where hunks had to be moved. `any_line_ends`: lines may match by their text alone.
 
     Raises:
         PatchInvalid: any part of it does not apply.
     """
-    work = _Work(base, limits or PatchLimits(), fuzz)
+    work = _Work(base, limits or PatchLimits(), fuzz, any_line_ends=any_line_ends)
     for patch in patches:
         work.take(patch)
     work.check()
     deletions = [FileWrite(path) for path in sorted(work.removed - work.written.keys())]
     files = [work.written[path] for path in sorted(work.written)]
-    return Plan((*deletions, *files), tuple(work.moved))
+    return Plan((*deletions, *files), tuple(work.moved), tuple(work.line_ends))
 
 
 class _Work:
     """The state of one application. All content is read from the base, whatever order the entries have."""
 
-    def __init__(self, base: Tree, limits: PatchLimits, fuzz: int) -> None:
+    def __init__(self, base: Tree, limits: PatchLimits, fuzz: int, *, any_line_ends: bool) -> None:
         self._base = base
         self._limits = limits
         self._fuzz = fuzz
+        self._any_line_ends = any_line_ends
         self._bytes_left = limits.total_bytes
         self._all: dict[bytes, Entry] | None = None
         self.removed: set[bytes] = set()
         self.written: dict[bytes, FileWrite] = {}
         self.moved: list[tuple[bytes, Placement]] = []
+        self.line_ends: list[bytes] = []
         self._created: set[bytes] = set()
 
     def take(self, patch: FilePatch) -> None:
@@ -170,11 +182,22 @@ class _Work:
         try:
             if patch.binary is not None:
                 return _binary(patch, patch.binary, before)
-            after, placements = place(before, patch.hunks, self._fuzz)
+            after, placements = self._place(patch, before)
         except PatchInvalid as error:
             raise PatchInvalid(f"{shown(patch.path)}: {error}", remedy=error.remedy) from error
         self.moved += ((patch.path, placement) for placement in placements if placement.offset or placement.fuzz)
         return after
+
+    def _place(self, patch: FilePatch, before: bytes) -> tuple[bytes, tuple[Placement, ...]]:
+        if not self._any_line_ends or patch.op is Op.ADD or not before:
+            return place(before, patch.hunks, self._fuzz)
+        try:
+            return place(before, patch.hunks, 0)  # a patch that fits as it is means what it says
+        except PatchInvalid:
+            made = place_by_text(before, patch.hunks, self._fuzz)
+            if made.differs:
+                self.line_ends.append(patch.path)
+            return made.content, made.placements
 
 
 def _refuse(patch: FilePatch, why: str) -> PatchInvalid:

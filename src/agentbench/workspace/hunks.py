@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agentbench.core.errors import PatchInvalid
@@ -53,8 +53,42 @@ def _leading(lines: Sequence[tuple[bytes, bytes]], most: int) -> int:
     return count
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A hunk and the place that was found for it: `start` in bytes, `line` counts from 0, `lines` are those that count."""
+
+    start: int
+    line: int
+    lines: tuple[tuple[bytes, bytes], ...]
+    placement: Placement
+
+
 def place(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> tuple[bytes, tuple[Placement, ...]]:
     """The content with all hunks applied.
+
+    Raises:
+        PatchInvalid: a hunk has no place, or more than one.
+    """
+    parts: list[bytes] = []
+    placements: list[Placement] = []
+    cursor = 0
+    for found in locate(content, hunks, fuzz):
+        number, at, start = found.placement.hunk, hunks[found.placement.hunk - 1].at, found.start
+        new = b"".join(text for mark, text in found.lines if mark != REMOVE)
+        end = start + sum(len(text) for mark, text in found.lines if mark != ADD)
+        if new and not new.endswith(b"\n") and end != len(content):
+            raise PatchInvalid(f"hunk {number} (line {at} of the patch) ends without a newline inside the file")
+        if new and start and content[start - 1] != 10:
+            raise PatchInvalid(f"hunk {number} (line {at} of the patch) adds after a last line without newline")
+        parts += (content[cursor:start], new)
+        placements.append(found.placement)
+        cursor = end
+    parts.append(content[cursor:])
+    return b"".join(parts), tuple(placements)
+
+
+def locate(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> Iterator[Located]:
+    """Where each hunk goes.
 
     A hunk goes where it says (moved by as much as the hunk before it was); if its lines are not there, to the one place
     after the previous hunk where they are. Several such places are refused: a guess is not an application.
@@ -62,8 +96,6 @@ def place(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> tuple[bytes, tupl
     Raises:
         PatchInvalid: a hunk has no place, or more than one.
     """
-    parts: list[bytes] = []
-    placements: list[Placement] = []
     cursor = line = shift = 0
     for number, hunk in enumerate(hunks, 1):
         found = _find(content, hunk, (cursor, line), shift, fuzz)
@@ -71,19 +103,10 @@ def place(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> tuple[bytes, tupl
             raise PatchInvalid(f"hunk {number} (line {hunk.at} of the patch) does not match the file")
         start, at_line, used = found
         lines, lead = hunk.trimmed(used)
-        old = b"".join(text for mark, text in lines if mark != ADD)
-        new = b"".join(text for mark, text in lines if mark != REMOVE)
-        end = start + len(old)
-        if new and not new.endswith(b"\n") and end != len(content):
-            raise PatchInvalid(f"hunk {number} (line {hunk.at} of the patch) ends without a newline inside the file")
-        if new and start and content[start - 1] != 10:
-            raise PatchInvalid(f"hunk {number} (line {hunk.at} of the patch) adds after a last line without newline")
-        parts += (content[cursor:start], new)
         shift = at_line - lead - hunk.position
-        placements.append(Placement(number, at_line - lead + 1, shift, used))
-        cursor, line = end, at_line + old.count(b"\n")
-    parts.append(content[cursor:])
-    return b"".join(parts), tuple(placements)
+        yield Located(start, at_line, lines, Placement(number, at_line - lead + 1, shift, used))
+        old = b"".join(text for mark, text in lines if mark != ADD)
+        cursor, line = start + len(old), at_line + old.count(b"\n")
 
 
 def _find(content: bytes, hunk: Hunk, cursor: tuple[int, int], shift: int, fuzz: int) -> tuple[int, int, int] | None:
@@ -95,6 +118,8 @@ def _find(content: bytes, hunk: Hunk, cursor: tuple[int, int], shift: int, fuzz:
             continue
         tried.add(len(lines))
         old = b"".join(text for mark, text in lines if mark != ADD)
+        if used and not old:
+            continue  # with no line of the file left to stand on, its place would be a guess
         expected = hunk.position + lead + shift
         start = _offset(content, expected, *cursor)
         if start is not None and _matches(content, old, start):

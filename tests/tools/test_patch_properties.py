@@ -1,0 +1,203 @@
+"""What an agent's patch may get wrong and still be applied, and what it may not: over many texts, not examples."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import PatchInvalid
+from agentbench.tools.patching import FUZZ
+from agentbench.trace.events import PatchApplied
+from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.patch import Plan, parse, plan
+from tests.tools.conftest import OpenPlace
+from tests.tools.places import fill
+
+pytestmark = pytest.mark.req("T-03")
+
+WORDS = st.sampled_from(["a", "b", "c", "", " x", "-", "+y", "@@ 1", "é"])
+TEXTS = st.lists(WORDS, max_size=12)
+DISTINCT = st.lists(st.integers(0, 60).map(str), unique=True, min_size=1, max_size=30)
+CRLF = b"\r\n"
+
+
+def diff(before: list[str], after: list[str]) -> bytes:
+    lines = difflib.unified_diff(before, after, "a/f", "b/f", lineterm="", n=3)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def text(lines: list[str], end: bytes = b"\n") -> bytes:
+    return b"".join(line.encode() + end for line in lines)
+
+
+def leniently(patch: bytes, content: bytes) -> Plan:
+    return plan(parse(patch), MemoryTree({b"f": content}), fuzz=FUZZ, any_line_ends=True)
+
+
+def result(planned: Plan) -> bytes | None:
+    (write,) = planned.writes
+    return write.content
+
+
+@given(TEXTS, TEXTS)
+def test_an_lf_patch_on_a_crlf_file_leaves_a_crlf_file(before: list[str], after: list[str]) -> None:
+    assume(before and before != after)
+    planned = leniently(diff(before, after), text(before, CRLF))
+    assert result(planned) == text(after, CRLF)
+    assert planned.line_ends == (b"f",)
+    assert planned.fuzz == 0
+
+
+@given(TEXTS, TEXTS)
+def test_a_crlf_patch_on_an_lf_file_leaves_an_lf_file(before: list[str], after: list[str]) -> None:
+    assume(before and before != after)
+    planned = leniently(diff(before, after).replace(b"\n", CRLF), text(before))
+    assert result(planned) == text(after)
+    assert planned.line_ends == (b"f",)
+
+
+@given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", CRLF])), min_size=1, max_size=12), TEXTS)
+def test_in_a_file_of_mixed_line_ends_what_stays_is_kept_to_the_byte(
+    before: list[tuple[str, bytes]], after: list[str]
+) -> None:
+    words = [word for word, _ in before]
+    assume(words != after)
+    content = b"".join(word.encode() + end for word, end in before)
+    made = result(leniently(diff(words, after), content))
+    assert made is not None
+    assert made.replace(CRLF, b"\n") == text(after)
+    kept = difflib.SequenceMatcher(None, words, after, autojunk=False).get_matching_blocks()
+    lines = made.splitlines(keepends=True)
+    for block in kept:
+        for at in range(block.size):
+            word, end = before[block.a + at]
+            assert lines[block.b + at] == word.encode() + end
+
+
+@given(TEXTS, TEXTS)
+def test_a_last_line_without_newline_stays_so_when_the_patch_does_not_know_of_it(
+    before: list[str], after: list[str]
+) -> None:
+    assume(before and after and before[-1] and after[-1] and before != after)
+    content = text(before).removesuffix(b"\n")
+    made = result(leniently(diff(before, after), content))
+    # A patch that does not reach the end fits as it is; one that does keeps the end that is there.
+    assert made == text(after).removesuffix(b"\n")
+
+
+@given(DISTINCT, st.data(), st.integers(-40, 40))
+def test_wrong_line_numbers_are_found_by_context_that_occurs_once(
+    before: list[str], data: st.DataObject, off: int
+) -> None:
+    at = data.draw(st.integers(0, len(before) - 1))
+    after = [*before[:at], "new", *before[at + 1 :]]
+    lines = diff(before, after).split(b"\n")
+    (header,) = [line for line in lines if line.startswith(b"@@")]
+    old = header.split(b" ")[1][1:].partition(b",")
+    start = max(int(old[0]) + off, 1)
+    moved = b"@@ -%d%s%s +%d" % (start, old[1], old[2], start) + header[header.index(b"+") :].partition(b",")[1]
+    moved += header[header.index(b"+") :].partition(b",")[2] or b" @@"
+    planned = leniently(b"\n".join(moved if line is header else line for line in lines), text(before))
+    assert result(planned) == text(after)
+    assert bool(planned.moved) == (start != int(old[0]))
+    assert planned.fuzz == 0
+
+
+@given(DISTINCT, st.data())
+def test_a_moved_and_changed_crlf_file_keeps_its_line_ends(before: list[str], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(before) - 1))
+    after = [*before[:at], "new", *before[at + 1 :]]
+    body = diff(before, after).partition(b"@@")[2]
+    head = b"diff --git a/f b/g\nsimilarity index 50%\nrename from f\nrename to g\n--- a/f\n+++ b/g\n@@"
+    planned = leniently(head + body, text(before, CRLF))
+    assert [(write.path, write.content) for write in planned.writes] == [(b"f", None), (b"g", text(after, CRLF))]
+
+
+@given(TEXTS, TEXTS, st.binary(max_size=30))
+def test_whatever_is_applied_says_what_the_patch_says_or_nothing_is(
+    before: list[str], after: list[str], other: bytes
+) -> None:
+    """Content that the patch was not made for: it is refused, or every removed line was there and every added one is now."""
+    assume(before != after and before)
+    patches = parse(diff(before, after))
+    try:
+        planned = plan(patches, MemoryTree({b"f": other}), fuzz=FUZZ, any_line_ends=True)
+    except PatchInvalid:
+        return
+    made = b"".join(write.content or b"" for write in planned.writes)
+    for hunk in patches[0].hunks:
+        for mark, line in hunk.lines:
+            if mark == b"+":
+                assert line.rstrip(b"\n") in made
+            elif mark == b"-":
+                assert line.rstrip(b"\n") in other
+
+
+@pytest.mark.parametrize(
+    "content, patch",
+    [
+        (b"1\n2\n3\n4\n", "@@ -2,2 +2,3 @@\n two\n+x\n three\n"),
+        (b"1\r\n2\r\n3\r\n", "@@ -1,2 +1,3 @@\n one\n+x\n two\n"),
+    ],
+)
+def test_lines_are_not_added_where_no_line_of_the_file_says_so(content: bytes, patch: str) -> None:
+    """Fuzz must leave something to stand on: with all context ignored, the line number alone would decide."""
+    with pytest.raises(PatchInvalid, match="does not match"):
+        leniently(f"--- a/f\n+++ b/f\n{patch}".encode(), content)
+
+
+def test_a_lone_carriage_return_is_content() -> None:
+    with pytest.raises(PatchInvalid):
+        leniently(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", b"a\rc\n")
+
+
+def test_strict_application_knows_no_other_line_ends() -> None:
+    patch = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
+    with pytest.raises(PatchInvalid, match="does not match"):
+        plan(parse(patch), MemoryTree({b"f": b"a\r\n"}))
+
+
+@pytest.mark.parametrize(
+    "content, body, wanted",
+    [
+        (b"a\r\nb\r\n", "-b\n+c\n\\ No newline at end of file\n", b"a\r\nc"),
+        (b"a\r\nb", "-b\n\\ No newline at end of file\n+c\n", b"a\r\nc\r\n"),
+        (b"a\r\nb", "-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n", b"a\r\nc"),
+        (b"a\r\nb", "-b\n+c\n", b"a\r\nc"),
+        (b"a\nb", " b\n+c\n", b"a\nb\nc"),
+        (b"a\nb\n", "-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n", b"a\nc\n"),
+    ],
+)
+def test_a_patch_that_knows_how_the_file_ends_may_change_it(content: bytes, body: str, wanted: bytes) -> None:
+    added = 3 if body.startswith(" ") else 2
+    planned = leniently(f"--- a/f\n+++ b/f\n@@ -1,2 +1,{added} @@\n a\n{body}".encode(), content)
+    assert result(planned) == wanted
+
+
+def test_other_line_ends_are_told_to_the_agent_and_written_down(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"dos.txt": b"one\r\ntwo\r\n", "unix.txt": b"one\ntwo\n"})
+    here = place()
+    body = "@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
+    done = here.session.apply_patch(
+        f"--- a/dos.txt\n+++ b/dos.txt\n{body}--- a/unix.txt\n+++ b/unix.txt\n{body}",
+    )
+    assert done.ok, done
+    assert (workspace / "dos.txt").read_bytes() == b"one\r\nthree\r\n"
+    assert (workspace / "unix.txt").read_bytes() == b"one\nthree\n"
+    assert done.note == "dos.txt: the line ends are not the patch's; the file's were kept"
+    assert [event.why for event in here.of(PatchApplied)] == [done.note]
+
+
+def test_one_file_that_does_not_fit_leaves_all_others_alone(place: OpenPlace, workspace: Path) -> None:
+    fill(workspace, {"dos.txt": b"one\r\n", "other": b"x\n"})
+    here = place()
+    done = here.session.apply_patch(
+        "--- a/dos.txt\n+++ b/dos.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/other\n+++ b/other\n@@ -1 +1 @@\n-y\n+z\n"
+    )
+    assert not done.ok
+    assert (workspace / "dos.txt").read_bytes() == b"one\r\n"
+    assert here.of(PatchApplied) == []
