@@ -276,6 +276,43 @@ class TestLimits:
             done = opened.run(Command(line="python3 -c 'x = bytearray(80 << 20); print(len(x))'"))
             assert done.stdout.kept == b"%d\n" % (80 << 20)
 
+    @pytest.mark.parametrize(
+        "hold",
+        ["x = b'x' * (900 << 20)", "import mmap; x = mmap.mmap(-1, 900 << 20); x.write(b'x' * len(x))"],
+        ids=["private", "shared"],
+    )
+    def test_programs_are_held_to_the_memory_limit_alone(self, backend: Backend, prepared: Prepared, hold: str) -> None:
+        """However large the disk limit, which is memory too, is."""
+        if backend.limits().memory != "hard":
+            pytest.skip("no memory cgroup on this machine")
+        spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=300, pids=32, disk_mb=2048))
+        with backend.open(spec, prepared) as opened:
+            done = opened.run(Command(argv=("python3", "-c", f"{hold}; import time; time.sleep(20)")))
+            assert (done.exit_code, done.signal, done.oom) == (137, 9, True)
+            assert (opened.usage().oom_kills or 0) >= 1
+            fine = opened.run(Command(line="echo alive"))
+            assert (fine.stdout.kept, fine.oom) == (b"alive\n", False)
+
+    def test_files_in_memory_do_not_count_as_programs(self, backend: Backend, prepared: Prepared) -> None:
+        spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=300, pids=32, disk_mb=300))
+        with backend.open(spec, prepared) as opened:
+            line = "head -c 250M /dev/zero > /tmp/fill && python3 -c 'x = b\"x\" * (200 << 20); import time; time.sleep(0.3)'"
+            done = opened.run(Command(line=line))
+            assert (done.exit_code, done.oom) == (0, False), done
+            assert opened.usage().oom_kills in {0, None}
+
+    def test_only_the_command_that_held_too_much_is_ended(self, backend: Backend, prepared: Prepared) -> None:
+        if backend.limits().memory != "hard":
+            pytest.skip("no memory cgroup on this machine")
+        spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=200, pids=32, disk_mb=1024))
+        with backend.open(spec, prepared) as opened:
+            other = opened.start(Command(line="read line; echo got $line"))
+            done = opened.run(Command(argv=("python3", "-c", "x = b'x' * (400 << 20); import time; time.sleep(20)")))
+            assert (done.exit_code, done.oom) == (137, True)
+            other.write(b"word\n")
+            rest = other.wait()
+            assert (rest.stdout.kept, rest.oom) == (b"got word\n", False)
+
     def test_core_files_are_not_written(self, sh: Run) -> None:
         sh("ulimit -c unlimited; sh -c 'kill -SEGV $$'")
         assert sh("ls core* /tmp/core*").exit_code != 0

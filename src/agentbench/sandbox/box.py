@@ -12,6 +12,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.channel import Channel, ChannelClosed
 from agentbench.sandbox.inside.capture import pack
+from agentbench.sandbox.memory import Gauge
 from agentbench.sandbox.protocol import Usage
 from agentbench.sandbox.served import ServedBox, ended_by_memory
 from agentbench.sandbox.spawner import Ending, Spawned
@@ -30,6 +31,8 @@ class Started:
     spawned: Spawned
     files: Mapping[str, str]
     """Its cgroup files, by meaning."""
+    memory_bytes: int
+    """What its programs may hold."""
 
 
 class Box(ServedBox):
@@ -47,8 +50,9 @@ class Box(ServedBox):
         self._files = started.files
         self._known = known
         self._ooms = 0
-        self._closed = False
-        super().__init__(Channel(spawned.channel, started.name))
+        self._held = 0
+        """Commands that we ended for memory ourselves, before the kernel had to."""
+        super().__init__(Channel(spawned.channel, started.name), self._memory_gauge(started.memory_bytes))
         if not self._channel.wait_ready(_READY_SEC):
             words = spawned.last_words()
             self.close()
@@ -87,7 +91,7 @@ class Box(ServedBox):
             memory_mb=inside[1] / (1 << 20) if memory is None and inside else memory,
             disk_mb=self._disk_mb(),
             processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
-            oom_kills=oom_kills(read.get("oom", "")),
+            oom_kills=_sum(oom_kills(read.get("oom", "")), self._held),
         )
 
     def close(self) -> None:
@@ -101,6 +105,10 @@ class Box(ServedBox):
         self._channel.close()
         if ending is None:
             raise SandboxError(f"sandbox {self._name} could not be ended")
+
+    def _memory_gauge(self, limit: int) -> Gauge | None:
+        gauge = Gauge(self._files, limit, lambda: int((self._disk_mb() or 0) * (1 << 20)))
+        return gauge if gauge.works else None
 
     def _disk_mb(self) -> float | None:
         """What is written, where the writable layer is a file system of its own."""
@@ -127,10 +135,9 @@ class Box(ServedBox):
 
     def _finish(self, completed: Completed) -> Completed:
         """Add what only the host can see: whether the kernel killed for memory meanwhile."""
-        if "oom" not in self._files:
-            return completed
-        count = oom_kills(self._read("oom", None)) or 0
+        count = oom_kills(self._read("oom", None)) or 0 if "oom" in self._files else 0
         if count <= self._ooms:
+            self._held += completed.oom
             return completed
         self._ooms = count
         return replace(completed, oom=True)
@@ -152,3 +159,7 @@ class Box(ServedBox):
             return ended_by_memory()
         words = self._spawned.last_words()
         raise SandboxError(f"sandbox {self._name} ended unexpectedly ({ending.status}): {words or why}")
+
+
+def _sum(by_kernel: int | None, by_us: int) -> int | None:
+    return by_kernel if not by_us else (by_kernel or 0) + by_us

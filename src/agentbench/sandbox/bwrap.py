@@ -27,6 +27,7 @@ from agentbench.sandbox.etc import etc_folder
 from agentbench.sandbox.facts import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.interpreter import Interpreter
 from agentbench.sandbox.layers import LayerStore, tree_bytes
+from agentbench.sandbox.memory import MEMORY_NOTE, MemoryWatch
 from agentbench.sandbox.nursery import Nursery
 from agentbench.sandbox.prepare import Preparer
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
@@ -70,6 +71,7 @@ class BwrapBackend:
         self._interpreters: dict[str | None, Interpreter] = {}
         self._etc: dict[str, Path] = {}
         self._nursery = Nursery(state)
+        self._memory = MemoryWatch()
         self._closed = False
         self._filter = seccomp.assemble()
         self.layers = LayerStore(state / "layers" / f"u{os.geteuid() if self.uid is None else self.uid}")
@@ -81,7 +83,7 @@ class BwrapBackend:
         has = self._nursery.cgroups.controllers
         notes = []
         if "memory" in has:
-            notes.append("memory: the writable layer lives in memory, so the kernel's ceiling is memory + disk limit")
+            notes.append(MEMORY_NOTE.format("the writable layer lives"))
         else:
             notes.append("memory: no cgroup for us here; the command server looks every 0.1 s and kills the largest")
         if "pids" not in has:
@@ -218,8 +220,10 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
-        started = Started(name, nursery.spawner.spawn(request), plan.files)
-        return Box(started, environment({**birth.env, **spec.env}), None if self.copies else birth.known)
+        started = Started(name, nursery.spawner.spawn(request), plan.files, spec.limits.memory_mb * MIB)
+        box = Box(started, environment({**birth.env, **spec.env}), None if self.copies else birth.known)
+        self._memory.add(box)
+        return box
 
     def _disk_folder(self, nursery: Nursery, name: str) -> Path:
         folder = nursery.folder / name

@@ -132,6 +132,12 @@ def cpu_seconds(text: str) -> float | None:
     return None if used is None else used / 1e6
 
 
+def held_by_programs(text: str) -> tuple[int, int]:
+    """From memory.stat: bytes with no file behind them, and shared ones (files in memory among them)."""
+    private = _keyed(text, "anon")
+    return _keyed(text, "rss") or 0 if private is None else private, _keyed(text, "shmem") or 0
+
+
 def megabytes(text: str) -> float | None:
     return int(text) / MIB if text.strip().isdigit() else None
 

@@ -140,6 +140,11 @@ class Channel:
         self._reader = threading.Thread(target=self._read, name=f"channel-{name}", daemon=True)
         self._reader.start()
 
+    @property
+    def busy(self) -> bool:
+        """Something was asked and is not answered yet: a command runs, most of the time."""
+        return bool(self._calls)
+
     def wait_ready(self, timeout_sec: float) -> bool:
         return self._ready.wait(timeout_sec) and not self.why
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
@@ -10,6 +11,7 @@ from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.channel import Channel, ChannelClosed, CommandCall
 from agentbench.sandbox.inside.capture import pack
+from agentbench.sandbox.memory import Gauge
 from agentbench.sandbox.protocol import Running
 from agentbench.tree.entry import FileWrite
 
@@ -20,8 +22,22 @@ _WRITE_BYTES = 256 * 1024
 class ServedBox(ABC):
     """The part of `protocol.Sandbox` that is a conversation. A backend adds what only it can see of a sandbox."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, gauge: Gauge | None = None) -> None:
+        """`gauge`: what its programs hold, where the host can see that."""
         self._channel = channel
+        self._gauge = gauge
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def hold_memory(self) -> None:
+        """End the largest program of a sandbox whose programs are over the limit; its command's result says so."""
+        if self._closed or self._gauge is None or not self._channel.busy or not self._gauge.over():
+            return
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send([b"relieve", b"0"])
 
     @abstractmethod
     def _finish(self, completed: Completed) -> Completed:

@@ -17,6 +17,7 @@ from agentbench.sandbox.docker.options import check_workdir, seeded_places
 from agentbench.sandbox.docker.prepare import DockerPreparer
 from agentbench.sandbox.docker.tarball import streamed, workspace
 from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.memory import MEMORY_NOTE
 from agentbench.sandbox.protocol import LimitReport, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep, Strength
 
 NAME = "docker"
@@ -50,7 +51,7 @@ class DockerBackend:
     def limits(self) -> LimitReport:
         facts = self._engine.facts
         notes = [
-            "memory: /tmp, /var/tmp and /dev/shm live in memory, so the kernel's ceiling is memory + disk limit",
+            MEMORY_NOTE.format("/tmp, /var/tmp and /dev/shm live"),
             "disk: the writable layer is measured every second, and a container over its limit is ended",
             "disk: no single file can be larger than the limit",
         ]

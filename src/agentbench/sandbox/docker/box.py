@@ -36,6 +36,8 @@ class Body:
     pid: int
     """Of its first process, as this host sees it; 0 when it does not."""
     workdir: str
+    in_memory: tuple[str, ...]
+    """Places inside whose files live in memory."""
     limits: Limits
     known: Mapping[bytes, Entry] | None
 
@@ -44,11 +46,12 @@ class DockerBox(ServedBox):
     """Implements `protocol.Sandbox`."""
 
     def __init__(self, body: Body, channel: Channel, on_close: Callable[[DockerBox], None]) -> None:
-        super().__init__(channel)
+        super().__init__(channel, body.meter.gauge(body.limits.memory_mb * MIB, body.in_memory))
         self._body = body
         self._on_close = on_close
         self._ooms = 0
-        self._closed = False
+        self._held = 0
+        """Commands that we ended for memory ourselves, before the kernel had to."""
         self._planted: tuple[tuple[str, ...], int] | None = None
         self._pidfd = _pidfd(body.pid)
 
@@ -91,6 +94,8 @@ class DockerBox(ServedBox):
 
     def usage(self) -> Usage:
         found = self._body.meter.usage([] if self._body.meter.complete else self._inside_usage())
+        if self._held:
+            found = replace(found, oom_kills=(found.oom_kills or 0) + self._held)
         return found if self._planted is None else replace(found, disk_mb=self._planted_mb(*self._planted))
 
     def _planted_mb(self, places: Sequence[str], seeds_mb: int) -> float | None:
@@ -148,6 +153,7 @@ class DockerBox(ServedBox):
     def _finish(self, completed: Completed) -> Completed:
         count = self._body.meter.oom_kills()
         if count is None or count <= self._ooms:
+            self._held += completed.oom
             return replace(completed, oom=True) if count is None and self._body.fate.oom else completed
         self._ooms = count
         return replace(completed, oom=True)

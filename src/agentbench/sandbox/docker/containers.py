@@ -18,7 +18,8 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.fates import Fates
 from agentbench.sandbox.docker.link import Link
 from agentbench.sandbox.docker.meter import Meter
-from agentbench.sandbox.docker.options import Birth, container_config
+from agentbench.sandbox.docker.options import Birth, container_config, in_memory
+from agentbench.sandbox.memory import MemoryWatch
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
 from agentbench.tree.entry import Entry
@@ -45,6 +46,7 @@ class Containers:
         self._owner.declare(())
         self._lock = threading.Lock()
         self._boxes: dict[str, DockerBox] = {}
+        self._memory = MemoryWatch()
         self._stop = threading.Event()
         self.remove_strays()
         self._fates = Fates(engine, self._owner.name)
@@ -101,12 +103,14 @@ class Containers:
                 meter=Meter(self.engine, name, pid),
                 pid=pid,
                 workdir=spec.workdir,
+                in_memory=in_memory(spec, birth),
                 limits=spec.limits,
                 known=known if self.engine.facts.plain_overlay else None,
             )
             box = DockerBox(body, Channel(sock, name), self._closed)
             with self._lock:
                 self._boxes[name] = box
+            self._memory.add(box)
             started = True
             return box
         finally:

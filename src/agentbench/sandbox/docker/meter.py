@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.command import MIB
 from agentbench.sandbox.cgroups import cpu_seconds, files_of, megabytes, oom_kills
 from agentbench.sandbox.docker.engine import Engine
+from agentbench.sandbox.memory import Gauge
 from agentbench.sandbox.protocol import Usage
 
 _MOST_FILES = 500_000
@@ -19,6 +20,7 @@ class Meter:
         """`pid`: the container's first process as this host sees it; 0 when it does not."""
         self._engine = engine
         self._name = name
+        self._pid = pid
         self._files: Mapping[str, str] = files_of(pid) if pid else {}
         self._upper = _upper(pid) if pid else None
 
@@ -31,6 +33,12 @@ class Meter:
     def cheap(self) -> bool:
         """The disk can be measured without asking the engine."""
         return self._upper is not None
+
+    def gauge(self, limit_bytes: int, in_memory: Sequence[str]) -> Gauge | None:
+        """What programs hold, where the container's cgroup can be seen; `in_memory`: where files inside are memory."""
+        places = [f"/proc/{self._pid}/root{place}" for place in in_memory]
+        found = Gauge(self._files, limit_bytes, lambda: _written(places))
+        return found if found.works else None
 
     def oom_kills(self) -> int | None:
         return oom_kills(_slurp(self._files["oom"])) if "oom" in self._files else None
@@ -91,6 +99,15 @@ def _allocated(top: Path) -> tuple[int, int]:
         except OSError:
             continue
     return total, count
+
+
+def _written(places: Sequence[str]) -> int | None:
+    """Bytes in file systems in memory, as far as we may look at them (root may)."""
+    try:
+        found = [os.statvfs(place) for place in places]
+    except OSError:
+        return None
+    return sum((one.f_blocks - one.f_bfree) * one.f_frsize for one in found)
 
 
 def _slurp(path: str) -> str:

@@ -27,6 +27,7 @@ _OPEN_FILES = 16384
 _RESERVED = ("/proc", "/dev", "/sys", "/run", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", SERVER_DIR, ENV_DIR)
 _NOT_EXACTLY = ("/", "/tmp", "/var/tmp", "/opt", "/home", "/root", "/usr", "/var", HOME)
 _RUN_MB = 16
+_MEMORY_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 @dataclass(slots=True)
@@ -109,6 +110,11 @@ def environment(image_env: Sequence[str], more: Iterable[tuple[str, str]]) -> di
 def seeded_places(workdir: str) -> tuple[str, ...]:
     """What a sandbox's user can write, each a file system of its own when the disk limit has to be hard."""
     return (HOME, ENV_DIR) if workdir.startswith(f"{HOME}/") else (workdir, HOME, ENV_DIR)
+
+
+def in_memory(spec: SandboxSpec, birth: Birth) -> tuple[str, ...]:
+    """Places whose files live in memory."""
+    return (*_MEMORY_PLACES, *(seeded_places(spec.workdir) if birth.seeds_mb is not None else ()))
 
 
 def _limits(spec: SandboxSpec, birth: Birth) -> dict[str, Json]:

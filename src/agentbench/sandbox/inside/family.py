@@ -44,6 +44,15 @@ def resident(pid: int) -> int:
     return (int(fields[1]) - int(fields[2])) * 4096 if fields else 0
 
 
+def held(pid: int) -> int:
+    """Kilobytes that go when it does, shared ones included."""
+    total = 0
+    for line in read_proc(str(pid), "status").splitlines():
+        if line.startswith((b"RssAnon:", b"RssShmem:")):
+            total += int(line.split()[1])
+    return total
+
+
 def signal_to(pid: int, what: int) -> bool:
     try:
         posix.kill(pid, what)

@@ -26,6 +26,8 @@ from agentbench.sandbox.inside.family import (
     anything_left,
     end_everything,
     end_family,
+    family,
+    held,
     processes,
     reap,
     resident,
@@ -39,6 +41,8 @@ QUEUE_BYTES = 1 << 20
 """Unsent output beyond which live streams are no longer read."""
 CHILD_OOM_SCORE = b"800"
 WATCH_SEC = 0.1
+DYING_SEC = 2.0
+"""How long a killed program may take to give its memory back before another has to go."""
 SIGCHLD = 17
 if False:  # for type checkers: importing it would cost every sandbox's start
     from collections.abc import Callable
@@ -75,6 +79,7 @@ class Server:
         self.score = posix.open("/proc/self/oom_score_adj", posix.O_RDWR)
         self.own_score = posix.read(self.score, 16).strip()
         self.next_watch = 0.0
+        self.dying = (0, 0.0)
 
     # --- the loop -----------------------------------------------------------------------------------------------
 
@@ -139,9 +144,22 @@ class Server:
     def watch_memory(self, now: float) -> None:
         """Where no cgroup holds the limit: look often, kill the largest."""
         self.next_watch = now + WATCH_SEC
-        sizes = {pid: resident(pid) for pid in processes()}
-        if sum(sizes.values()) > self.memory and signal_to(max(sizes, key=lambda pid: sizes[pid]), 9):
-            for job in self.jobs.values():
+        if sum(resident(pid) for pid in processes()) > self.memory:
+            self.end_largest()
+
+    def end_largest(self) -> None:
+        """More memory is held than the limit allows: the program that holds most has to go."""
+        victim, limit = self.dying
+        if time.monotonic() < limit and held(victim):
+            return  # what the last one held is not free yet
+        sizes = {pid: held(pid) for pid in processes()}
+        if not sizes:
+            return
+        victim = max(sizes, key=lambda pid: sizes[pid])
+        owners = [job for job in self.jobs.values() if victim in family(job, self.jobs)]
+        if signal_to(victim, 9):
+            self.dying = (victim, time.monotonic() + DYING_SEC)
+            for job in owners:
                 job.ooms += 1
 
     # --- commands and their pipes -------------------------------------------------------------------------------
@@ -289,6 +307,8 @@ class Server:
             alive = len(processes())
             end_everything(self.jobs)
             self.send([b"count", name, number(alive)])
+        elif what == b"relieve":
+            self.end_largest()
         elif what == b"write":
             self.write_files(name, rest)
         elif what == b"stat":
