@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
 from agentbench.core.reasons import Observability, TerminationCode
@@ -53,6 +54,15 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class Conversing(Protocol):
+    """An agent that can be told more when it has ended its turn. Needed for tasks with `turns`."""
+
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        """Work on the user's next message, in the same session and knowing what was before."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
     """What an agent may be made from. Each kind takes what it needs and says what is missing.
@@ -81,7 +91,9 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     """
     try:
         session.begin()
-        ended = _within_budget(agent, session)
+        ended = _turn(session, lambda: agent.run(session))
+        while ended.code is TerminationCode.AGENT_STOPPED and (message := session.next_turn()) is not None:
+            ended = _turn(session, partial(conversing(agent).go_on, session, message))
     except SessionEnded as end:
         return _exit(end)
     except (HarnessError, TaskError, InputError, Interrupted):
@@ -99,15 +111,30 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     return _exit(session.ended) if session.ended is not None else ended
 
 
-def _within_budget(agent: Agent, session: Session) -> AgentExit:
+def conversing(agent: Agent) -> Conversing:
     """
     Raises:
-        SessionEnded: also when a model could not be asked for want of budget.
+        InputError: the agent is done when its first turn is.
+    """
+    if not isinstance(agent, Conversing):
+        msg = f"the agent '{agent.name}' cannot be told more after its first turn, and the task has further turns"
+        raise InputError(msg, remedy="use an agent that holds a conversation, such as llm_v0, scripted or command")
+    return agent
+
+
+def _turn(session: Session, work: Callable[[], AgentExit]) -> AgentExit:
+    """
+    Raises:
+        SessionEnded: also when a model could not be asked for want of budget; not when the agent only ends its turn.
     """
     try:
-        return agent.run(session)
+        return work()
     except BudgetReached as stop:
         session.out_of_budget(stop.code, stop.message, shared=stop.scope != "run")
+    except SessionEnded as end:
+        if end.code is TerminationCode.AGENT_STOPPED and session.turns_left:
+            return _exit(end)
+        raise
 
 
 def _exit(end: SessionEnded) -> AgentExit:

@@ -75,6 +75,8 @@ def _rules(rules: Rules) -> str:
         told.append("No file may be changed.")
     elif rules.editable_globs:
         told.append(f"Change only files that match: {', '.join(map(_code, rules.editable_globs))}.")
+    if rules.revert_outside:
+        told.append("What a command changes elsewhere is put back when it has ended.")
     if rules.readable_globs:
         told.append(f"Read only files that match: {', '.join(map(_code, rules.readable_globs))}.")
     if rules.deny_commands:

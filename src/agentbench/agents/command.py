@@ -2,7 +2,7 @@
 
 It runs inside the sandbox, in the workspace, as one shell command line. Its own files are mounted read-only outside the
 workspace. Only its effects are seen: output, exit status, what it left in the workspace. Whatever it started is dead when
-it has ended.
+it has ended. For each further turn of a session it is run again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ BRIEFING_TARGET = "/tmp/agentbench/briefing.md"
 
 AGENT_FILES_VARIABLE = "AB_AGENT_FILES"
 BRIEFING_VARIABLE = "AB_BRIEFING"
+TURN_VARIABLE = "AB_TURN"
+"""Which of the user's messages the briefing is; only set for tasks with `turns`."""
 
 
 class CommandAgent:
@@ -29,10 +31,18 @@ class CommandAgent:
         self.observability = Observability.GATEWAY if has_model else Observability.PROCESS
         self._line = line
         self._has_files = has_files
+        self._turn = 0
 
     def run(self, session: Session) -> AgentExit:
-        session.place(BRIEFING_TARGET, session.briefing.text.encode())
+        return self.go_on(session, session.briefing.text)
+
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        """The program again, in the workspace it left, with the new message as its briefing."""
+        self._turn += 1
+        session.place(BRIEFING_TARGET, message.encode())
         env = {BRIEFING_VARIABLE: BRIEFING_TARGET}
+        if self._turn > 1 or session.turns_left:
+            env[TURN_VARIABLE] = str(self._turn)
         if self._has_files:
             env[AGENT_FILES_VARIABLE] = AGENT_FILES_TARGET
         result = session.run_program(Program("agent_command", self._line, env))

@@ -1,7 +1,7 @@
 """The baseline: run the failing tests, show them to the model, let it look and patch, run them again.
 
 Ends when the tests pass or the model says it is done, when the same tests keep failing, when tools keep failing, or by the
-session's caps.
+session's caps. While further messages of the user are to come, the model's own word ends a turn: the tests may be of later ones.
 """
 
 from __future__ import annotations
@@ -37,11 +37,21 @@ class LlmAgent:
         self._model = model
         self._test_command = test_command
         self._context_tokens = context_tokens
+        self._talk: Conversation | None = None
 
     def run(self, session: Session) -> AgentExit:
         first = run_tests(session, self._test_command)
-        talk = Conversation(self._model, session, tool_specs(session.tools))
+        self._talk = talk = Conversation(self._model, session, tool_specs(session.tools))
         talk.messages += [system(self.prompt.text), user(self._opening(session, first))]
+        return self._turn(session, talk, first)
+
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        """The same conversation, with what the user says next."""
+        assert self._talk is not None  # noqa: S101 - the first turn began it
+        self._talk.messages.append(user(message))
+        return self._turn(session, self._talk, run_tests(session, self._test_command))
+
+    def _turn(self, session: Session, talk: Conversation, first: TestRun) -> AgentExit:
         progress, silent = Progress(), 0
         while True:
             turn = talk.ask()
@@ -49,6 +59,8 @@ class LlmAgent:
             if turn.calls and not patched:
                 silent = 0
                 continue
+            if session.turns_left and not turn.calls and patched is None:
+                return _stopped(session, f"the model ends its turn: {turn.reply.text[:200]}")
             found = run_tests(session, self._test_command)
             # Tests that passed before anything was done prove nothing by passing now: then the model says when it is done.
             if found.passed and (first.failures is not None or not turn.calls):

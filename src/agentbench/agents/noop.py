@@ -14,6 +14,9 @@ class NoopAgent:
     def run(self, session: Session) -> AgentExit:
         return AgentExit(TerminationCode.AGENT_STOPPED, "does nothing by design")
 
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        return self.run(session)
+
 
 def make(setup: AgentSetup) -> NoopAgent:  # noqa: ARG001 - the form of every agent's factory
     return NoopAgent()

@@ -39,6 +39,9 @@ class ReferenceAgent:
         why = f"the reference did not apply: {result.error_message}"
         return AgentExit(TerminationCode.AGENT_CRASHED, why, (session.last_event,))
 
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        return AgentExit(TerminationCode.AGENT_STOPPED, "the reference was applied before", (session.last_event,))
+
 
 def make(setup: AgentSetup) -> ReferenceAgent:
     """

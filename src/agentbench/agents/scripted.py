@@ -1,4 +1,7 @@
-"""An agent that follows a script: a YAML file of tool calls, carried out in order whatever they answer."""
+"""An agent that follows a script: a YAML file of tool calls, carried out in order whatever they answer.
+
+`steps` are those of the first turn; `turns` has a list of steps for each time the user says more.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from agentbench.tools.registry import TOOLS
 from agentbench.tools.session import Session
 
 DEFAULT_SCRIPT = "scripted.yaml"
+KEYS = ("steps", "turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +31,34 @@ class Step:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Script:
+    steps: tuple[Step, ...]
+    turns: tuple[tuple[Step, ...], ...] = ()
+
+
 class ScriptedAgent:
     name = "scripted"
     observability = Observability.TOOLS
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
-        self._steps = steps
+    def __init__(self, script: Script) -> None:
+        self._steps = script.steps
+        self._turns = iter(script.turns)
 
     def run(self, session: Session) -> AgentExit:
-        failed = 0
-        for step in self._steps:
-            session.turn()
-            failed += not session.call(step.tool, dict(step.arguments)).ok
-        rationale = f"the script is done: {len(self._steps)} calls, {failed} of them with an error"
-        return AgentExit(TerminationCode.AGENT_STOPPED, rationale, (session.last_event,) if self._steps else ())
+        return _follow(session, self._steps)
+
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        return _follow(session, next(self._turns, ()))
+
+
+def _follow(session: Session, steps: tuple[Step, ...]) -> AgentExit:
+    failed = 0
+    for step in steps:
+        session.turn()
+        failed += not session.call(step.tool, dict(step.arguments)).ok
+    rationale = f"the script is done: {len(steps)} calls, {failed} of them with an error"
+    return AgentExit(TerminationCode.AGENT_STOPPED, rationale, (session.last_event,) if steps else ())
 
 
 def make(setup: AgentSetup) -> ScriptedAgent:
@@ -59,30 +77,42 @@ def make(setup: AgentSetup) -> ScriptedAgent:
     return ScriptedAgent(load_script(path))
 
 
-def load_script(path: Path) -> tuple[Step, ...]:
+def load_script(path: Path) -> Script:
     """
     Raises:
         ContractError: all problems of the file, each with its line.
     """
     document = read_document(path)
     problems = [
-        document.problem((key,), f"unknown key; expected `steps`{did_you_mean(key, ['steps'])}")
+        document.problem((key,), f"unknown key; expected `steps`{did_you_mean(key, KEYS)}")
         for key in document.value
-        if key != "steps"
+        if key not in KEYS
     ]
-    listed = document.value.get("steps")
+    steps = _steps(document, ("steps",), document.value.get("steps"), problems)
+    turns = document.value.get("turns", [])
+    if not isinstance(turns, list):
+        problems.append(
+            document.problem(("turns",), "expected a list of lists of tool calls, one for each further turn")
+        )
+        turns = []
+    further = tuple(_steps(document, ("turns", index), raw, problems) for index, raw in enumerate(turns))
+    if problems:
+        raise refuse(document.file, problems)
+    return Script(steps, further)
+
+
+def _steps(document: Document, place: KeyPath, listed: Value, problems: list[Problem]) -> tuple[Step, ...]:
+    """The calls of one turn; what is wrong with them is added to `problems`."""
     if not isinstance(listed, list):
-        problems.append(document.problem(("steps",), "expected a list of tool calls"))
-        listed = []
+        problems.append(document.problem(place, "expected a list of tool calls"))
+        return ()
     steps: list[Step] = []
     for index, raw in enumerate(listed):
-        step = _step(document, ("steps", index), raw)
+        step = _step(document, (*place, index), raw)
         if isinstance(step, Step):
             steps.append(step)
         else:
             problems += step
-    if problems:
-        raise refuse(document.file, problems)
     return tuple(steps)
 
 

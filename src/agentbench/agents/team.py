@@ -91,10 +91,19 @@ class Team:
         self.prompt_version = " ".join(load_prompt(name).version for name in PROMPTS.values())
         self._model = model
         self._test_command = test_command
+        self._board: list[str] = []
 
     def run(self, session: Session) -> AgentExit:
+        return self._turn(session, session.briefing.text)
+
+    def go_on(self, session: Session, message: str) -> AgentExit:
+        """The same board, with what the user says next."""
+        return self._turn(session, _told("user", message))
+
+    def _turn(self, session: Session, message: str) -> AgentExit:
         first = run_tests(session, self._test_command)
-        board = [session.briefing.text, _told("tests", first.text)]
+        board = self._board
+        board += [message, _told("tests", first.text)]
         progress, unreadable = Progress(), 0
         for number in range(1, MAX_ROUNDS + 1):
             try:

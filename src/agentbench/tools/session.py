@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -55,12 +56,17 @@ _TOO_SHORT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where an agent works. `base` is the workspace as the agent finds it, `operator` who can be asked about it."""
+    """Where an agent works, and for whom.
+
+    `base` is the workspace as the agent finds it, `operator` who can be asked about it, `turns` what the user says further
+    whenever the agent has ended its turn.
+    """
 
     sandbox: Sandbox
     workdir: str = "/workspace"
     base: Tree | None = None
     operator: Operator | None = None
+    turns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,7 @@ class Session:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.briefing = briefing
+        self._coming = deque(enumerate(workplace.turns, start=2))
         self.last_event = 0
         """Number of the event that ended the last call: what an agent's end can point to."""
         self._rules = rules
@@ -190,6 +197,11 @@ class Session:
             self._journal.write(AgentTurnStarted(turn=self._turns), "agent")
             return self._turns
 
+    @property
+    def turns_left(self) -> int:
+        """Messages of the user that are still to come: an agent that ends its turn will be told the next."""
+        return len(self._coming)
+
     def delegate(self, parent: str, child: str, role: str, task: str) -> None:
         """Say that one part of the agent hands work to another."""
         with self._lock:
@@ -246,6 +258,23 @@ class Session:
         first = next((stage for stage in STAGES if stage in self._rules.stages), None)
         if first is not None:
             self._change_stage(first, "the session begins")
+
+    def next_turn(self) -> str | None:
+        """The user's next message, logged verbatim; None when there is none. An agent that had stopped goes on.
+
+        Raises:
+            SessionEnded: a cap is reached: it bounds all turns together.
+        """
+        with self._lock:
+            if not self._coming:
+                return None
+            if self._ended is not None and self._ended.code is TerminationCode.AGENT_STOPPED:
+                self._ended = None
+            self.check_budget()
+            number, text = self._coming.popleft()
+            told = BriefingText(text, {"turn": str(number)})
+            self._journal.write(Briefing(text=text, sha256=told.sha256, parts=dict(told.parts)))
+            return text
 
     def submit_patch(self, patch: bytes) -> ToolResult:
         """Apply a patch that the harness holds, such as a reference: it is never a file in the sandbox."""
