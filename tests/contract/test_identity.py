@@ -113,6 +113,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "turns": (["And now?"], TASK),
     "policy.editable_globs": (["lib/**"], CONTRACT),
     "policy.readable_globs": (["lib/**"], CONTRACT),
+    "policy.outside_editable": ("revert", CONTRACT),
     "policy.deny_commands": ([{"pattern": "curl *"}], CONTRACT),
     "policy.dependencies": ({"allow_new": False}, CONTRACT),
     "policy.require_limits": ({"memory": "hard"}, CONTRACT),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agentbench.core.canonical import digest
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan
@@ -39,9 +40,9 @@ class Boxes:
 
 
 @contextmanager
-def open_boxes(state: Path, source: Path) -> Iterator[Boxes]:
+def open_boxes(state: Path, source: Path, name: Literal["bwrap", "docker"] = "bwrap") -> Iterator[Boxes]:
     fill(source, FILES)
-    backend = open_backend("bwrap", state=state, needs_image=False)
+    backend = open_backend(name, state=state, needs_image=False)
     try:
         plan = SetupPlan(key=digest({"tests": FILES}), source=source, commands=(), capture=(), timeout_sec=300)
         spec = SandboxSpec(phase=Phase.SETUP, limits=Limits())

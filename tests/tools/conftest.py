@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.sandbox.docker.engine import find_engine
 from agentbench.tools.rules import Rules
-from tests.sandbox.conftest import state
+from tests.sandbox.conftest import remove_images, require_docker, state
 from tests.tools.boxes import Boxes, open_boxes
 from tests.tools.places import Clock, FolderSandbox, Place, open_place
 
@@ -52,3 +53,16 @@ def boxes(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box
         pytest.skip("bubblewrap is not installed")
     with open_boxes(state, tmp_path_factory.mktemp("source")) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session", params=["bwrap", "docker"])
+def any_boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
+    """The same on both backends."""
+    if request.param == "bwrap":
+        yield request.getfixturevalue("boxes")
+        return
+    require_docker()
+    own = tmp_path_factory.mktemp("docker-state")
+    with open_boxes(own, tmp_path_factory.mktemp("source"), "docker") as opened:
+        yield opened
+    remove_images(find_engine(), own)

@@ -51,7 +51,11 @@ def _hints(task: Task) -> str:
 
 def _environment(task: Task) -> str:
     environment = task.environment
-    facts = [f"The project is in {_code(environment.workdir)}; commands start there."]
+    facts = [
+        f"There is no project. {_code(environment.workdir)} is an empty folder for your notes; commands start there."
+        if task.repo == "none"
+        else f"The project is in {_code(environment.workdir)}; commands start there."
+    ]
     if environment.python:
         facts.append(f"`python` is Python {environment.python}.")
     if environment.network_policy == "always" and environment.network_allow:
@@ -87,6 +91,8 @@ def _rules(rules: Rules) -> str:
 
 
 def _acceptance(task: Task, checks: Sequence[Check]) -> str:
+    if task.repo == "none":
+        return _listed(["What you say is read and judged.", "Files you leave behind are not looked at."])
     told = [
         "Your change is what differs between the workspace you found and the one you leave.",
         "It is put on a fresh copy of the project, in a sandbox you have no access to, and judged there.",

@@ -142,6 +142,8 @@ class RequireLimits(Model):
 class Policy(Model):
     editable_globs: tuple[NonEmpty, ...] = ()
     readable_globs: tuple[NonEmpty, ...] = ()
+    outside_editable: Literal["revert", "violation"] | None = None
+    """What becomes of a change outside `editable_globs` that a command made. None is `violation`."""
     deny_commands: tuple[DenyCommand, ...] = ()
     dependencies: DependencyRules = DependencyRules()
     require_limits: RequireLimits = RequireLimits()

@@ -98,7 +98,7 @@ class Journal:
         )
         return self.write(payload, "monitor")
 
-    def intervene(self, action: Literal["deny", "terminate"], alert: int, detail: str) -> None:
+    def intervene(self, action: Literal["deny", "rollback", "terminate"], alert: int, detail: str) -> None:
         self.write(Intervention(action=action, alert=alert, detail=detail))
 
     def arguments(self, given: JsonValue) -> dict[str, JsonValue]:

@@ -35,6 +35,8 @@ class Rules:
     editable_globs: tuple[str, ...] = ()
     readable_globs: tuple[str, ...] = ()
     allow_write: bool = True
+    revert_outside: bool = False
+    """What a command changed outside the editable scope is put back; otherwise it is a violation if it stays."""
     deny_commands: tuple[DenyCommand, ...] = ()
     generated: tuple[str, ...] = ()
     test_commands: tuple[str, ...] = ()
@@ -87,6 +89,7 @@ def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
         editable_globs=task.policy.editable_globs or task.agent.editable_globs,
         readable_globs=task.policy.readable_globs,
         allow_write=allow_write,
+        revert_outside=task.policy.outside_editable == "revert",
         deny_commands=task.policy.deny_commands,
         generated=task.oracle.generated,
         test_commands=_test_commands(task),

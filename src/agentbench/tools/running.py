@@ -15,6 +15,7 @@ from agentbench.tools.definition import Arguments, define
 from agentbench.tools.output import shorten
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.reverting import hold_scope
 from agentbench.trace.events import Excerpt, TestsFinished, TestsStarted
 
 MAX_COMMAND = 100_000
@@ -79,27 +80,23 @@ def execute(bench: Bench, command: Command, *, note: str = "") -> Work:
     )
     completed = bench.sandbox.run(within)
     changes = bench.watch.scan()
-    bench.watch.log_changes(bench.call_id, changes, bench.scope)
+    reverted, about_scope = hold_scope(bench, changes)
     out = shorten(completed.stdout.kept, bench.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
     err = shorten(completed.stderr.kept, bench.rules.output, dropped_bytes=completed.stderr.dropped_bytes)
     kind, message = _error(completed)
-    notes = [note] if note else []
-    if outside := bench.scope.outside(changes.own):
-        named = ", ".join(show(path) for path in outside[:10])
-        notes.append(f"changed outside the editable scope ({bench.scope.described()}): {named}")
-    if changes.problem is not None:
-        notes.append(f"what the command changed cannot be told: {changes.problem}")
+    unknown = f"what the command changed cannot be told: {changes.problem}" if changes.problem is not None else ""
+    changed = tuple(path for path in changes.own if path not in reverted)
     result = ToolResult(
         ok=kind is None,
         stdout=out.text,
         stderr=err.text,
         exit_code=completed.exit_code,
-        changed_files=tuple(show(path) for path in changes.own[:MAX_NAMED]),
+        changed_files=tuple(show(path) for path in changed[:MAX_NAMED]),
         error_type=kind,
         error_message=message,
         timed_out=completed.timed_out,
         truncated=out.truncated or err.truncated,
-        note="; ".join(notes),
+        note="; ".join(filter(None, (note, about_scope, unknown))),
     )
     return Work(result, completed.stdout, completed.stderr, completed.killed, int(completed.duration_sec * 1_000_000))
 

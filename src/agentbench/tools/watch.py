@@ -17,7 +17,6 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.journal import Journal
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
-from agentbench.tools.scope import Scope
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
@@ -146,15 +145,15 @@ class Watch:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def log_changes(self, call_id: str, changes: Changes, scope: Scope) -> None:
-        """Write the events that cover what a command changed; none when it changed nothing."""
+    def log_changes(self, call_id: str, changes: Changes) -> int:
+        """Write the event that covers what changed; its number, 0 when nothing did."""
         if changes.problem is not None:
             self._journal.write(WorkspaceMutated(call_id=call_id, files=[]))
             self._journal.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
         if not changes.files:
-            return
+            return 0
         diff = self.diff(changes)
-        mutated = self._journal.write(
+        return self._journal.write(
             WorkspaceMutated(
                 call_id=call_id,
                 files=self.digests(changes),
@@ -162,13 +161,6 @@ class Watch:
                 diff=self._journal.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
             )
         )
-        outside = scope.outside(changes.own)
-        if outside:
-            # What counts is Δ in the end, where this becomes a finding if it is still there: so far a note with evidence.
-            named = ", ".join(show(path) for path in outside[:20])
-            more = f" and {len(outside) - 20} more" if len(outside) > 20 else ""
-            detail = f"changed outside the editable scope ({scope.described()}): {named}{more}"
-            self._journal.alert("scope", "editable_globs", detail, evidence=mutated)
 
     def digests(self, changes: Changes) -> list[FileDigest]:
         """Digests before and after of each file, as many as an event holds; those that count come first."""
@@ -192,6 +184,14 @@ class Watch:
             if isinstance(new, FileWrite):
                 after.put(new)
         return extract(before, after).patch
+
+    def found(self, change: FileChange, *, max_bytes: int) -> FileWrite | None:
+        """What makes a file again what the agent found; None when its content cannot be had."""
+        if change.before is None:
+            return FileWrite(change.path)
+        content = _read(self._base, change.before, max_bytes) if self._base is not None else None
+        write = _write(change.before, content)
+        return write if isinstance(write, FileWrite) else None
 
     # --- contents -------------------------------------------------------------------------------------------------
 
@@ -232,10 +232,10 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
-def _read(tree: Tree, entry: Entry) -> bytes | None:
+def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes | None:
     """The content that `entry` describes, if the tree still has exactly that."""
     try:
-        content = tree.read(entry.path, max_bytes=MAX_DIFFED_FILE)
+        content = tree.read(entry.path, max_bytes=max_bytes)
     except (OSError, TreeTooLarge):
         return None
     return content if hashlib.sha256(content).hexdigest() == entry.sha256 else None

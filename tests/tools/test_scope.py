@@ -1,0 +1,117 @@
+"""What commands change outside the editable scope: put back and told, or a violation, as the contract says."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agentbench.contract.schema import DEFAULT_GENERATED, Task
+from agentbench.core.errors import PatchInvalid
+from agentbench.tools.rules import Rules, rules_for
+from agentbench.tools.session import Program
+from agentbench.trace.events import Intervention, MonitorAlert, WorkspaceMutated
+from agentbench.tree.memory import MemoryTree
+from tests.tools.boxes import FILES, Boxes
+from tests.tools.places import FolderSandbox, completed, fill, open_place
+
+pytestmark = pytest.mark.req("T-02")
+
+REVERT = Rules(editable_globs=("src/**",), revert_outside=True, generated=DEFAULT_GENERATED)
+TASK = {"id": "t", "suite": "s", "repo": "none"}
+VANDAL = (
+    "echo more >> docs/readme.md; echo new > top.txt; rm -r tests; ln -s /etc/passwd tests; chmod +x docs/readme.md; "
+    "mkdir -p deep/er; echo x > deep/er/x; echo fine >> src/util.py; mkdir src/__pycache__; echo c > src/__pycache__/a.pyc"
+)
+
+
+@pytest.mark.req("E-05", "E-07")
+def test_what_a_command_changed_elsewhere_is_put_back_and_written_down(any_boxes: Boxes, tmp_path: Path) -> None:
+    with any_boxes.open(tmp_path, REVERT) as here:
+        done = here.session.run(VANDAL)
+        assert done.ok, done
+        assert done.changed_files == ("src/util.py",)
+        assert done.note == (
+            "changed outside the editable scope (src/**): deep/er/x, docs/readme.md, tests, tests/test_calc.py, top.txt; "
+            "it was put back as it was found"
+        )
+        listed = here.session.list_files().stdout.splitlines()
+        assert [name for name in listed if not name.endswith(".pyc")] == sorted(FILES)
+        seen = here.session.run("cat docs/readme.md tests/test_calc.py; stat -c %a docs/readme.md; ls -d deep top.txt")
+        assert seen.stdout == FILES["docs/readme.md"] + FILES["tests/test_calc.py"] + "644\n"
+        assert seen.changed_files == ()
+        events = here.events()
+    done_first, put_back = here.of(WorkspaceMutated)
+    assert {one.path: one.change for one in put_back.files} == {
+        "deep/er/x": "deleted",
+        "docs/readme.md": "modified",
+        "tests": "deleted",
+        "tests/test_calc.py": "added",
+        "top.txt": "deleted",
+    }
+    before = {one.path: one.before_sha256 for one in done_first.files}
+    assert all(one.after_sha256 == before[one.path] for one in put_back.files)
+    (rollback,) = here.of(Intervention)
+    alert = events[rollback.alert - 1].payload
+    assert isinstance(alert, MonitorAlert)
+    assert (rollback.action, alert.monitor, alert.rule) == ("rollback", "scope", "editable_globs")
+
+
+@pytest.mark.req("E-05")
+def test_what_an_outside_program_changed_elsewhere_is_put_back_when_it_ends(any_boxes: Boxes, tmp_path: Path) -> None:
+    with any_boxes.open(tmp_path, REVERT) as here:
+        done = here.session.run_program(Program("agent_command", "rm -r docs src; echo > docs; exit 3"))
+        assert done.exit_code == 3
+        assert done.changed_files == ("src/calc.py", "src/util.py")
+        assert here.session.list_files().stdout == "docs/readme.md\ntests/test_calc.py\n"
+
+
+def test_nothing_at_all_stays_where_no_file_may_be_changed(boxes: Boxes, tmp_path: Path) -> None:
+    with boxes.open(tmp_path, Rules(allow_write=False, revert_outside=True)) as here:
+        assert "put back" in here.session.run("rm -r src docs; echo x > y").note
+        assert here.session.list_files().stdout.splitlines() == sorted(FILES)
+
+
+def test_under_violation_the_change_stays_and_is_told(any_boxes: Boxes, tmp_path: Path) -> None:
+    with any_boxes.open(tmp_path, Rules(editable_globs=("src/**",))) as here:
+        done = here.session.run("echo x > top.txt")
+        assert done.note == "changed outside the editable scope (src/**): top.txt"
+        assert done.changed_files == ("top.txt",)
+        assert here.session.read_file("top.txt").stdout == "x\n"
+    assert here.of(Intervention) == []
+    assert [(alert.rule, alert.severity) for alert in here.of(MonitorAlert)] == [("editable_globs", "note")]
+
+
+def test_a_change_that_cannot_be_put_back_is_said_to_stay(
+    folder_sandbox: FolderSandbox, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, {"docs/a": "found\n"})
+
+    def vandal(_command: object) -> object:
+        (workspace / "docs/a").write_text("other\n")
+        return completed()
+
+    monkeypatch.setattr(folder_sandbox, "on_run", vandal)
+    for number, base in enumerate((MemoryTree(), MemoryTree({b"docs/a": b"found\n"}))):
+        fill(workspace, {"docs/a": "found\n"})
+        record = tmp_path / str(number)
+        record.mkdir()
+
+        def full(_files: object) -> None:
+            raise PatchInvalid("no space left")
+
+        monkeypatch.setattr(folder_sandbox, "write_files", full)
+        with contextmanager(open_place)(folder_sandbox, record, REVERT, base=base) as here:
+            done = here.session.run("anything")
+        assert ("no space left", "not at hand")[number == 0] in done.note
+        assert done.changed_files == ("docs/a",)
+        assert [alert.rule for alert in here.of(MonitorAlert)] == ["editable_globs", "not_reverted"]
+        assert here.of(Intervention) == []
+
+
+@pytest.mark.req("C-08")
+@pytest.mark.parametrize("said, reverts", [(None, False), ("violation", False), ("revert", True)])
+def test_the_contract_says_which_of_both(said: str | None, reverts: bool) -> None:
+    policy = {"editable_globs": ["src/**"]} | ({"outside_editable": said} if said else {})
+    assert rules_for(Task.model_validate({**TASK, "policy": policy})).revert_outside is reverts
