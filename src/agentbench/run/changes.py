@@ -1,0 +1,62 @@
+"""Δ of an attempt as evidence: taken from the sandbox or brought from elsewhere, written down, and shown to the scorers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentbench.contract.scorers import scorer_spec
+from agentbench.core.errors import PatchInvalid
+from agentbench.core.reasons import TerminationCode
+from agentbench.oracle.scorers.engine import run_scorers
+from agentbench.oracle.scorers.workspace import Workspace
+from agentbench.record.folder import FINAL_PATCH
+from agentbench.run.lab import Ground
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.trace.events import Termination
+from agentbench.workspace.application import apply
+from agentbench.workspace.delta import Delta, extract
+from agentbench.workspace.evidence import delta_event, refusals
+from agentbench.workspace.patch import parse
+from agentbench.workspace.patched import PatchedTree
+
+if TYPE_CHECKING:
+    from agentbench.run.attempt import Attempt
+
+
+def take_delta(attempt: Attempt, ground: Ground, sandbox: Sandbox) -> Delta:
+    """Δ as the text that will be graded, recorded with the digest of every file."""
+    delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=attempt.row.task.task.oracle.generated)
+    return _record_delta(attempt, delta)
+
+
+def given_patch(attempt: Attempt, ground: Ground, patch: bytes) -> Delta:
+    """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
+    attempt.log.append(
+        Termination(code=TerminationCode.AGENT_STOPPED, category=None, rationale="a patch made elsewhere", evidence=[])
+    )
+    base = ground.prepared.base_tree
+    try:
+        after = PatchedTree(base, apply(parse(patch), base))
+    except PatchInvalid as fault:
+        return _record_delta(attempt, Delta(patch, (), (), (), 0, 0, fault.message))
+    delta = _record_delta(attempt, extract(base, after, generated=attempt.row.task.task.oracle.generated))
+    score(attempt, Workspace(base, after, delta, None))
+    return delta
+
+
+def score(attempt: Attempt, workspace: Workspace) -> None:
+    """The task's scorers on the workspace as the agent left it: shown beside the gates, never part of them."""
+    specs = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
+    if specs:
+        attempt.tell("scorers")
+    for result in run_scorers(specs, workspace):
+        attempt.log.append(result)
+
+
+def _record_delta(attempt: Attempt, delta: Delta) -> Delta:
+    attempt.folder.write_exact(FINAL_PATCH, delta.patch)
+    attempt.log.append(delta_event(delta))
+    for finding in refusals(delta):
+        attempt.log.append(finding, "monitor")
+    attempt.log.sync()
+    return delta
