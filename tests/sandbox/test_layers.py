@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from agentbench.sandbox.layers import Layer, LayerStore
 
 
@@ -29,6 +31,22 @@ def test_unfinished_build_is_not_found_and_goes_with_the_next(tmp_path: Path) ->
     assert store.find("prepared", "k") is None
     build(store, "k")
     assert not unfinished.exists()
+
+
+def test_failed_and_killed_builds_leave_no_files(tmp_path: Path) -> None:
+    store = LayerStore(tmp_path)
+    with pytest.raises(ValueError, match="broken"), store.building("prepared", "key"):
+        (store.new_build("prepared", "key") / "tree/file").write_text("x")
+        raise ValueError("broken")
+    assert [path.name for path in (tmp_path / "prepared/key").iterdir()] == ["lock"]
+    (tmp_path / "prepared/key/.building-killed/tree").mkdir(parents=True)
+    with LayerStore(tmp_path).building("prepared", "key"):
+        (tmp_path / "prepared/key/.building-alive").mkdir()
+        store.prune(max_bytes=1)
+        assert (tmp_path / "prepared/key/.building-alive").is_dir()
+    (tmp_path / "prepared/key/.building-killed/tree").mkdir(parents=True)
+    store.prune(max_bytes=1)
+    assert [path.name for path in (tmp_path / "prepared/key").iterdir()] == ["lock"]
 
 
 def test_new_build_replaces_an_unused_one_and_waits_for_a_used_one(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ _DAY_SEC = 86_400
 def command() -> None:
     """List or prune prepared environments, snapshots and mirrors.
 
-    What a running harness uses is never removed. Everything can be made again: removing it costs time only.
+    What a running harness uses is never removed. Everything can be made again: removing it costs time only. Setups that
+    failed are kept as `failed`, so that nobody repeats them; `prune` forgets them.
     """
 
 

@@ -44,6 +44,8 @@ def contents(state: Path) -> list[Item]:
         for store in _stores(state)
         for stored in store.stored()
     ]
+    for store in _stores(state):
+        items += [Item("failed", failed.key, failed.message, 0, failed.at, in_use=False) for failed in store.failures()]
     busy = _busy(state)
     for folder, kind in {**_SOURCES, "downloads": "downloads"}.items():
         paths = sorted((state / folder).glob("*"))
@@ -54,7 +56,7 @@ def contents(state: Path) -> list[Item]:
 def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, everything: bool = False) -> list[Item]:
     """Remove what is over the bound, unused for long, or everything; what is in use always stays.
 
-    Snapshots and mirrors go only with `everything`; they and downloads go only while nothing runs on this state, since
+    What is known of setups that failed is forgotten: they will be tried again. Snapshots and mirrors go only with `everything`; they and downloads go only while nothing runs on this state, since
     they carry no mark of who reads them.
     """
     remove_leftovers(state)
@@ -64,6 +66,9 @@ def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, every
         for stored in store.prune(max_bytes=0 if everything else max_bytes, unused_sec=unused_sec):
             name = f"{stored.key}/{stored.build}"
             removed.append(Item(stored.kind, name, stored.label, stored.bytes, stored.used_at, in_use=False))
+        for failed in store.failures():
+            store.forget_failure(failed.kind, failed.key)
+            removed.append(Item("failed", failed.key, failed.message, 0, failed.at, in_use=False))
     _remove_orphaned_images(state)
     if not busy:
         places = {**_SOURCES, "etc": "etc"} if everything else {}

@@ -2,6 +2,7 @@
 
     <root>/<kind>/<key>/lock          held while somebody builds
     <root>/<kind>/<key>/current       link to the newest build
+    <root>/<kind>/<key>/failed.json   what is known of a setup that failed
     <root>/<kind>/<key>/<build>/      `tree/` and `meta.json`; `use` is locked (shared) by every backend that uses it,
                                       and its time is that of the last use
 
@@ -26,6 +27,7 @@ from agentbench.core.ids import new_ulid
 from agentbench.sandbox.spawn.main import remove_tree
 
 KINDS = ("python", "prepared")
+_FAILED = "failed.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,16 @@ class Stored:
     in_use: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A setup that is known to fail."""
+
+    kind: str
+    key: str
+    message: str
+    at: float
+
+
 class LayerStore:
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -78,7 +90,10 @@ class LayerStore:
             raise SandboxError(f"the layer store {self._root} cannot be written: {error.strerror}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            try:
+                yield
+            finally:
+                _remove_unfinished(place)
         finally:
             os.close(fd)
 
@@ -96,11 +111,37 @@ class LayerStore:
                 return layer
         return None
 
+    def failure(self, kind: str, key: str) -> Mapping[str, Json] | None:
+        """What was recorded of a setup of `key` that failed."""
+        return _failure(self._place(kind, key))
+
+    def record_failure(self, kind: str, key: str, record: Mapping[str, Json]) -> None:
+        """The caller holds the `building` lock."""
+        place = self._place(kind, key)
+        with contextlib.suppress(OSError):  # not to know it later costs one more try, and no more
+            (place / f".{_FAILED}").write_text(json.dumps(record))
+            (place / f".{_FAILED}").rename(place / _FAILED)
+
+    def forget_failure(self, kind: str, key: str) -> None:
+        with contextlib.suppress(OSError):
+            (self._place(kind, key) / _FAILED).unlink()
+
+    def failures(self) -> list[Failed]:
+        """Setups that failed, the oldest first."""
+        found = []
+        for kind in KINDS:
+            for place in sorted((self._root / kind).glob("*")):
+                record = _failure(place)
+                with contextlib.suppress(OSError):  # forgotten meanwhile
+                    if record is not None:
+                        at = (place / _FAILED).stat().st_mtime
+                        found.append(Failed(kind, place.name, str(record["message"]).partition("\n")[0], at))
+        return sorted(found, key=lambda item: item.at)
+
     def new_build(self, kind: str, key: str) -> Path:
         """An empty folder for a build of `key`, not yet seen by anybody; the caller holds the `building` lock."""
         place = self._place(kind, key)
-        for stale in place.glob(".building-*"):
-            remove_tree(str(stale))
+        _remove_unfinished(place)
         folder = place / f".building-{new_ulid().lower()}"
         (folder / "tree").mkdir(parents=True)
         return folder
@@ -151,6 +192,7 @@ class LayerStore:
 
     def prune(self, *, max_bytes: int, unused_sec: float | None = None) -> list[Stored]:
         """Remove the least recently used until the rest fits; those in use stay. What was removed."""
+        self._sweep()
         removed = []
         items = self.stored()
         total = sum(item.bytes for item in items)
@@ -160,6 +202,18 @@ class LayerStore:
                 total -= item.bytes
                 removed.append(item)
         return removed
+
+    def _sweep(self) -> None:
+        """Builds whose builder was killed."""
+        for place in (place for kind in KINDS for place in (self._root / kind).glob("*")):
+            if any(place.glob(".building-*")):
+                with contextlib.suppress(OSError):
+                    fd = os.open(place / "lock", os.O_RDWR | os.O_CLOEXEC)
+                    try:
+                        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        _remove_unfinished(place)
+                    finally:
+                        os.close(fd)
 
     def _place(self, kind: str, key: str) -> Path:
         return self._root / kind / key
@@ -223,6 +277,15 @@ class LayerStore:
         )
 
 
+def _failure(place: Path) -> Mapping[str, Json] | None:
+    try:
+        found = json.loads((place / _FAILED).read_text())
+    except (OSError, ValueError):
+        return None
+    wanted = {"message", "remedy", "steps", "created", "conditions"}
+    return found if isinstance(found, dict) and wanted <= set(found) else None
+
+
 def _sync_file_system(fd: int) -> None:
     ctypes.CDLL(None).syncfs(fd)
 
@@ -238,6 +301,12 @@ def tree_bytes(tree: Path) -> int:
 def _builds(place: Path) -> list[Path]:
     """Finished builds: neither the link to the newest nor what is being built or removed."""
     return sorted(path for path in place.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
+
+
+def _remove_unfinished(place: Path) -> None:
+    """The caller holds the `building` lock."""
+    for stale in place.glob(".building-*"):
+        remove_tree(str(stale))
 
 
 def _link(path: Path) -> str | None:

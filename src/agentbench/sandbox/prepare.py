@@ -18,6 +18,7 @@ from agentbench.sandbox.birth import Birth
 from agentbench.sandbox.box import Box
 from agentbench.sandbox.cache import DEFAULT_BYTES
 from agentbench.sandbox.etc import PLACES
+from agentbench.sandbox.failures import Failures, conditions
 from agentbench.sandbox.freeze import Freezer, folder
 from agentbench.sandbox.interpreter import Interpreter
 from agentbench.sandbox.layers import Layer, LayerStore
@@ -62,27 +63,20 @@ class _Outcome:
     registries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    steps: tuple[SetupStep, ...]
-    message: str
-
-
 class Preparer:
     def __init__(self, backend: Starter) -> None:
         self._backend = backend
         self._lock = threading.Lock()
         self._key_locks: dict[str, threading.Lock] = {}
         self._ready: dict[str, tuple[Prepared, Layer, Mapping[bytes, Entry]]] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._failures = Failures(backend.layers, "prepared")
         self._bases: dict[str, Layer] = {}
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
         key = self._key(plan, spec)
         with self._locked(key):
             # `fresh` means "not from before this backend": what this one built or tried itself is not repeated.
-            if key in self._failures:
-                self._repeat(self._failures[key], on_step)
+            self._failures.repeat_own(key, on_step)
             if key in self._ready:
                 return replace(self._ready[key][0], cached=True)
             base = self._base(self._backend.interpreter(spec.python))
@@ -90,8 +84,11 @@ class Preparer:
                 layer = None if plan.fresh else self._backend.layers.find("prepared", key)
                 cached = layer is not None
                 if layer is None:
+                    if not plan.fresh:
+                        self._failures.repeat_older(key, conditions(spec, host_settings().addresses()), on_step)
                     try:
                         layer = self._build(key, plan, spec, base, on_step)
+                        self._failures.forget(key)
                     except OSError as error:
                         raise SandboxError(f"an environment could not be prepared: {error}") from error
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
@@ -111,12 +108,6 @@ class Preparer:
             raise SandboxError(f"the environment {prepared.key} was not prepared by this backend")
         return Birth(layers=(ready[1].tree,), known=ready[2])
 
-    @staticmethod
-    def _repeat(failure: _Failure, on_step: Callable[[SetupStep], None]) -> None:
-        for step in failure.steps:
-            on_step(step)
-        raise SetupFailed(failure.message, remedy="tried once in this run; correct the setup and run again")
-
     # --- building -----------------------------------------------------------------------------------------------
 
     def _build(
@@ -132,7 +123,7 @@ class Preparer:
                 before = _entries(building / "tree/workspace")
                 self._run_setup(run, plan, spec, settings, building / "tree")
             except SetupFailed as error:
-                self._failures[key] = _Failure(tuple(run.steps), str(error))
+                self._failures.note(key, plan, conditions(spec, settings.addresses()), run.steps, error)
                 raise
             outcome = _Outcome(tuple(run.steps), before, tuple(settings.addresses()))
         layer = self._freeze(key, plan, spec, building, outcome)

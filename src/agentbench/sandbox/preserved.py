@@ -45,7 +45,7 @@ def load(layer: Layer, *, key: str, cached: bool) -> tuple[Prepared, Mapping[byt
     prepared = Prepared(
         key=key,
         digest=meta["digest"],
-        steps=tuple(_step(item) for item in meta["steps"]),
+        steps=load_steps(meta["steps"]),
         base_tree=FolderTree(open_folder(layer.tree / "workspace"), known=known, changed_fd=NOTHING_CHANGED),
         setup_changed=tuple(_bytes(path) for path in meta["changed"]),
         lockfiles=dict(meta["lockfiles"]),
@@ -54,6 +54,10 @@ def load(layer: Layer, *, key: str, cached: bool) -> tuple[Prepared, Mapping[byt
         details=dict(meta["details"]),
     )
     return prepared, known
+
+
+def load_steps(items: Any) -> tuple[SetupStep, ...]:  # noqa: ANN401 - our own file, read back
+    return tuple(_step(item) for item in items)
 
 
 def _entry(item: list[Any]) -> Entry:

@@ -101,7 +101,8 @@ def _prepare(
     except SetupFailed as error:
         # Not the task's trouble: the task has not been looked at.
         msg = f"the agent's program {profile.label} cannot be installed here: {error.message}"
-        raise SandboxUnavailable(msg, remedy="it is installed once, with network; see docs/agents.md") from error
+        once = "it is installed once, with network; see docs/agents.md"
+        raise SandboxUnavailable(msg, remedy=f"{error.remedy}; {once}" if error.remedy else once) from error
 
 
 def _npm_settings() -> dict[str, str]:

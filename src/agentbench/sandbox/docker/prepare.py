@@ -25,6 +25,7 @@ from agentbench.sandbox.docker.options import Birth, environment
 from agentbench.sandbox.docker.orphans import remove_orphans
 from agentbench.sandbox.docker.tarball import streamed, workspace
 from agentbench.sandbox.etc import HOME
+from agentbench.sandbox.failures import Failures, conditions
 from agentbench.sandbox.layers import Layer, LayerStore
 from agentbench.sandbox.packages import PackageSettings, host_settings
 from agentbench.sandbox.protocol import Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
@@ -61,12 +62,6 @@ for top in sys.argv[1:]:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    steps: tuple[SetupStep, ...]
-    message: str
-
-
 class DockerPreparer:
     def __init__(self, containers: Containers, images: Images, layers: LayerStore) -> None:
         self._containers = containers
@@ -76,26 +71,24 @@ class DockerPreparer:
         self._lock = threading.Lock()
         self._key_locks: dict[str, threading.Lock] = {}
         self._ready: dict[str, tuple[Prepared, Mapping[bytes, Entry], str]] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._failures = Failures(layers, _KIND)
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
         base = self._images.base(spec)
         key = self._key(plan, spec, base)
         with self._locked(key):
             # `fresh` means "not from before this backend": what this one built or tried itself is not repeated.
-            if key in self._failures:
-                for step in self._failures[key].steps:
-                    on_step(step)
-                raise SetupFailed(
-                    self._failures[key].message, remedy="tried once in this run; correct the setup and run again"
-                )
+            self._failures.repeat_own(key, on_step)
             if key in self._ready:
                 return replace(self._ready[key][0], cached=True)
             with self._layers.building(_KIND, key):
                 layer = None if plan.fresh else self._find(key)
                 cached = layer is not None
                 if layer is None:
+                    if not plan.fresh:
+                        self._failures.repeat_older(key, conditions(spec, host_settings().addresses()), on_step)
                     layer = self._build(key, plan, spec, base, on_step)
+                    self._failures.forget(key)
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
             prepared = replace(prepared, backend="docker")
             self._ready[key] = (prepared, known, str(layer.meta["image"]))
@@ -166,7 +159,7 @@ class DockerPreparer:
                     box.kill_processes()
                     _refuse_secrets(box, plan.secrets, [spec.workdir, ENV_DIR, HOME])
                 except SetupFailed as error:
-                    self._failures[key] = _Failure(tuple(run.steps), str(error))
+                    self._failures.note(key, plan, conditions(spec, settings.addresses()), run.steps, error)
                     raise
                 result = frozen(box, spec.workdir)
                 changed = keep_workspace(result, plan.source, building / "tree" / "workspace")

@@ -1,0 +1,113 @@
+"""Setups that failed: kept beside where their layers would be, so that neither the next attempt nor the next process repeats them.
+
+Only what would come out the same again is kept. A time that was up, a network that did not answer and a disk that was full
+are not: the same setup may work in an hour. Nor is a setup that got secrets: whether they were right is not ours to write down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agentbench.core.canonical import Json, digest
+from agentbench.core.errors import SetupFailed
+from agentbench.core.ids import now_iso
+from agentbench.sandbox import preserved
+from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.protocol import SandboxSpec, SetupPlan, SetupStep
+
+RETRY = "correct the setup; `--fresh-setup` tries it again as it is, and `ab cache prune` forgets that it failed"
+_LOOKED_AT = 20_000
+_MAY_PASS = re.compile(
+    rb"name resolution|could not resolve|connection (?:refused|reset|aborted|broken|timed out)|network is unreachable|"
+    rb"no route to host|timed out|temporarily unavailable|temporary failure|proxyerror|sslerror|remote end closed|"
+    rb"too many requests|(?:error|status)[^\n]{0,20}\b(?:429|50[0-4])\b|no space left|cannot allocate memory",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    message: str
+    remedy: str
+    steps: tuple[SetupStep, ...]
+    at: str = ""
+    """When an earlier process met it; empty: this one did."""
+
+
+class Failures:
+    """Of one backend and, in its store, of those before it."""
+
+    def __init__(self, layers: LayerStore, kind: str) -> None:
+        self._layers = layers
+        self._kind = kind
+        self._own: dict[str, Failure] = {}
+
+    def repeat_own(self, key: str, on_step: Callable[[SetupStep], None]) -> None:
+        """
+        Raises:
+            SetupFailed: it failed before in this backend, whatever the reason was.
+        """
+        if key in self._own:
+            _raise(self._own[key], on_step)
+
+    def repeat_older(self, key: str, conditions: str, on_step: Callable[[SetupStep], None]) -> None:
+        """
+        Raises:
+            SetupFailed: an earlier process met it under the same conditions.
+        """
+        found = self._layers.failure(self._kind, key)
+        if found is None or found.get("conditions") != conditions:
+            return
+        failure = Failure(
+            str(found["message"]), str(found["remedy"]), preserved.load_steps(found["steps"]), str(found["created"])
+        )
+        self._own[key] = failure
+        _raise(failure, on_step)
+
+    def note(self, key: str, plan: SetupPlan, conditions: str, steps: Sequence[SetupStep], error: SetupFailed) -> None:
+        self._own[key] = Failure(error.message, error.remedy, tuple(steps))
+        if plan.secrets or _may_pass(steps, error):
+            return
+        record: dict[str, Json] = {
+            "label": plan.key,
+            "created": now_iso(),
+            "conditions": conditions,
+            "message": error.message,
+            "remedy": error.remedy,
+            "steps": preserved.dump_steps(steps),
+        }
+        self._layers.record_failure(self._kind, key, record)
+
+    def forget(self, key: str) -> None:
+        """It worked after all."""
+        self._layers.forget_failure(self._kind, key)
+
+
+def conditions(spec: SandboxSpec, registries: Sequence[str]) -> str:
+    """What a failure may hang on beyond what decides the result of a setup that works."""
+    limits = spec.limits
+    held: list[Json] = [str(limits.cpus), limits.memory_mb, limits.pids, limits.disk_mb, limits.inodes]
+    return digest([held, list(registries)])
+
+
+def _may_pass(steps: Sequence[SetupStep], error: SetupFailed) -> bool:
+    said = error.message.encode()
+    last = steps[-1] if steps else None
+    if last is not None and not last.capture:
+        if last.timed_out:
+            return True
+        said += last.stderr[-_LOOKED_AT:] + last.stdout[-_LOOKED_AT:]
+    return _MAY_PASS.search(said) is not None
+
+
+def _raise(failure: Failure, on_step: Callable[[SetupStep], None]) -> None:
+    for step in failure.steps:
+        on_step(step)
+    if failure.at:
+        message = f"{failure.message}\n(it failed so on {failure.at} and was not tried again)"
+        raise SetupFailed(message, remedy=f"{failure.remedy}; {RETRY}" if failure.remedy else RETRY)
+    raise SetupFailed(
+        failure.message, remedy=failure.remedy or "tried once in this run; correct the setup and run again"
+    )
