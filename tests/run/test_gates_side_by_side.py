@@ -105,17 +105,6 @@ def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: 
     assert not (tmp_path / "artifacts").exists()
 
 
-@pytest.mark.req("G-13")
-def test_a_task_without_a_workspace_is_refused_in_words_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
-    folder = tmp_path / "t"
-    folder.mkdir()
-    (folder / "task.yaml").write_text("id: t\nsuite: s\nstatement: Explain it.\nrepo: none\n")
-    done = ab.run_task(folder, "--agent", "noop")
-    assert done.code == 2
-    assert "has no repository" in done.stderr
-    assert not (tmp_path / "artifacts").exists()
-
-
 @pytest.mark.req("G-09", "G-13")
 def test_a_command_that_passes_only_where_the_agent_was_is_a_named_disagreement(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)

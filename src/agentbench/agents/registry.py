@@ -60,6 +60,16 @@ def require_agent(name: str, *, has_model: bool) -> None:
         raise InputError(msg, remedy="give one with --model, or in the variant file")
 
 
+def require_conversation(name: str, turns: int) -> None:
+    """
+    Raises:
+        InputError: the task has further turns, and the agent is a program that is done when it ends.
+    """
+    if turns and name.startswith(cli.PREFIX):
+        msg = f"the agent '{name}' cannot be told more after its first turn, and the task has {turns} further turns"
+        raise InputError(msg, remedy="use an agent that holds a conversation, such as llm_v0, scripted or command")
+
+
 def _factory(name: str) -> Factory:
     ours = AGENTS.get(ALIASES.get(name, name))
     if ours is not None:

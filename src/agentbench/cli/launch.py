@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from agentbench.agents.registry import require_agent
+from agentbench.agents.registry import require_agent, require_conversation
 from agentbench.cli.fail_on import Condition, held, parse
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_done
@@ -258,8 +258,9 @@ def _variants(asked: Asked) -> list[VariantFile | None]:
 
 def _refuse_unknown(plan: Sequence[tuple[LoadedTask, Sequence[Configuration]]]) -> None:
     """An agent nobody has is bad input: it must be said before a run directory exists."""
-    for _task, configurations in plan:
+    for task, configurations in plan:
         for configuration in configurations:
+            require_conversation(configuration.agent, len(task.task.turns))
             require_agent(configuration.agent, has_model=model_text(configuration) is not None)
 
 

@@ -4,7 +4,7 @@ Run status (P3.1), first row that holds:
 
     invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort or interrupted;
                       or identity never bound or bound twice differently; or a mandatory check without exactly one
-                      acceptance event; or no mandatory check at all
+                      acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judged only)
     acceptance_error  a mandatory check is `error`
     failure           a mandatory check is `fail`
     success           every mandatory check is `pass`
@@ -24,6 +24,7 @@ Run status (P3.1), first row that holds:
     POLICY_VIOLATION      G4 is fail                                               any scorable                agent
     ACCEPTANCE_ERROR      status acceptance_error; or success and a gate is error  acceptance_error/success    harness; indeterminate
                                                                                                                when a check failed too
+                          the task has no workspace: it is only judged             invalid           task      indeterminate
     LLM_ERROR             failure, ended by llm_error                              failure                     indeterminate
     BUDGET_EXHAUSTED      failure, ended by token, cost, tool call or failed cycle
                           cap, or dominance                                        failure                     agent
@@ -48,7 +49,7 @@ from agentbench.grading.endings import INVALIDATING, badge_of, reason_of
 from agentbench.grading.evidence import acceptance_problem, identity_problem, mandatory_decisions
 from agentbench.grading.facts import Facts, Seen, Usage
 from agentbench.grading.gates import Gates, judge
-from agentbench.grading.headline import Progress, explain
+from agentbench.grading.headline import Progress, explain, judged
 from agentbench.grading.review import review_reasons
 from agentbench.grading.score import Components, Score, components, graded_score
 from agentbench.grading.tags import Tag, assign_tags
@@ -147,11 +148,14 @@ def _invalidity(facts: Facts, terms: Terms) -> _Invalidity | None:
         for stop in facts.terminations
         if stop.payload.code in INVALIDATING
     ]
-    if not terms.mandatory:
+    if not terms.mandatory and not terms.judged_only:
         ended.append(_Invalidity(Reason.SETUP_FAILED, InvalidCause.TASK, "the contract has no mandatory check"))
     problem = identity_problem(facts) or acceptance_problem(facts, terms)
     if problem and not ended:
         ended.append(_Invalidity(Reason.SANDBOX_ERROR, InvalidCause.HARNESS, problem))
+    if terms.judged_only:
+        said = facts.judge.payload if facts.judge else None
+        ended.append(_Invalidity(Reason.ACCEPTANCE_ERROR, InvalidCause.TASK, judged(said)))
     if not ended:
         return None
     first = min(ended, key=lambda one: _ORDER[one.reason])
@@ -192,6 +196,8 @@ def _failure_reasons(facts: Facts, terms: Terms) -> set[Reason]:
 def _attribution(facts: Facts, terms: Terms, reason: Reason | None, invalid: _Invalidity | None) -> Attribution | None:
     if reason is None:
         return None
+    if reason is Reason.ACCEPTANCE_ERROR and invalid is not None:
+        return Attribution.INDETERMINATE
     if invalid is not None:
         by_cause = {
             InvalidCause.HARNESS: Attribution.HARNESS,

@@ -148,7 +148,8 @@ class _Fold:
             case IdentityBound():
                 self.identities.append(Seen(seq, payload))
             case Briefing():
-                self.briefing = Seen(seq, payload)
+                # Further ones are what a user said later in the session.
+                self.briefing = self.briefing or Seen(seq, payload)
             case LlmResponse():
                 self._model(payload, seq)
             case ToolCallStarted():

@@ -16,12 +16,18 @@ from agentbench.trace.events import BuildFinished, GateResult, IntegrityFinding,
 
 NO_OP = "declared no-op: the contract has no build and no static checks"
 NOT_EVALUATED = "not evaluated: the run ended before grading"
+JUDGED_ONLY = "not evaluated: the task has no workspace, it is only judged"
 
 Gates = dict[Gate, GateResult]
 
 
 def judge(facts: Facts, terms: Terms) -> Gates:
     """The gate vector."""
+    if terms.judged_only:
+        undecided = _result(Outcome.ERROR, JUDGED_ONLY)
+        safety = _safety(facts, terms)
+        unsafe = safety.outcome is Outcome.FAIL
+        return {**dict.fromkeys(Gate, undecided), **({Gate.G4: safety} if unsafe else {})}
     g1 = _patch_validity(facts)
     return {
         Gate.G1: g1,

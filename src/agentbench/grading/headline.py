@@ -98,6 +98,16 @@ class Ending(Protocol):
     def rationale(self) -> str: ...
 
 
+class Opinion(Protocol):
+    """What a judge said."""
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def failure_mode(self) -> str | None: ...
+
+
 class VerdictLike(Protocol):
     @property
     def passed(self) -> bool: ...
@@ -110,6 +120,12 @@ class VerdictLike(Protocol):
 
     @property
     def why(self) -> str: ...
+
+
+@runtime_checkable
+class _Judged(Protocol):
+    @property
+    def judge(self) -> Opinion | None: ...
 
 
 @runtime_checkable
@@ -162,14 +178,32 @@ _UNDECIDED = frozenset({Reason.ACCEPTANCE_ERROR, *(reason for reason, _ in INVAL
 """Reasons that say a decision was not reached: never explained by how many tests failed."""
 
 
+def judged_only(status: RunStatus, reason: Reason | None) -> bool:
+    """Whether nothing but a judge could say anything: of all invalid attempts, only those of tasks without a workspace."""
+    return status is RunStatus.INVALID and reason is Reason.ACCEPTANCE_ERROR
+
+
+def judged(said: Opinion | None) -> str:
+    """The decision about an attempt that is only judged."""
+    if said is None:
+        return "NOT JUDGED: the task has no workspace, and no judge was asked"
+    mode = f": {printable(' '.join(said.failure_mode.split()))[:WIDTH]}" if said.failure_mode else ""
+    return f"JUDGED {said.verdict}{mode}"
+
+
 def headline(subject: VerdictLike | RecordLike) -> str:
-    """`PASS`, `FAIL TESTS_FAILED: 2 of 14 required tests`, `ERROR ACCEPTANCE_ERROR: …`, `INVALID SETUP_FAILED: …`."""
+    """`PASS`, `FAIL TESTS_FAILED: 2 of 14 required tests`, `ERROR ACCEPTANCE_ERROR: …`, `INVALID SETUP_FAILED: …`.
+
+    A task without a workspace has no gates to pass: `JUDGED PASS`, `JUDGED FAIL: …`, `NOT JUDGED: …`.
+    """
     if isinstance(subject, RecordLike):
         passed, reason, why = subject.result.passed, subject.result.failure_reason, _record_why(subject)
     else:
         passed, reason, why = subject.passed, subject.reason, subject.why
     if passed:
         return "PASS"
+    if judged_only(subject.run_status, reason):
+        return judged(subject.judge) if isinstance(subject, _Judged) else why
     word = "FAIL"
     if subject.run_status is RunStatus.INVALID:
         word = "INVALID"

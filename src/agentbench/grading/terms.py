@@ -104,6 +104,8 @@ class Terms:
     lambda_: float = 1.0
     envelope_files: int = 5
     envelope_lines: int = 200
+    judged_only: bool = False
+    """The task has no workspace (`repo: none`): there is nothing that gates could look at."""
     caps: Caps = Caps()
     rubric: Rubric = field(default_factory=published_rubric)
 
@@ -124,6 +126,7 @@ def terms_of(task: Task, checks: Sequence[Check], *, caps: Caps | None = None, w
         lambda_=task.rubric.lambda_,
         envelope_files=task.rubric.envelope.files,
         envelope_lines=task.rubric.envelope.lines,
+        judged_only=task.repo == "none",
         caps=caps
         or Caps(
             active_sec=min(task.environment.timeout_sec, budget.wall_sec),

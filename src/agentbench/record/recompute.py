@@ -55,6 +55,7 @@ def terms_from(planned: Planned) -> Terms:
         lambda_=plan.penalty_lambda,
         envelope_files=plan.envelope_files,
         envelope_lines=plan.envelope_lines,
+        judged_only=planned.repository.kind == "none",
         caps=Caps(
             active_sec=plan.cap_active_sec,
             tool_calls=plan.cap_tool_calls,

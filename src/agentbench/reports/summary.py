@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentbench.core.reasons import Assurance, Gate, Outcome
+from agentbench.grading.headline import judged_only
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
 from agentbench.reports.figures import counted, percent, plural, share_interval, total
@@ -24,7 +25,7 @@ from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
 from agentbench.statistics.survival import Curve, curve
-from agentbench.statistics.trials import Rate, Trial
+from agentbench.statistics.trials import Rate, Trial, answered
 from agentbench.statistics.truth import CategoryTruth, error_rates
 
 HARDEST = 10
@@ -151,13 +152,14 @@ def summarise(run: Run) -> Summary:
     origin = read_provenance(run.path, rows)
     found = read_adjudications(run.path)
     scores = [row.score for row in rows if row.passed and row.score is not None]
-    kinds = [_outcome(row, trial) for row, trial in zip(rows, trials, strict=True)]
+    told = answered(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
+    kinds = [kind for kind, _ in told]
     passed = np.asarray([kind == "passed" for kind in kinds], dtype=bool)
     # A cap or an undecided end censors: it might have succeeded later. Any other end without success means never.
     never = np.asarray(
         [kind == "failed" and row.ending not in CAPPED for row, kind in zip(rows, kinds, strict=True)], dtype=bool
     )
-    lines = _task_lines(rows, trials)
+    lines = _task_lines(rows, [value for _, value in told])
     return Summary(
         run=run,
         provenance=origin,
@@ -189,15 +191,28 @@ def decision(summary: Summary) -> str:
     contract = summary.rates.contract
     if not summary.rates.attempts:
         return "EMPTY: no attempt has finished"
+    judged = _judged(summary)
+    if judged and sum(judged.values()) == summary.rates.attempts:
+        return f"ONLY JUDGED: {plural(summary.rates.attempts, 'attempt')} without a workspace: {_told(judged)}"
     if contract.share is None:
         causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(summary.rates.invalid.items()))
         return f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({causes})"
-    outside = summary.rates.attempts - contract.total
+    outside = summary.rates.attempts - contract.total - sum(judged.values())
     line = f"{counted(contract)} passed: contract rate {percent(contract.share)}"
     if contract.interval:
         line += f" ({contract.interval.confidence:.0%} interval {share_interval(contract.interval)})"
     line += f"; {plural(outside, 'run')} invalid and outside it" if outside else ""
+    line += f"; {plural(sum(judged.values()), 'run')} only judged ({_told(judged)})" if judged else ""
     return line + (" [PROVISIONAL]" if summary.provisional else "")
+
+
+def _judged(summary: Summary) -> Counter[str]:
+    """Attempts at tasks without a workspace, by what the judge said of them."""
+    return Counter(row.judge or "not judged" for row in summary.run.rows if judged_only(row.status, row.reason))
+
+
+def _told(judged: Counter[str]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(judged.items()))
 
 
 def assurance_of(record: AttemptRecord) -> Assurance | None:
@@ -215,21 +230,19 @@ def vector(outcomes: Sequence[Outcome]) -> str:
 # --- parts --------------------------------------------------------------------------------------------------------------
 
 
-def _task_lines(rows: Sequence[Row], trials: Sequence[Trial]) -> tuple[TaskLine, ...]:
-    found: dict[str, list[float]] = {}
-    for row, trial in zip(rows, trials, strict=True):
-        seen = found.setdefault(row.task, [0, 0, 0, 0, 0.0])
-        value = trial.value(Rate.CONTRACT)
-        if value is not None:
-            seen[0] += value
-            seen[1] += 1
-        seen[2] += 1
-        seen[3] += row.usage.prompt_tokens + row.usage.completion_tokens
-        seen[4] += row.cost.total
-    return tuple(
-        TaskLine(task, int(passed), int(inside), int(attempts), int(tokens), cost)
-        for task, (passed, inside, attempts, tokens, cost) in sorted(found.items())
-    )
+def _task_lines(rows: Sequence[Row], values: Sequence[int | None]) -> tuple[TaskLine, ...]:
+    """`values`: what each attempt counts in the contract rate."""
+    places: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        places.setdefault(row.task, []).append(index)
+    used = [row.usage.prompt_tokens + row.usage.completion_tokens for row in rows]
+    spent = [row.cost.total for row in rows]
+    found = []
+    for task, picked in sorted(places.items()):
+        inside = [value for index in picked if (value := values[index]) is not None]
+        tokens, cost = sum([used[index] for index in picked]), total([spent[index] for index in picked])
+        found.append(TaskLine(task, sum(inside), len(inside), len(picked), tokens, cost))
+    return tuple(found)
 
 
 def _by_repository(lines: Sequence[TaskLine], origin: Provenance) -> Interval | None:
@@ -276,22 +289,26 @@ def _spending(rows: Sequence[Row]) -> tuple[Spending, ...]:
     units: dict[str, list[Row]] = {}
     for row in rows:
         units.setdefault(row.cost.unit, []).append(row)
-    return tuple(
-        Spending(
-            unit,
-            lm=total([row.cost.lm for row in some]),
-            exec=total([row.cost.exec for row in some]),
-            human=total([row.cost.human for row in some]),
-            overhead=total([row.cost.overhead for row in some]),
-            total=total([row.cost.total for row in some]),
-            passed=sum(row.passed for row in some),
+    found = []
+    for unit, some in sorted(units.items()):
+        costs = [row.cost for row in some]
+        found.append(
+            Spending(
+                unit,
+                lm=total([one.lm for one in costs]),
+                exec=total([one.exec for one in costs]),
+                human=total([one.human for one in costs]),
+                overhead=total([one.overhead for one in costs]),
+                total=total([one.total for one in costs]),
+                passed=sum([row.passed for row in some]),
+            )
         )
-        for unit, some in sorted(units.items())
-    )
+    return tuple(found)
 
 
-def _outcome(row: Row, trial: Trial) -> str:
-    if row.passed:
+def _outcome(trial: Trial) -> str:
+    """One of OUTCOMES."""
+    if trial.passed:
         return "passed"
     return "undecided" if undecided(trial) else "failed"
 
@@ -322,10 +339,8 @@ def _deviations(run: Run, origin: Provenance) -> tuple[str, ...]:
     versions = sorted({row.harness_version for row in run.rows})
     if len(versions) > 1:
         found.append(f"attempts were made by different versions of the harness: {', '.join(versions)}")
-    contracts: dict[str, set[str]] = {}
-    for row in run.rows:
-        contracts.setdefault(row.task, set()).add(row.contract_id)
-    mixed = sorted(task for task, ids in contracts.items() if len(ids) > 1)
+    contracts = Counter(task for task, _ in {(row.task, row.contract_id) for row in run.rows})
+    mixed = sorted(task for task, ids in contracts.items() if ids > 1)
     if mixed:
         found.append(f"attempts at one task were made under different contract versions: {', '.join(mixed[:5])}")
     frozen = sum(one.replayable is False for one in origin.origins.values())

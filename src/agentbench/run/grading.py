@@ -93,6 +93,10 @@ def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Predictio
         raise InputError(
             msg, remedy=f"--task takes a task or a folder of tasks; there are: {', '.join(sorted(known)[:20])}"
         )
+    judged = sorted(one for one in {one.task_id for one in predictions} if known[one].task.repo == "none")
+    if judged:
+        msg = f"tasks without a workspace have nothing to put a patch on: {', '.join(judged[:10])}"
+        raise InputError(msg, remedy="run them with an agent and --judge-model")
     seen: Counter[tuple[str, str]] = Counter()
     rows: list[PlanRow] = []
     for one in predictions:

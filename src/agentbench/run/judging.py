@@ -113,6 +113,7 @@ def case_of(task: LoadedTask, about: Judge, patch: bytes, log: Path) -> Case:
         events=[event.payload for event in read_events(log)],
         patch=patch,
         turns=task.task.turns,
+        workspace=task.task.repo != "none",
     )
 
 

@@ -141,9 +141,6 @@ class Lab:
             SandboxUnavailable: no backend, or one that cannot hold a limit the contract requires.
             InputError: a feature that is not there, a frozen scorer that cannot be run.
         """
-        if task.task.repo == "none":
-            msg = f"task {task.id} has no repository (`repo: none`): this version runs only tasks with a workspace"
-            raise InputError(msg, remedy="give it a repository, for instance `repo: {path: repo}`")
         for scorer in task.scorers:
             scorer_spec(scorer)
         backend = self.backend(task)

@@ -16,6 +16,7 @@ from typing import Literal
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
+from agentbench.grading.headline import judged_only
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance, GradingBench, Unlogged
 from agentbench.record.folder import EVENTS
@@ -107,7 +108,9 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
     """
     recorded = read_recorded(folder / EVENTS)
     if recorded.patch is None or not recorded.checks or recorded.identity is None:
-        return Replay(record, "nothing", "unavailable", "the attempt ended before acceptance")
+        judged = judged_only(record.run_status, record.result.failure_reason)
+        why = "the task has no workspace: it was only judged" if judged else "the attempt ended before acceptance"
+        return Replay(record, "nothing", "unavailable", why)
     patch = _patch(folder, record)
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
         try:

@@ -9,6 +9,7 @@ from typing import Literal
 from agentbench.core.canonical import sha256_hex
 from agentbench.trace.events import (
     AcceptanceCheck,
+    Briefing,
     Excerpt,
     LlmResponse,
     Payload,
@@ -22,6 +23,8 @@ DIFF_BYTES = 60_000
 TRAJECTORY = 40_000
 STEP = 1_500
 OUTPUT = 4_000
+ANSWER = 8_000
+"""Of what a model says, where its words are what is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ def _pieces(case: Case) -> Iterable[tuple[str, str]]:
         yield f"turn {index}", turn
     for note in case.notes:
         yield "rubric note", note
-    yield "trajectory", _trajectory(case.events)
+    # In a conversation, and where nothing was to be changed, the agent's words are the work.
+    yield "trajectory", _trajectory(case.events, words=STEP if case.workspace and not case.turns else ANSWER)
     yield "command output", _last_output(case.events)
     if case.workspace:
         yield "diff", cut_diff(case.patch)
@@ -72,8 +76,8 @@ def cut_diff(patch: bytes, limit: int = DIFF_BYTES) -> str:
     return head.decode("utf-8", "replace") + words + tail.decode("utf-8", "replace")
 
 
-def _trajectory(events: Sequence[Payload]) -> str:
-    steps = [text for event in events if (text := _step(event))]
+def _trajectory(events: Sequence[Payload], words: int) -> str:
+    steps = [text for event in events if (text := _step(event, words))]
     if not steps:
         return "(nothing was seen of the agent at work)"
     whole = "\n".join(steps)
@@ -83,16 +87,19 @@ def _trajectory(events: Sequence[Payload]) -> str:
     return f"{head}\n[TRUNCATED: {len(whole) - len(head) - len(tail)} characters of the trajectory left out]\n{tail}"
 
 
-def _step(event: Payload) -> str:
+def _step(event: Payload, words: int) -> str:
     match event:
+        case Briefing() if "turn" in event.parts:
+            return f"user, turn {event.parts['turn']}: {event.text[:words]}"
         case LlmResponse():
-            return f"model: {_text(event.content, STEP)}"
+            return f"model: {_text(event.content, words)}"
         case ToolCallStarted():
             return f"call {event.call_id}: {event.tool} {str(event.arguments)[:STEP]}"
         case ToolCallFinished():
             ended = "timed out" if event.timed_out else f"exit {event.exit_code}" if event.exit_code is not None else ""
-            said = event.error_message or _text(event.stdout, STEP // 2)
-            return f"result {event.call_id}: {'ok' if event.ok else 'failed'} {ended} {said[: STEP // 2]}"
+            room = max(STEP, words) // 2
+            said = event.error_message or _text(event.stdout, room)
+            return f"result {event.call_id}: {'ok' if event.ok else 'failed'} {ended} {said[:room]}"
         case Termination():
             return f"ended: {event.code}: {event.rationale[:STEP]}"
         case _:
