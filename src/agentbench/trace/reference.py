@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from agentbench.trace import events, run_events
+from agentbench.trace import grading_events, network_events, payload, run_events, work_events
 from agentbench.trace.events import Excerpt, FileDigest, GateResult, Payload
 from agentbench.trace.registry import ATTEMPT_EVENTS, RUN_EVENTS
 
@@ -33,7 +33,8 @@ class _Source:
 
 def render() -> str:
     """The reference as Markdown."""
-    sources = {**_read(events), **_read(run_events)}
+    modules = (payload, work_events, network_events, grading_events, run_events)
+    sources = {name: source for module in modules for name, source in _read(module).items()}
     chapters = [
         "### Events of an attempt",
         *(_chapter(model, f"`{model.type}`", sources) for model in ATTEMPT_EVENTS),
