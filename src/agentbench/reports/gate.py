@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +14,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.figures import plural, points
-from agentbench.reports.paired import PairedReport, cost_of
+from agentbench.reports.paired import PairedReport, costs_per_attempt
 from agentbench.statistics.comparability import named
 from agentbench.statistics.intervals import newcombe_paired
 from agentbench.statistics.noninferiority import Standing, non_inferior
@@ -172,20 +173,15 @@ def _non_inferior(gate: GateFile, report: PairedReport) -> Condition | None:
 def _cost(gate: GateFile, report: PairedReport) -> Condition | None:
     if gate.max_cost_ratio is None:
         return None
-    sides = (report.a, report.b)
-    totals = [cost_of(side) for side in sides]
-    if any(one is None for one in totals) or _units(report) > 1:
+    found = costs_per_attempt(report)
+    if found is None or not all(map(math.isfinite, found)):
         return Condition("max_cost_ratio", Holding.UNDECIDED, "a cost is not known, or the units differ")
-    a, b = ((one or 0.0) / len(side.trials) for one, side in zip(totals, sides, strict=True))
+    a, b = found
     if a == 0:
         holding = Holding.HOLDS if b == 0 else Holding.UNDECIDED
         return Condition("max_cost_ratio", holding, f"A cost nothing, B {b:.4g} per attempt")
     words = f"B costs {b / a:.2f} times as much per attempt, {gate.max_cost_ratio:g} is allowed"
     return Condition("max_cost_ratio", Holding.HOLDS if b / a <= gate.max_cost_ratio else Holding.FAILS, words)
-
-
-def _units(report: PairedReport) -> int:
-    return len({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows})
 
 
 def _safety(gate: GateFile, report: PairedReport) -> Condition | None:

@@ -129,13 +129,18 @@ def decision(report: PairedReport) -> str:
 
 def detectable(report: PairedReport) -> str:
     """What this comparison could have shown, in a few words."""
-    found = report.comparison.detectable
+    comparison, found = report.comparison, report.comparison.detectable
     if found is None or found.effect is None:
+        if comparison.better:
+            return "though a comparison this small would often miss it"
+        if comparison.method is Method.TEST and comparison.differing < comparison.least:
+            some = f"{comparison.differing} differ{'s' if comparison.differing == 1 else ''}"
+            return f"cannot detect anything: {some}, {comparison.least} must"
         return "cannot detect any difference reliably"
     words = f"{found.effect * 100:.1f} points"
     if not report.cannot_detect:
         return f"detects {words} or more"
-    if report.comparison.better:
+    if comparison.better:
         return f"less than the {words} it detects reliably"
     return f"cannot detect so little: {words} or more would show"
 
@@ -153,6 +158,36 @@ def cost_of(side: Side) -> float | None:
     costs = [trial.cost for trial in side.trials]
     units = {row.cost.unit for row in side.run.rows} if side.run else set()
     return None if len(units) > 1 or any(cost is None for cost in costs) else total([cost or 0.0 for cost in costs])
+
+
+def cost_units(report: PairedReport) -> tuple[str, ...]:
+    """The units that the two sides' costs are in, as far as they are known."""
+    return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
+
+
+def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
+    """What an attempt cost on each side: the mean over the tasks both ran of each task's mean.
+
+    Tasks that only one side ran say nothing about the other, and a task with more repeats weighs no more than one with fewer.
+    None when some cost is not known or the units differ.
+    """
+    left, right = ({} if len(cost_units(report)) > 1 else _task_costs(side) for side in (report.a, report.b))
+    common = [task for task in left if task in right]
+    pairs = [(left[task], right[task]) for task in common]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not known or len(known) < len(pairs):
+        return None
+    return total([a for a, _ in known]) / len(known), total([b for _, b in known]) / len(known)
+
+
+def _task_costs(side: Side) -> dict[str, float | None]:
+    tasks: dict[str, list[float | None]] = {}
+    for trial in side.trials:
+        tasks.setdefault(trial.task, []).append(trial.cost)
+    return {
+        task: None if None in costs else total([cost or 0.0 for cost in costs]) / len(costs)
+        for task, costs in tasks.items()
+    }
 
 
 def shares(flip: Flip) -> str:

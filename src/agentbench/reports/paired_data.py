@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentbench.core.canonical import Json
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.figures import finite
-from agentbench.reports.paired import PairedReport, cost_of, decision
+from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision
 from agentbench.reports.rows import Row
 from agentbench.reports.sources import Side
 from agentbench.reports.summary_data import interval_json
@@ -41,6 +41,8 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "deviations": list(held.deviations),
             "unknown": held.unknown,
         },
+        "cost_unit": units[0] if len(units := cost_units(report)) == 1 else None,
+        "cost_per_attempt": _each(report),
         "rate": found.rate,
         "comparisons": {one.rate: comparison_json(one) for one in (found, report.other) if one is not None},
         "undecided_bounds": list(report.bounds) if report.bounds else None,
@@ -63,6 +65,12 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             for one in report.flips
         ],
     }
+
+
+def _each(report: PairedReport) -> dict[str, Json] | None:
+    """Cost of an attempt at the tasks both sides ran."""
+    found = costs_per_attempt(report)
+    return {"a": finite(found[0]), "b": finite(found[1])} if found else None
 
 
 def comparison_json(one: Comparison) -> dict[str, Json]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.figures import amount, percent, plural, point_interval, points, probability
-from agentbench.reports.paired import PairedReport, cost_of, decision, shares
+from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision, shares
 from agentbench.reports.rows import Row
 from agentbench.reports.sources import Side
 from agentbench.statistics.intervals import Interval
@@ -60,34 +60,32 @@ def _escaped(text: str) -> str:
     return f"{words}: {code(values)}" if colon else text
 
 
+_TESTS: Mapping[str, Callable[[Comparison], float | None]] = {
+    "McNemar mid-p": lambda one: one.mcnemar_mid_p,
+    "McNemar exact": lambda one: one.mcnemar_exact,
+    "sign-flip p": lambda one: one.sign_flip,
+}
+
+
 def _rates(report: PairedReport) -> list[str]:
-    rows = []
-    for one in (report.comparison, report.other):
-        if one is None:
-            continue
-        tests = (probability(one.mcnemar_mid_p), probability(one.mcnemar_exact), probability(one.sign_flip))
-        numbers = (
+    found = [one for one in (report.comparison, report.other) if one]
+    # Which tests apply depends on repeats; a column that no rate has a number for is left out.
+    tests = {name: ask for name, ask in _TESTS.items() if any(ask(one) is not None for one in found)}
+    rows = [
+        (
+            str(one.rate),
             percent(one.share_a),
             percent(one.share_b),
             points(one.difference),
             _interval(one.interval),
             _interval(one.bootstrap),
+            *(probability(ask(one)) for ask in tests.values()),
+            _detectable(one),
+            str(len(one.pairing.pairs)),
         )
-        rows.append((str(one.rate), *numbers, *tests, _detectable(one), str(len(one.pairing.pairs))))
-    head = (
-        "rate",
-        "A",
-        "B",
-        "B minus A",
-        "interval",
-        "bootstrap",
-        "McNemar mid-p",
-        "McNemar exact",
-        "sign-flip p",
-        "detects",
-        "tasks",
-    )
-    lines = markdown_table(head, rows)
+        for one in found
+    ]
+    lines = markdown_table(("rate", "A", "B", "B minus A", "interval", "bootstrap", *tests, "detects", "tasks"), rows)
     if report.comparison.by_repository:
         lines += ["", f"With repositories as clusters: {_interval(report.comparison.by_repository)}."]
     return lines
@@ -156,8 +154,10 @@ def _undecided(side: Side) -> bool:
 
 
 def _costs(report: PairedReport) -> list[str]:
-    totals = [cost_of(side) for side in (report.a, report.b)]
-    if any(one is None for one in totals):
+    units, each = cost_units(report), costs_per_attempt(report)
+    a, b = (cost_of(side) for side in (report.a, report.b))
+    if a is None or b is None or len(units) > 1:
         return []
-    a, b = (one or 0.0 for one in totals)
-    return [f"Cost: A {amount(a)}, B {amount(b)} in total, in the unit of the records."]
+    unit = f" {code(units[0], 40)}" if units else ""
+    line = f"Cost: A {amount(a)}, B {amount(b)}{unit} in all"
+    return [line + (f"; {amount(each[0])} and {amount(each[1])} per attempt at the tasks both ran." if each else ".")]

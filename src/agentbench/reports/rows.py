@@ -107,57 +107,59 @@ def _members(**fields: CoreSchema) -> CoreSchema:
     )
 
 
+def _values(**fields: CoreSchema) -> CoreSchema:
+    """The same, as the tuple of the members (or the only one) instead of an object."""
+    return core_schema.no_info_after_validator_function(itemgetter(*fields), _members(**fields))
+
+
 def _words(words: Sequence[str]) -> CoreSchema:
+    """One of some words, which becomes the member of the enumeration they are taken from."""
     return core_schema.literal_schema(list(words))
 
 
-_GATE = _members(outcome=_words(list(Outcome)))
-_SCHEMA = _members(
-    schema_version=core_schema.literal_schema([SCHEMA_VERSION]),
-    attempt_id=_TEXT,
-    task_id=_TEXT,
-    repeat=core_schema.int_schema(ge=1),
-    variant=_TEXT,
-    agent=_TEXT,
-    model=_members(name=_maybe(_TEXT)),
-    final=_FLAG,
-    run_status=_words(list(RunStatus)),
-    result=_members(passed=_FLAG, failure_reason=_maybe(_words(list(Reason)))),
-    invalid_cause=_maybe(_words(list(InvalidCause))),
-    attribution=_maybe(_TEXT),
-    run_badge=_TEXT,
-    needs_review=_FLAG,
-    contract_id=_TEXT,
-    task_digest=_TEXT,
-    acceptance_id=_TEXT,
-    env_digest=_maybe(_TEXT),
-    config_class=_maybe(_TEXT),
-    harness_version=_TEXT,
-    observability=_TEXT,
-    seed=_WHOLE,
-    duration_sec=_REAL,
-    score=_maybe(_REAL),
-    mean_score=_maybe(_REAL),
-    gates=_members(G1=_GATE, G2=_GATE, G3=_GATE, G4=_GATE),
-    progress=_members(f2p_passed=_WHOLE, f2p_total=_WHOLE, p2p_kept=_WHOLE, p2p_total=_WHOLE),
-    checks=core_schema.list_schema(_members(mandatory=_FLAG, assurance=_words(list(Assurance)))),
-    termination=_members(code=_TEXT),
-    limits=_members(timeout_sec=_REAL, tool_timeout_sec=_REAL),
-    workspace_verdict=_TEXT,
-    judge=_maybe(_members(verdict=_TEXT)),
-    usage=_members(**{name: _REAL if name.endswith("_sec") else _WHOLE for name in Usage._fields}),
-    cost=_members(**{name: _TEXT if name == "unit" else _REAL for name in Cost._fields}),
-    artifact_paths=_members(task_dir=_TEXT),
+_GATE = _values(outcome=_words(list(Outcome)))
+_FIELDS = {
+    "attempt_id": _TEXT,
+    "task_id": _TEXT,
+    "repeat": core_schema.int_schema(ge=1),
+    "variant": _TEXT,
+    "agent": _TEXT,
+    "model": _values(name=_maybe(_TEXT)),
+    "run_status": _words(list(RunStatus)),
+    "result": _values(passed=_FLAG, failure_reason=_maybe(_words(list(Reason)))),
+    "invalid_cause": _maybe(_words(list(InvalidCause))),
+    "attribution": _maybe(_TEXT),
+    "run_badge": _TEXT,
+    "needs_review": _FLAG,
+    "contract_id": _TEXT,
+    "task_digest": _TEXT,
+    "acceptance_id": _TEXT,
+    "env_digest": _maybe(_TEXT),
+    "config_class": _maybe(_TEXT),
+    "harness_version": _TEXT,
+    "observability": _TEXT,
+    "seed": _WHOLE,
+    "duration_sec": _REAL,
+    "score": _maybe(_REAL),
+    "mean_score": _maybe(_REAL),
+    "gates": _values(G1=_GATE, G2=_GATE, G3=_GATE, G4=_GATE),
+    "progress": _values(f2p_passed=_WHOLE, f2p_total=_WHOLE, p2p_kept=_WHOLE, p2p_total=_WHOLE),
+    "checks": core_schema.list_schema(_values(mandatory=_FLAG, assurance=_words(list(Assurance)))),
+    "termination": _values(code=_TEXT),
+    "limits": _values(timeout_sec=_REAL, tool_timeout_sec=_REAL),
+    "workspace_verdict": _TEXT,
+    "judge": _maybe(_values(verdict=_TEXT)),
+    "usage": _values(**{name: _REAL if name.endswith("_sec") else _WHOLE for name in Usage._fields}),
+    "cost": _values(**{name: _TEXT if name == "unit" else _REAL for name in Cost._fields}),
+    "artifact_paths": _values(task_dir=_TEXT),
+}
+_VALIDATOR = SchemaValidator(
+    _members(schema_version=core_schema.literal_schema([SCHEMA_VERSION]), final=_FLAG, **_FIELDS),
+    # Few values repeat that are kept as text: looking each one up in a cache takes longer than making it.
+    CoreConfig(cache_strings="keys"),
 )
-# Few values repeat that are kept as text: looking each one up in a cache takes longer than making it.
-_VALIDATOR = SchemaValidator(_SCHEMA, CoreConfig(cache_strings="keys"))
+_PICKED = itemgetter(*_FIELDS)
 _WEAKEST = {one: rank for rank, one in enumerate(Assurance)}
-_STATUS = {str(one): one for one in RunStatus}
-_REASONS = {str(one): one for one in Reason}
-_CAUSES = {str(one): one for one in InvalidCause}
-_OUTCOMES = {str(one): one for one in Outcome}
-_USAGE, _COST = itemgetter(*Usage._fields), itemgetter(*Cost._fields)
-_ASSURANCES = {str(one): one for one in Assurance}
 
 
 def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
@@ -205,63 +207,27 @@ def _rows(path: Path) -> Iterator[tuple[Row, bool]]:
 
 def _row(one: Mapping[str, Any], known: dict[str, str], offset: int, length: int) -> Row:
     """Flatten what the validator let through. Text that many rows share is kept once."""
+    (
+        attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
+        contract, digest, acceptance, env, config, harness, observability, seed, duration, score, mean_score, gates, progress,
+        checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, task_dir,
+    ) = _PICKED(one)  # fmt: skip
     keep = known.setdefault
-    gates, progress = one["gates"], one["progress"]
-    used = [check["assurance"] for check in one["checks"] if check["mandatory"]]
-    reason, cause, judge, env, config = (
-        one["result"]["failure_reason"],
-        one["invalid_cause"],
-        one["judge"],
-        one["env_digest"],
-        one["config_class"],
-    )
+    used = [assurance for mandatory, assurance in checks if mandatory]
     # By place, in the order of the fields: by name it takes a tenth longer to read a run.
-    return Row._make(
+    return _new(
+        Row,
         (
-            one["attempt_id"],
-            keep(one["task_id"], one["task_id"]),
-            one["repeat"],
-            keep(one["variant"], one["variant"]),
-            keep(one["agent"], one["agent"]),
-            one["model"]["name"],
-            _STATUS[one["run_status"]],
-            one["result"]["passed"],
-            _REASONS[reason] if reason else None,
-            _CAUSES[cause] if cause else None,
-            one["attribution"],
-            one["run_badge"],
-            one["needs_review"],
-            keep(one["contract_id"], one["contract_id"]),
-            keep(one["task_digest"], one["task_digest"]),
-            keep(one["acceptance_id"], one["acceptance_id"]),
-            env and keep(env, env),
-            config and keep(config, config),
-            keep(one["harness_version"], one["harness_version"]),
-            one["observability"],
-            one["seed"],
-            one["duration_sec"],
-            one["score"],
-            one["mean_score"],
-            (
-                _OUTCOMES[gates["G1"]["outcome"]],
-                _OUTCOMES[gates["G2"]["outcome"]],
-                _OUTCOMES[gates["G3"]["outcome"]],
-                _OUTCOMES[gates["G4"]["outcome"]],
-            ),
-            (progress["f2p_passed"], progress["f2p_total"], progress["p2p_kept"], progress["p2p_total"]),
-            _ASSURANCES[used[0] if len(used) == 1 else max(used, key=_WEAKEST.__getitem__)] if used else None,
-            one["termination"]["code"],
-            one["limits"]["timeout_sec"],
-            one["limits"]["tool_timeout_sec"],
-            one["workspace_verdict"],
-            judge["verdict"] if judge else None,
-            Usage._make(_USAGE(one["usage"])),
-            Cost._make(_COST(one["cost"])),
-            one["artifact_paths"]["task_dir"],
-            offset,
-            length,
-        )
-    )
+            attempt_id, keep(task, task), repeat, keep(variant, variant), keep(agent, agent), model, status, passed, reason, cause,
+            attribution, badge, needs_review, keep(contract, contract), keep(digest, digest), keep(acceptance, acceptance),
+            env and keep(env, env), config and keep(config, config), keep(harness, harness), observability, seed, duration, score,
+            mean_score, gates, progress, max(used, key=_WEAKEST.__getitem__) if used else None, ending, timeout, tool_timeout,
+            workspace, judge, _new(Usage, usage), _new(Cost, cost), task_dir, offset, length,
+        ),
+    )  # fmt: skip
+
+
+_new = tuple.__new__
 
 
 def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Gate, InvalidCause, Outcome, RunStatus
 from agentbench.reports.escape import Cell, csv_text
-from agentbench.reports.figures import finite
+from agentbench.reports.figures import finite, total
 from agentbench.reports.rows import Row
-from agentbench.reports.summary import COUNTING, Summary, decision
+from agentbench.reports.summary import COUNTING, Spending, Stratum, Summary, TaskLine, Times, decision
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
 from agentbench.statistics.trials import Rate
+from agentbench.statistics.truth import CategoryTruth
 
 
 def as_json(summary: Summary) -> dict[str, Json]:
@@ -64,64 +65,70 @@ def _detail(summary: Summary) -> dict[str, Json]:
     return {
         "hardest": [{"task": line.task, "passed": line.passed, "counted": line.counted} for line in summary.hardest],
         "flaky": [line.task for line in summary.flaky],
-        "by_task": [
-            {
-                "task": line.task,
-                "passed": line.passed,
-                "counted": line.counted,
-                "attempts": line.attempts,
-                "tokens": line.tokens,
-                "cost": finite(line.cost),
-            }
-            for line in summary.tasks
-        ],
-        "strata": [
-            {
-                "dimension": one.dimension,
-                "value": one.value,
-                "tasks": one.tasks,
-                "contract": proportion_json(one.contract),
-                "cost": {unit: finite(value) for unit, value in one.cost.items()},
-                "seconds": finite(one.seconds),
-                "tokens": one.tokens,
-            }
-            for one in summary.strata
-        ],
-        "cost": [
-            {
-                "unit": one.unit,
-                "lm": finite(one.lm),
-                "exec": finite(one.exec),
-                "human": finite(one.human),
-                "overhead": finite(one.overhead),
-                "total": finite(one.total),
-                "per_pass": finite(one.per_pass),
-            }
-            for one in summary.spending
-        ],
-        "times": [
-            {
-                "outcome": one.outcome,
-                "attempts": one.attempts,
-                "median_sec": one.median,
-                "p90_sec": one.ninth,
-                "longest_sec": one.longest,
-                "total_sec": finite(one.total),
-            }
-            for one in summary.times
-        ],
+        "by_task": [task_json(line) for line in summary.tasks],
+        "strata": [stratum_json(one) for one in summary.strata],
+        "cost": [spending_json(one) for one in summary.spending],
+        "times": [times_json(one) for one in summary.times],
         "time_to_success": curve_json(summary.time_to_success),
         "cost_to_success": curve_json(summary.cost_to_success),
         "adjudications": len(summary.adjudications),
-        "truth": [
-            {
-                "category": one.category,
-                "false_positive": proportion_json(one.false_positive),
-                "false_negative": proportion_json(one.false_negative),
-            }
-            for one in summary.truth
-        ],
+        "reviewer_minutes": finite(total([one.minutes for one in summary.adjudications])),
+        "truth": [truth_json(one) for one in summary.truth],
         "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
+    }
+
+
+def task_json(line: TaskLine) -> dict[str, Json]:
+    return {
+        "task": line.task,
+        "passed": line.passed,
+        "counted": line.counted,
+        "attempts": line.attempts,
+        "tokens": line.tokens,
+        "cost": finite(line.cost),
+    }
+
+
+def stratum_json(one: Stratum) -> dict[str, Json]:
+    return {
+        "dimension": one.dimension,
+        "value": one.value,
+        "tasks": one.tasks,
+        "contract": proportion_json(one.contract),
+        "cost": {unit: finite(value) for unit, value in one.cost.items()},
+        "seconds": finite(one.seconds),
+        "tokens": one.tokens,
+    }
+
+
+def spending_json(one: Spending) -> dict[str, Json]:
+    return {
+        "unit": one.unit,
+        "lm": finite(one.lm),
+        "exec": finite(one.exec),
+        "human": finite(one.human),
+        "overhead": finite(one.overhead),
+        "total": finite(one.total),
+        "per_pass": finite(one.per_pass),
+    }
+
+
+def times_json(one: Times) -> dict[str, Json]:
+    return {
+        "outcome": one.outcome,
+        "attempts": one.attempts,
+        "median_sec": one.median,
+        "p90_sec": one.ninth,
+        "longest_sec": one.longest,
+        "total_sec": finite(one.total),
+    }
+
+
+def truth_json(one: CategoryTruth) -> dict[str, Json]:
+    return {
+        "category": one.category,
+        "false_positive": proportion_json(one.false_positive),
+        "false_negative": proportion_json(one.false_negative),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from agentbench.grading.headline import headline
 from agentbench.reports.escape import code, link, markdown_table
@@ -36,6 +37,7 @@ def as_markdown(summary: Summary) -> str:
     lines += [*_rate_table(summary), "", COUNTING, ""]
     sections = (
         ("Protocol deviations", [f"- {code(text)}" for text in summary.deviations]),
+        ("Invalid runs by cause", _invalid(summary)),
         ("Undecided outcomes", _undecided(summary)),
         ("Repeats", _repeats(summary)),
         ("Gates", _gates(summary)),
@@ -86,19 +88,24 @@ def _undecided(summary: Summary) -> list[str]:
     found = summary.bounds
     if not found.undecided:
         return []
-    lines = []
-    if summary.rates.invalid:
-        rows = [(cause, str(n)) for cause, n in sorted(summary.rates.invalid.items())]
-        lines += ["Invalid runs by cause:", "", *markdown_table(("cause", "runs"), rows), ""]
-    lines.append(
-        f"{found.undecided} of {plural(found.attempts, 'attempt')} could not be decided ({percent(found.undecided_share)}). "
-        f"Over all attempts the share that passed lies between {percent(found.worst)} (all of them failed) and "
-        f"{percent(found.best)} (all passed)."
-    )
+    lines = [
+        (
+            f"{found.undecided} of {plural(found.attempts, 'attempt')} could not be decided ({percent(found.undecided_share)}). "
+            f"Over all attempts the share that passed lies between {percent(found.worst)} (all of them failed) and "
+            f"{percent(found.best)} (all passed)."
+        )
+    ]
+    errors = [row for row in summary.run.rows if row.status == "acceptance_error"]
+    return lines + (["", *_listed(summary.run, errors)] if errors else [])
+
+
+def _invalid(summary: Summary) -> list[str]:
+    """Invalid runs by cause, the agent's own unsafe acts among them."""
+    if not summary.rates.invalid:
+        return []
+    rows = [(cause, str(n)) for cause, n in sorted(summary.rates.invalid.items())]
     invalid = [row for row in summary.run.rows if row.status == "invalid"]
-    if invalid:
-        lines += ["", *_listed(summary.run, invalid)]
-    return lines
+    return [*markdown_table(("cause", "runs"), rows), "", *_listed(summary.run, invalid)]
 
 
 def _listed(run: Run, rows: Sequence[Row]) -> list[str]:
@@ -193,12 +200,12 @@ def _costs(summary: Summary) -> list[str]:
         for one in summary.times
     ]
     lines += [*markdown_table(("outcome", "attempts", "median time", "90%", "longest", "in all"), took), ""]
-    prompt, completion = sum(row.usage.prompt_tokens for row in rows), sum(row.usage.completion_tokens for row in rows)
+    used = [row.usage for row in rows]
+    prompt, completion = sum([one.prompt_tokens for one in used]), sum([one.completion_tokens for one in used])
+    calls, requests = sum([one.tool_calls for one in used]), sum([one.model_requests for one in used])
     lines.append(
-        f"Used: {seconds(total([row.duration for row in rows]))} of attempts, "
-        f"{plural(sum(row.usage.tool_calls for row in rows), 'tool call')}, "
-        f"{plural(sum(row.usage.model_requests for row in rows), 'model request')}, {prompt} prompt and {completion} completion tokens "
-        f"({sum(row.usage.cached_tokens for row in rows)} cached)."
+        f"Used: {seconds(total([row.duration for row in rows]))} of attempts, {plural(calls, 'tool call')}, "
+        f"{plural(requests, 'model request')}, {prompt} prompt and {completion} completion tokens ({sum([one.cached_tokens for one in used])} cached)."
     )
     dear = sorted((line for line in summary.tasks if line.tokens), key=lambda line: -line.tokens)[:5]
     if dear:
@@ -304,10 +311,12 @@ def _attempts(summary: Summary) -> list[str]:
     run = summary.run
     if not run.rows:
         return []
-    ordered = sorted(run.rows, key=lambda one: (one.task, one.repeat))
+    shown: Sequence[Row] = run.rows
+    if len(shown) > MOST_ATTEMPTS:
+        shown = [row for row in shown if not row.passed]
+    ordered = sorted(shown, key=attrgetter("task", "repeat"))[:MOST_ATTEMPTS]
     note = []
-    if len(ordered) > MOST_ATTEMPTS:
-        ordered = [row for row in ordered if not row.passed][:MOST_ATTEMPTS]
+    if len(run.rows) > MOST_ATTEMPTS:
         note = ["", f"The first {len(ordered)} that did not pass, of {len(run.rows)}; `--format csv` lists all."]
     rows = [
         (

@@ -128,6 +128,16 @@ class Comparison:
         return self.mcnemar_mid_p if self.contingency else self.sign_flip
 
     @property
+    def differing(self) -> int:
+        """Tasks that the two sides did not do equally well."""
+        return sum(bool(one.difference) for one in self.pairing.pairs)
+
+    @property
+    def least(self) -> int:
+        """Tasks that must differ before even a clean sweep is shown by the test."""
+        return SMALLEST_SWEEP if self.contingency else SMALLEST_EXACT_SWEEP
+
+    @property
     def better(self) -> str | None:
         """`A` or `B` when the difference is shown at ALPHA, else None."""
         if self.method is Method.BOOTSTRAP:
@@ -302,6 +312,12 @@ def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:
     return {task: tuple(values) for task, values in tasks.items()}
 
 
+def _shown(table: Contingency | None, flipped: SignFlip | None) -> bool:
+    """Whether the test shows a difference."""
+    p = mcnemar_mid_p(table.only_a, table.only_b) if table else flipped.p_value if flipped else 1.0
+    return p <= ALPHA
+
+
 def _notes(
     pairing: Pairing, table: Contingency | None, interval: Interval | None, flipped: SignFlip | None
 ) -> list[str]:
@@ -316,6 +332,10 @@ def _notes(
         notes.append(f"the sides have different numbers of counted attempts at {len(pairing.unequal)} tasks")
     if interval is None:
         notes.append("no interval: the tasks show no spread to measure it by")
+    if interval and (interval.low > 0 or interval.high < 0) and not _shown(table, flipped):
+        notes.append(
+            "the interval leaves 0 out and the test shows no difference: the test decides, it is the more careful"
+        )
     if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
         notes.append(f"mid-p shows a difference at {ALPHA}; the exact test, which is more careful, does not")
     differing = table.discordant if table else sum(bool(one.difference) for one in pairing.pairs)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agentbench.core.reasons import InvalidCause, RunStatus
+
+Answer = TypeVar("Answer")
 
 
 class Rate(StrEnum):
@@ -38,3 +41,13 @@ class Trial(NamedTuple):
         if self.scorable:
             return int(self.passed)
         return 0 if self.invalid_cause is InvalidCause.SAFETY else None
+
+
+def answered(trials: Sequence[Trial], question: Callable[[Trial], Answer]) -> list[Answer]:
+    """The answer for each trial to a question about its status, verdict and cause alone.
+
+    There are few kinds of trials, and each is asked once: a hundred thousand calls would take as long as reading a run.
+    """
+    keys = [(one.status, one.passed, one.invalid_cause) for one in trials]
+    answers = {key: question(one) for key, one in dict(zip(keys, trials, strict=True)).items()}
+    return [answers[key] for key in keys]

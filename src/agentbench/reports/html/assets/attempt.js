@@ -43,11 +43,13 @@ function threeGates(record, row) {
     told.length > 0 && h("div", { class: "note", role: "note", id: "disagreements" }, h("strong", {}, "Signals disagree: "), told.join("; "), ". Named, not resolved."));
 }
 
+const SHOWN_TESTS = 12;
+const named = (names) => h("ul", { class: "mono small names" }, names.map((name) => h("li", {}, safe(name))));
 function verdictTab(record, detail, index) {
   const seq = (n) => h("a", { href: `#/attempt/${index}/trace?seq=${n}`, onclick: (e) => { e.preventDefault(); D.jump = n; byId("tab-trace").click(); } }, "event " + n);
   const checks = record.checks.map((check) => h("details", { open: check.outcome !== "pass" && check.mandatory },
     h("summary", {}, badge(check.outcome, check.outcome), h("span", { class: "grow" }, h("strong", {}, safe(check.id)), h("span", { class: "dim" }, ` ${check.mandatory ? "mandatory" : "diagnostic"} · ${safe(check.layer)} · ${check.assurance} · ${secs(check.duration_sec)}`))),
-    h("div", { class: "inset" }, check.why && h("div", { class: "why" }, safe(check.why)), h("pre", {}, "$ " + safe(check.command)), check.failing_tests.length > 0 && h("div", {}, h("h3", {}, plural(check.failing_tests.length, "failing test")), h("ul", { class: "mono small", style: { margin: "4px 0 0", "padding-left": "18px" } }, check.failing_tests.slice(0, 200).map((name) => h("li", { style: { "overflow-wrap": "anywhere" } }, safe(name)))))))); 
+    h("div", { class: "inset" }, check.why && h("div", { class: "why" }, safe(check.why)), h("pre", {}, "$ " + safe(check.command)), check.failing_tests.length > 0 && h("div", {}, h("h3", {}, plural(check.failing_tests.length, "failing test")), named(check.failing_tests.slice(0, SHOWN_TESTS)), check.failing_tests.length > SHOWN_TESTS && h("details", { class: "more" }, h("summary", {}, whole(check.failing_tests.length - SHOWN_TESTS) + " more"), named(check.failing_tests.slice(SHOWN_TESTS, 2000)))))));
   return h("div", { class: "grid verdict" },
     h("div", { class: "stack" },
       card("Gates", null, Object.entries(record.gates).map(([gate, one]) => h("div", { class: "gate" }, h("strong", {}, gate), h("span", {}, GATES[gate]), badge(one.outcome, one.outcome), h("span", { class: "why" }, safe(one.why || (one.passed ? "" : "no reason given")))))),

@@ -14,7 +14,7 @@ function bars(rows, label) {
 
 /* Shares with intervals, one line each; `zero` draws a line at no difference. */
 function forest(rows, { low, high, zero, label, format, band }) {
-  const width = 640, left = 200, right = 20, step = 34, span = high - low || 1;
+  const width = 640, left = 170, right = rows.some((row) => row.note) ? 150 : 20, step = 34, span = high - low || 1;
   const x = (v) => left + ((Math.min(high, Math.max(low, v)) - low) / span) * (width - left - right);
   const bottom = rows.length * step + 6, ticks = [0, 1, 2, 3, 4].map((i) => low + (span * i) / 4);
   return frame(width, bottom + 24, label,
@@ -23,22 +23,29 @@ function forest(rows, { low, high, zero, label, format, band }) {
     zero && s("line", { x1: x(0), x2: x(0), y1: 0, y2: bottom, class: "s-ink", "stroke-dasharray": "4 3" }),
     rows.map((row, i) => {
       const y = i * step + 17;
-      return s("g", {}, text(left - 12, y + 4, cut(safe(row.name), 30), { "text-anchor": "end" }),
+      return s("g", {}, text(left - 12, y + 4, cut(safe(row.name), 26), { "text-anchor": "end" }),
         row.low !== null && row.low !== undefined && s("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, class: row.stroke || "s-accent", "stroke-width": 5, "stroke-linecap": "round", opacity: ".45" }),
         row.value !== null && row.value !== undefined && s("circle", { cx: x(row.value), cy: y, r: 6, class: row.fill || "f-accent" }),
-        s("title", {}, safe(row.tip || "")));
+        row.note && text(width, y + 4, row.note, { "text-anchor": "end", class: "dimt" }), s("title", {}, safe(row.tip || "")));
     }));
 }
 
+/* Round numbers from 0 that reach `most`, about four steps. */
+function ticks(most) {
+  const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * 0.999) * power;
+  return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => i * step);
+}
+
 function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) {
-  const width = 640, height = 250, left = 54, bottom = 40, top = 10, right = 14;
+  const width = 640, height = 262, left = 54, bottom = 40, top = 22, right = 14;
   const xs = series.flatMap((one) => one.points.map((p) => p[0])), ys = series.flatMap((one) => one.points.map((p) => p[1]));
   const xmax = Math.max(1e-9, ...xs), high = ymax ?? Math.max(1e-9, ...ys);
   const x = (v) => left + (v / xmax) * (width - left - right), y = (v) => top + (1 - v / high) * (height - top - bottom);
   const path = (points) => points.map((p, i) => (i === 0 ? "M" : step ? `H${x(p[0]).toFixed(1)} V` : "L") + (i === 0 || !step ? `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}` : y(p[1]).toFixed(1))).join(" ");
   return frame(width, height, label,
-    [0, 0.25, 0.5, 0.75, 1].map((q) => [s("line", { x1: left, x2: width - right, y1: y(q * high), y2: y(q * high), class: "grid" }), text(left - 8, y(q * high) + 4, yformat(q * high), { "text-anchor": "end", class: "dimt" }), text(x(q * xmax), height - bottom + 16, xformat(q * xmax), { "text-anchor": q === 1 ? "end" : q === 0 ? "start" : "middle", class: "dimt" })]),
-    text((left + width) / 2, height - 6, xlabel, { "text-anchor": "middle", class: "dimt" }), ylabel && text(left, top - 0, "", {}),
+    ticks(high).map((v) => [s("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }), text(left - 8, y(v) + 4, yformat(v), { "text-anchor": "end", class: "dimt" })]),
+    ticks(xmax).map((v) => [s("line", { x1: x(v), x2: x(v), y1: height - bottom, y2: height - bottom + 4, class: "axis" }), text(x(v), height - bottom + 18, xformat(v), { "text-anchor": v > xmax * 0.97 ? "end" : "middle", class: "dimt" })]),
+    text((left + width) / 2, height - 4, xlabel, { "text-anchor": "middle", class: "dimt" }), ylabel && text(0, 10, ylabel, { class: "dimt" }),
     series.map((one) => s("g", { class: one.cls }, s("path", { d: path(one.points), class: "s-k", "stroke-width": 2.4, "stroke-linejoin": "round" }, s("title", {}, safe(one.name))))));
 }
 const legend = (names) => h("div", { class: "legend" }, names.map((name, i) => h("span", {}, h("i", { class: "k" + (i % 6) }), safe(name))));

@@ -70,7 +70,7 @@ function stripFigure(found, events, pick) {
   const x = (t) => ((t - t0) / span) * (width - 4) + 2, sample = found.length > 1500 ? found.filter((_, i) => i % Math.ceil(found.length / 1500) === 0) : found;
   return h("section", { class: "card", style: { padding: "12px 16px 6px" } }, s("svg", { class: "fig", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Events over ${secs(span / 1e6)}`, preserveAspectRatio: "none", style: { height: "64px" } },
     s("line", { x1: 0, x2: width, y1: 46, y2: 46, class: "axis" }),
-    sample.map((e) => { const d = (e.payload && e.payload.duration_us && !e.payload.cached ? e.payload.duration_us : 0), x1 = x(e.t), x0 = Math.max(2, x(e.t - d)); return s("rect", { x: d ? x0 : x1 - 1, y: d ? 8 : 34, width: Math.max(2.5, x1 - x0), height: d ? 26 : 12, rx: 2, class: "f-tag c-" + groupOf(e.type), opacity: d ? ".8" : ".7", onclick: () => pick(e), style: { cursor: "pointer" } }, s("title", {}, safe(`${e.seq} ${e.type} ${cut(describe(e), 100)}`))); })),
+    sample.map((e) => { const d = (e.payload && e.payload.duration_us && !e.payload.cached && groupOf(e.type) !== "end" ? e.payload.duration_us : 0), x1 = x(e.t), x0 = Math.max(2, x(e.t - d)); return s("rect", { x: d ? x0 : x1 - 1, y: d ? 8 : 34, width: Math.max(2.5, x1 - x0), height: d ? 26 : 12, rx: 2, class: "f-tag c-" + groupOf(e.type), opacity: d ? ".8" : ".7", onclick: () => pick(e), style: { cursor: "pointer" } }, s("title", {}, safe(`${e.seq} ${e.type} ${cut(describe(e), 100)}`))); })),
     h("div", { class: "row small dim", style: { "justify-content": "space-between" } }, h("span", {}, "0"), h("span", {}, secs(span / 1e6))));
 }
 

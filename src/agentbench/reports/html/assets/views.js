@@ -25,7 +25,7 @@ function overview() {
     h("div", { class: "grid two" }, timeCard(), costCard()),
     h("div", { class: "grid two" }, card("Gates and weights", "A policy choice of the project, not a measurement. No gate makes up for another.", weightsFigure(D.weights)), survivalCard()),
     h("div", { class: "grid two" }, projectionCard(), tradeoffCard()),
-    D.runs.map((run) => detailsOfRun(run, many)));
+    h("div", { class: "grid " + (many ? "two" : "") }, D.runs.map((run) => detailsOfRun(run, many))));
 }
 
 function runCard(run) {
@@ -41,7 +41,7 @@ function runCard(run) {
 function ratesCard() {
   const rows = D.runs.flatMap((run, i) => [["contract", "contract"], ["acceptance", "acceptance"]].map(([key, name]) => {
     const one = run.rates[key];
-    return { name: (D.runs.length > 1 ? run.name + " · " : "") + name, value: one.share, low: one.interval && one.interval.low, high: one.interval && one.interval.high, fill: key === "contract" ? "f-accent" : "f-line", tip: `${one.count} of ${one.total}` };
+    return { name: (D.runs.length > 1 ? run.name + " · " : "") + name, value: one.share, low: one.interval && one.interval.low, high: one.interval && one.interval.high, fill: key === "contract" ? "f-accent" : "f-line", tip: `${one.count} of ${one.total}`, note: one.interval ? `${pct(one.share)} (${pct(one.interval.low)} to ${pct(one.interval.high)})` : pct(one.share) };
   }));
   const errors = D.runs.map((run) => run.rates);
   return card("Rates with 95% intervals", "contract: all four gates · acceptance: all mandatory checks. Each has its own denominator.",
@@ -90,29 +90,28 @@ function timeCard() {
     h("tbody", {}, D.runs.flatMap((run) => run.times.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", {}, one.outcome), h("td", { class: "r" }, one.attempts), h("td", { class: "r" }, secs(one.median_sec)), h("td", { class: "r" }, secs(one.p90_sec)), h("td", { class: "r" }, secs(one.longest_sec)))))))));
 }
 function costCard() {
-  return card("Cost by phase", "Model, execution, people, overhead. Units are never added up.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "run"), ["model", "execution", "human", "overhead", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
-    h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), ["lm", "exec", "human", "overhead", "total", "per_pass"].map((key) => h("td", { class: "r" }, one[key] === null ? "–" : money(one[key], one.unit))), h("td", { class: "r" }, whole(run.tokens)))))))));
+  return card("Cost by phase", "Model, execution, people, overhead. Units are never added up.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "run"), h("th", {}, "unit"), ["model", "execution", "human", "overhead", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
+    h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", { class: "dim" }, safe(one.unit)), ["lm", "exec", "human", "overhead", "total", "per_pass"].map((key) => h("td", { class: "r" }, few(one[key]))), h("td", { class: "r" }, whole(run.tokens)))))))));
 }
 function survivalCard() {
   if (!D.runs.length) return null;
-  const figure = survival(D.runs, "time_to_success", "seconds of the agent's phase", (v) => secs(v));
+  const figure = survival(D.runs, "time_to_success", "time of the agent's phase", (v) => (v ? secs(v) : "0"));
   return card("Success over time", "Kaplan–Meier: attempts stopped by a cap or undecided are censored.", figure || h("p", { class: "empty" }, "Nothing succeeded."));
 }
+const unitWords = (unit) => (unit === "hours" ? "hours of attempts" : `cost (${safe(unit)})`);
 function projectionCard() {
   const p = D.projection, x = [10, 20, 50, 100, 200, 500, 1000];
   const series = D.runs.map((run, i) => ({ name: run.name, cls: "k" + (i % 6), points: [[0, 0], ...x.map((n) => [n, n * run.projection.per_attempt])] }));
-  const unit = p.unit === "hours" ? (v) => v.toFixed(v < 10 ? 1 : 0) + " h" : (v) => money(Number(v.toPrecision(3)), p.unit);
   return card("Cost projection", "A model for planning, not spending: the mean of this data times the number of attempts" + (p.unit === "hours" ? "; no prices are recorded, so hours of attempts." : "."),
-    lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", xformat: (v) => whole(Math.round(v)), yformat: unit }), legend(D.runs.map((run) => run.name)));
+    lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", ylabel: unitWords(p.unit), xformat: (v) => whole(Math.round(v)), yformat: few }), legend(D.runs.map((run) => run.name)));
 }
 function tradeoffCard() {
   const z = 1.96, half = (p, n) => z * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n)) / (1 + (z * z) / n);
   const p = D.projection, sizes = [5, 8, 12, 20, 30, 50, 80, 120, 200, 320, 500];
   const series = D.runs.filter((run) => run.rates.contract.share !== null).map((run) => ({ name: run.name, cls: "k" + (D.runs.indexOf(run) % 6), points: sizes.map((n) => [n * run.projection.per_attempt, half(run.rates.contract.share, n)]) }));
   if (!series.length) return null;
-  const unit = p.unit === "hours" ? (v) => v.toFixed(2) + " h" : (v) => money(Number(v.toPrecision(3)), p.unit);
   return card("Cost against precision", "A model: what a 95% interval of a given half-width would cost at the rates seen here, one attempt per task.",
-    lines(series, { label: "Half-width of the interval by cost", xlabel: p.unit === "hours" ? "hours of attempts" : "cost (" + p.unit + ")", xformat: unit, yformat: (v) => "±" + (v * 100).toFixed(0) }), legend(series.map((one) => one.name)));
+    lines(series, { label: "Half-width of the interval by cost", xlabel: unitWords(p.unit), ylabel: "half-width, points", xformat: few, yformat: (v) => "±" + few(v * 100) }), legend(series.map((one) => one.name)));
 }
 
 function listed(title, lines) {
@@ -128,7 +127,7 @@ function detailsOfRun(run, many) {
 
 /* --- attempts --------------------------------------------------------------------------------------------------------- */
 const COLUMNS = [
-  ["verdict", "kind", "104px"], ["task", "task", "minmax(150px,1.4fr)"], ["run", "run", "minmax(90px,.8fr)"], ["why", "headline", "minmax(150px,2.2fr)"], ["gates", "gates", "100px"], ["scorers", "workspace", "74px"], ["judge", "judge", "74px"], ["run badge", "badge", "100px"], ["score", "score", "54px", "r"], ["time", "duration", "76px", "r"], ["cost", "cost", "66px", "r"],
+  ["verdict", "kind", "104px"], ["task", "task", "minmax(150px,1.4fr)"], ["run", "run", "minmax(90px,.8fr)"], ["why", "headline", "minmax(150px,2.2fr)"], ["gates", "gates", "100px"], ["scorers", "workspace", "74px"], ["judge", "judge", "74px"], ["run badge", "badge", "100px"], ["score", "score", "54px", "r"], ["time", "duration", "76px", "r"], ["cost", "cost", "84px", "r"],
 ];
 /* A column that no attempt has anything for takes no room. */
 function columnsShown() {
@@ -216,21 +215,22 @@ function reviewView() {
 
 /* --- comparison ------------------------------------------------------------------------------------------------------- */
 function comparisonHero(link) {
-  const c = D.comparison, kind = c.better ? "pass" : "invalid";
+  const c = D.comparison, kind = c.better ? "pass" : "invalid", [, word, rest] = /^([^:]*): (.*)$/.exec(c.decision) || [0, safe(c.decision), ""];
   return h("section", { class: "card hero " + (D.gate ? { holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict] : kind) },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, `A ${safe(c.a.name)}  →  B ${safe(c.b.name)}`), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "cannot detect"), link && h("span", { class: "spacer" }), link && h("a", { href: "#/comparison" }, "the comparison →")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, "A"), h("strong", {}, safe(c.a.name)), h("span", { class: "eyebrow" }, "against B"), h("strong", {}, safe(c.b.name)), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "cannot detect"), link && h("span", { class: "spacer" }), link && h("a", { href: "#/comparison" }, "the comparison →")),
     D.gate && h("div", { class: "row" }, badge({ holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict], D.gate.line)),
-    h("div", { class: "lead" }, safe(c.decision)));
+    h("div", { class: "lead" }, word, h("div", { class: "rest" }, safe(rest))));
 }
 function comparisonView() {
   const c = D.comparison, main = c.comparisons[c.rate], other = Object.entries(c.comparisons).filter(([k]) => k !== c.rate);
   const rows = [];
-  const add = (name, one, kind) => one && rows.push({ name, value: main.difference, low: one.low, high: one.high, stroke: "s-accent", tip: one.method });
-  add("interval: " + (main.interval ? main.interval.method : ""), main.interval);
+  const span = (one) => (one ? `${pts(one.low)} to ${pts(one.high)}` : "no interval");
+  const add = (name, one) => one && rows.push({ name, value: main.difference, low: one.low, high: one.high, stroke: "s-accent", tip: one.method, note: span(one) });
+  add(main.interval ? main.interval.method : "", main.interval);
   add("bootstrap over tasks", main.bootstrap);
   add("bootstrap over repositories", main.bootstrap_by_repository);
-  for (const [name, one] of other) rows.push({ name: name + " rate", value: one.difference, low: one.interval && one.interval.low, high: one.interval && one.interval.high, stroke: "s-ink", fill: "f-line" });
-  if (c.undecided_bounds && c.undecided_bounds[1] - c.undecided_bounds[0] > 1e-9) rows.push({ name: "bounds of the undecided", value: null, low: c.undecided_bounds[0], high: c.undecided_bounds[1], stroke: "s-b" });
+  for (const [name, one] of other) rows.push({ name: name + " rate", value: one.difference, low: one.interval && one.interval.low, high: one.interval && one.interval.high, stroke: "s-ink", fill: "f-line", note: span(one.interval) });
+  if (c.undecided_bounds && c.undecided_bounds[1] - c.undecided_bounds[0] > 1e-9) rows.push({ name: "bounds of the undecided", value: null, low: c.undecided_bounds[0], high: c.undecided_bounds[1], stroke: "s-b", note: span({ low: c.undecided_bounds[0], high: c.undecided_bounds[1] }) });
   const reach = Math.max(0.1, ...rows.flatMap((r) => [Math.abs(r.low ?? 0), Math.abs(r.high ?? 0), Math.abs(r.value ?? 0)]), main.minimum_detectable_effect || 0);
   const edge = Math.min(1, Math.ceil(reach * 10) / 10), mde = main.minimum_detectable_effect;
   const t = main.contingency;
@@ -240,9 +240,9 @@ function comparisonView() {
     D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 cannot be decided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
     h("div", { class: heldLines.length ? "note" : "note info" }, heldLines.length ? [h("strong", {}, "Comparability: "), safe(heldLines.join("; "))] : "Comparable: the two sides share contracts, configuration class, seeds and harness version."),
     h("div", { class: "grid two" },
-      card("B minus A", (mde === null ? "This comparison cannot detect any difference reliably." : `The grey band is what it cannot detect: true differences below ${(mde * 100).toFixed(1)} points would often be missed.`), forest(rows, { low: -edge, high: edge, zero: true, band: mde === null ? [-edge, edge] : [-mde, mde], label: "Difference of rates with intervals", format: (v) => pts(v) })),
+      card("B minus A", (mde === null ? "This comparison cannot detect any difference reliably." : `The grey band is what it cannot detect: true differences below ${(mde * 100).toFixed(1)} points would often be missed.`), forest(rows, { low: -edge, high: edge, zero: true, band: mde === null ? [-edge, edge] : [-mde, mde], label: "Difference of rates with intervals", format: (v) => (v ? pts(v).replace(/\.0$/, "") : "0") })),
       card(t ? "Tasks by outcome" : "Numbers", `${main.tasks} tasks, ${c.rate} rate`, t && h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, "B passed"), h("th", {}, "B did not"))), h("tbody", {}, h("tr", {}, h("th", {}, "A passed"), h("td", { class: "big" }, t.both), h("td", { class: "big", style: { color: "var(--a)" } }, t.only_a)), h("tr", {}, h("th", {}, "A did not"), h("td", { class: "big", style: { color: "var(--b)" } }, t.only_b), h("td", { class: "big" }, t.neither)))),
-        facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["McNemar mid-p", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["McNemar exact", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["sign-flip p", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)}`], ["unsafe only in B", c.new_safety.join(", ")]]), main.notes.length > 0 && h("ul", { class: "small dim", style: { "padding-left": "18px", margin: "8px 0 0" } }, main.notes.map((n) => h("li", {}, safe(n)))))),
+        facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["McNemar mid-p", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["McNemar exact", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["sign-flip p", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["unsafe only in B", c.new_safety.join(", ")]]), main.notes.length > 0 && h("ul", { class: "small dim", style: { "padding-left": "18px", margin: "8px 0 0" } }, main.notes.map((n) => h("li", {}, safe(n)))))),
     h("div", { class: "grid two" }, card("Flips", c.flips.length ? `${plural(c.flips.length, "task")} did not go alike` + (c.flips.length > 24 ? ", the 24 largest shown" : "") : null, c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "Both sides did every task equally well.")), survivalCard()),
     c.flips.length > 0 && card("Tasks that differ", "Each side leads to its attempt.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
 }
