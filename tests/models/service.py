@@ -134,6 +134,18 @@ def hang(handler: Handler, _: dict[str, Any]) -> None:
     handler.server.release.wait(30)
 
 
+def until_gone(noticed: threading.Event) -> Behaviour:
+    """Says nothing at all, and notices when nobody waits for it any more."""
+
+    def behave(handler: Handler, _: dict[str, Any]) -> None:
+        handler.connection.settimeout(30)
+        if handler.connection.recv(1) == b"":
+            noticed.set()
+        handler.close_connection = True
+
+    return behave
+
+
 def slow(seconds: float) -> Behaviour:
     def behave(handler: Handler, body: dict[str, Any]) -> None:
         time.sleep(seconds)

@@ -33,6 +33,7 @@ from tests.models.service import (
     raw,
     slow,
     status,
+    until_gone,
 )
 
 Reach = Callable[..., Service]
@@ -320,8 +321,17 @@ def test_fault_after_a_sign_of_life_is_still_a_fault(rig: OpenRig, reach: Reach)
         status(400, "no")(handler, body)
 
     one = rig(reach(late)).open_gateway(Waiting(stream_sec=0.1, whole_sec=0.1))
-    with pytest.raises(openai.APIConnectionError):
-        one.openai().chat.completions.create(model="m", messages=PROMPT)
+    # The status is out, so that it cannot be an exception of theirs: the error is the body, and is read as JSON.
+    chat = one.openai().chat.completions.create(model="m", messages=PROMPT)
+    assert not chat.choices
+    assert "answered 400" in chat.to_dict()["error"]["message"]  # type: ignore[index]
+    response = one.openai().responses.create(model="m", input="hi")
+    assert (response.status, response.output) == ("failed", [])
+    assert response.error is not None
+    assert "answered 400" in response.error.message
+    message = one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
+    assert (message["type"], "content" in message) == ("error", False)
+    assert "answered 400" in message["error"]["message"]  # type: ignore[index]
     with pytest.raises(openai.APIError, match="answered 400"):
         list(one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
     with pytest.raises(anthropic.APIStatusError, match="answered 400"):
@@ -347,8 +357,23 @@ def test_client_that_disconnects_is_noticed_and_written_down(rig: OpenRig, serve
     assert response.status == "abandoned"
     assert response.estimated
     assert one.account.statement().held.micro == 0
+
+
+@pytest.mark.req("T-05")
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_client_that_gives_up_before_the_first_byte_ends_the_request_upstream(
+    rig: OpenRig, reach: Reach, stream: bool
+) -> None:
+    noticed = [threading.Event(), threading.Event()]
+    one = rig(reach(*map(until_gone, noticed))).open_gateway()
     with pytest.raises(openai.APITimeoutError):
-        rig(reach(hang)).open_gateway().openai(timeout=0.3).chat.completions.create(model="m", messages=PROMPT)
+        one.openai(timeout=0.3).chat.completions.create(model="m", messages=PROMPT, stream=stream)
+    with pytest.raises(anthropic.APITimeoutError):
+        one.anthropic(timeout=0.3).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
+    assert [event.wait(10) for event in noticed] == [True, True]
+    _until(lambda: len(one.responses()) == 2)
+    assert [response.status for response in one.responses()] == ["abandoned"] * 2
+    assert one.account.statement().held.micro == 0
 
 
 @pytest.mark.req("T-05")

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -33,7 +36,9 @@ from tests.models.service import (
     raw,
     says,
     shorter_than_promised,
+    slow,
     status,
+    until_gone,
 )
 
 Reach = Callable[..., Service]
@@ -208,6 +213,50 @@ def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
     # Without the cancellation this would wait for minutes.
     with pytest.raises(faults.ServiceFault):
         reach(status(500), retry=slow_retry).send(Call(Dialect.CHAT, ASK.body, cancel=cancel))
+
+
+@pytest.mark.req("T-06")
+@pytest.mark.parametrize("ask", [ASK, STREAM], ids=["whole", "stream"])
+@pytest.mark.parametrize("before", [(), (good,)], ids=["new connection", "used connection"])
+def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
+    reach: Reach, ask: Call, before: tuple[Behaviour, ...]
+) -> None:
+    noticed = threading.Event()
+    service = reach(*before, until_gone(noticed), retry=RetryPolicy(tries=3, first_sec=60, most_sec=60))
+    for _ in before:
+        service.send(ASK).close()
+    cancel = Cancel()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(service.send, replace(ask, cancel=cancel))
+        time.sleep(0.2)
+        assert not waiting.done()
+        cancel.set()
+        with pytest.raises(faults.ServiceFault):
+            waiting.result(10)
+    assert noticed.wait(10)
+
+
+@pytest.mark.req("T-06")
+def test_connection_that_serves_somebody_else_by_now_is_left_alone(reach: Reach) -> None:
+    service = reach(good, slow(0.5))
+    first = replace(ASK, cancel=Cancel())
+    service.send(first).close()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(service.send, replace(ASK, cancel=Cancel()))
+        time.sleep(0.1)
+        first.cancel.set()
+        assert second.result(10).body["choices"]
+
+
+@pytest.mark.req("T-06")
+def test_nothing_is_sent_for_a_request_that_is_over(serve: Serve, transport: Transport) -> None:
+    server = serve(good)
+    service = Service(Endpoint("test", server.url, None), transport, retry=QUICK)
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(faults.ServiceFault):
+        service.send(replace(ASK, cancel=cancel))
+    assert server.seen == []
 
 
 @pytest.mark.req("T-06")

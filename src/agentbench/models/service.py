@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from agentbench.models.breaking import break_off, breakable, trace
 from agentbench.models.endpoint import Dialect, Endpoint
 from agentbench.models.faults import BadAnswer, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
 from agentbench.models.retry import RetryPolicy, retry_after
@@ -61,8 +62,10 @@ class Transport:
             params=dict(endpoint.query) or None,
             headers={**headers, **endpoint.credentials(call.dialect)},
             timeout=httpx.Timeout(silence_sec, connect=connect_sec),
+            extensions={"trace": trace},
         )
-        return self._client.send(request, stream=True)
+        with breakable(call.cancel):
+            return self._client.send(request, stream=True)
 
     def close(self) -> None:
         self._client.close()
@@ -260,8 +263,7 @@ def _abort(response: httpx.Response) -> None:
     stream = response.extensions.get("network_stream")
     held = stream.get_extra_info("socket") if stream is not None else None
     if isinstance(held, socket.socket):
-        with contextlib.suppress(OSError):
-            held.shutdown(socket.SHUT_RDWR)
+        break_off(held)
 
 
 def _after(fault: ServiceFault, tried: int) -> ServiceFault:

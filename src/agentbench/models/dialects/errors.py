@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,16 @@ class ApiError:
             return {"type": "error", "error": {"type": kind, "message": self.message}}
         kind = "insufficient_quota" if self.code == "insufficient_quota" else _openai_type(self.status)
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
+
+    def late(self, dialect: Dialect) -> bytes:
+        """The error as the whole body of an answer whose status said that it is good."""
+        body = self.body(dialect)
+        if dialect is Dialect.RESPONSES:
+            # This API has a word for it: a response that failed.
+            fault: JsonObject = {"code": self.code, "message": self.message}
+            body = {"id": "resp_failed", "object": "response", "created_at": 0, "status": "failed", "error": fault}
+            body |= {"output": [], "incomplete_details": None, "usage": None}
+        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
     def event(self, dialect: Dialect) -> SseEvent:
         """The error in the middle of a stream."""

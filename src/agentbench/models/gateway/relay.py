@@ -167,10 +167,9 @@ class Relay:
                     headers["retry-after"] = str(int(error.retry_after) + 1)
                 self._connection.answer(error.status, error.body(self._call.dialect), headers)
                 return self._chunked
-            if not self._call.stream:
-                # The status is out already. A body that breaks off is an error to every client; a wrong one is not.
-                return False
-            self._connection.piece(error.event(self._call.dialect).encode(), chunked=self._chunked)
+            # The status is out already: the error itself is all that can still be said, in the form of its API.
+            late = error.event(self._call.dialect).encode() if self._call.stream else error.late(self._call.dialect)
+            self._connection.piece(late, chunked=self._chunked)
         self._begin()
         self._connection.finish(chunked=self._chunked)
         return self._chunked
