@@ -79,8 +79,16 @@ def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Pa
     assert judge["facts"] == ANSWER["facts"]
     # What the judge used is not what the agent used.
     assert (record["usage"]["model_requests"], record["usage"]["prompt_tokens"]) == (0, 0)
+    # It has an item of its own in the cost, and in the total.
+    cost = record["cost"]
+    assert judge["prompt_tokens"] > judge["completion_tokens"] > 0
+    assert cost["judge"] > 0
+    assert cost["lm"] == 0
+    assert cost["total"] == pytest.approx(sum(cost[item] for item in ("lm", "exec", "human", "overhead", "judge")))
     (run,) = done.json["run_dirs"]
     assert ab("verify", run).code == 0
+    (spent,) = ab("report", "summary", "--run", run, "--format", "json").json["cost"]
+    assert spent["judge"] == pytest.approx(cost["judge"])
     shown = ab("show", run, "--task", "answer")
     assert shown.stdout.startswith("PASS")
     for words in (

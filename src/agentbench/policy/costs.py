@@ -1,4 +1,4 @@
-"""What an attempt cost, item by item: models, execution, people, everything else (M-06)."""
+"""What an attempt cost, item by item: models, execution, people, everything else (M-06), and the judge beside them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Metered:
     """Setup commands that really ran, builds, static commands and checks."""
     step_us: int = 0
     evidence_bytes: int = 0
+    judge_micro: int = 0
+    """What its judge used: no part of what the agent did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,11 @@ class Costs:
     exec: int = 0
     human: int = 0
     overhead: int = 0
+    judge: int = 0
 
     @property
     def total(self) -> int:
-        return self.lm + self.exec + self.human + self.overhead
+        return self.lm + self.exec + self.human + self.overhead + self.judge
 
 
 def itemise(metered: Metered, prices: Prices) -> Costs:
@@ -43,6 +46,7 @@ def itemise(metered: Metered, prices: Prices) -> Costs:
         lm=metered.lm_micro,
         exec=_work(metered.tool_calls, metered.tool_us, prices) + _work(metered.steps, metered.step_us, prices),
         overhead=prices.storage(metered.evidence_bytes, 0),
+        judge=metered.judge_micro,
     )
 
 

@@ -159,6 +159,8 @@ class Judge(Part):
     verdicts: tuple[str, ...] = ()
     """Of every asking, when the judge was asked more than once."""
     agreement: float | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class TerminationRecord(Part):
@@ -190,6 +192,8 @@ class Cost(Part):
     exec: float = 0.0
     human: float = 0.0
     overhead: float = 0.0
+    judge: float = 0.0
+    """What the judge of this attempt used; part of the total, never of the agent's budget."""
     total: float = 0.0
     unit: str = "usd"
     method_id: str | None = None

@@ -100,6 +100,11 @@ class Spending:
     """Attempts among them that passed."""
 
     @property
+    def judge(self) -> float:
+        """What judges used: all of the total that is no other item."""
+        return max(0.0, round(self.total - self.lm - self.exec - self.human - self.overhead, 6))
+
+    @property
     def per_pass(self) -> float | None:
         return self.total / self.passed if self.passed else None
 

@@ -108,6 +108,7 @@ def spending_json(one: Spending) -> dict[str, Json]:
         "exec": finite(one.exec),
         "human": finite(one.human),
         "overhead": finite(one.overhead),
+        "judge": finite(one.judge),
         "total": finite(one.total),
         "per_pass": finite(one.per_pass),
     }

@@ -185,11 +185,11 @@ def _costs(summary: Summary) -> list[str]:
     rows = summary.run.rows
     if not rows:
         return []
-    head = ("cost", "model", "execution", "human", "overhead", "total", "per pass")
+    head = ("cost", "model", "execution", "human", "overhead", "judge", "total", "per pass")
     cells = [
         (
             code(one.unit, _LABEL),
-            *(amount(value) for value in (one.lm, one.exec, one.human, one.overhead, one.total)),
+            *(amount(value) for value in (one.lm, one.exec, one.human, one.overhead, one.judge, one.total)),
             amount(one.per_pass) if one.per_pass is not None else "none passed",
         )
         for one in summary.spending

@@ -32,7 +32,7 @@ from agentbench.record.schema import (
     Timestamps,
     Usage,
 )
-from agentbench.trace.events import AcceptanceCheck
+from agentbench.trace.events import AcceptanceCheck, LlmResponse
 
 US = 1_000_000
 
@@ -86,6 +86,7 @@ class Attempted:
             steps=len(steps) + self.setup_runs,
             step_us=sum(steps) + self.setup_us,
             evidence_bytes=self.evidence_bytes,
+            judge_micro=sum(one.cost_micro_usd for one in _judge_answers(facts)),
         )
 
 
@@ -180,6 +181,7 @@ def _cost(costs: Costs, prices: Prices) -> Cost:
         exec=costs.exec / US,
         human=costs.human / US,
         overhead=costs.overhead / US,
+        judge=costs.judge / US,
         total=costs.total / US,
         unit=prices.unit,
         method_id=prices.method_id,
@@ -242,7 +244,14 @@ def _judge(facts: Facts) -> Judge | None:
         scored_at=said.scored_at,
         verdicts=tuple(said.verdicts) if len(said.verdicts) > 1 else (),
         agreement=None if said.agreement_ppm is None else said.agreement_ppm / US,
+        prompt_tokens=sum(one.prompt_tokens for one in _judge_answers(facts)),
+        completion_tokens=sum(one.completion_tokens for one in _judge_answers(facts)),
     )
+
+
+def _judge_answers(facts: Facts) -> list[LlmResponse]:
+    said = facts.judge.payload.exchanges if facts.judge else []
+    return [one.response for one in said if one.response is not None]
 
 
 def _termination(verdict: Verdict) -> TerminationRecord:
