@@ -104,6 +104,20 @@ def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Pa
     assert again.record["judge"]["verdicts"] == ["FAIL", "unparseable"]
 
 
+@pytest.mark.req("G-12", "M-07")
+def test_what_a_judge_uses_counts_against_the_budget_of_the_study(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t")
+    script = tmp_path / "judge.yaml"
+    said = {"text": json.dumps(ANSWER), "usage": {"prompt": 10, "completion": 1000}}
+    script.write_text(yaml.safe_dump({"answers": [said]}))
+    asked = ("--judge-model", f"scripted:{script}", "--total-usd", "0.03", "--repeats", "2")
+    records = ab.run_task(task, "--agent", "noop", *asked).json["attempts"]
+    assert sorted(one["judge"]["verdict"] for one in records) == ["FAIL", "unparseable"]
+    (refused,) = [one for one in records if one["judge"]["verdict"] == "unparseable"]
+    assert "the budget of this total is used up" in refused["judge"]["reasoning"]
+    assert (refused["cost"]["judge"], refused["run_status"]) == (0, "failure")
+
+
 @pytest.mark.req("G-12")
 def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
