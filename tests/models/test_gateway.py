@@ -365,7 +365,7 @@ def test_client_that_gives_up_before_the_first_byte_ends_the_request_upstream(
     rig: OpenRig, reach: Reach, stream: bool
 ) -> None:
     noticed = [threading.Event(), threading.Event()]
-    one = rig(reach(*map(until_gone, noticed))).open_gateway()
+    one = rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
     with pytest.raises(openai.APITimeoutError):
         one.openai(timeout=0.3).chat.completions.create(model="m", messages=PROMPT, stream=stream)
     with pytest.raises(anthropic.APITimeoutError):

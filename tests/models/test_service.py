@@ -222,7 +222,8 @@ def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
     reach: Reach, ask: Call, before: tuple[Behaviour, ...]
 ) -> None:
     noticed = threading.Event()
-    service = reach(*before, until_gone(noticed), retry=RetryPolicy(tries=3, first_sec=60, most_sec=60))
+    retry = RetryPolicy(tries=3, first_sec=60, most_sec=60)
+    service = reach(*before, until_gone(noticed), retry=retry, silence=60)
     for _ in before:
         service.send(ASK).close()
     cancel = Cancel()
