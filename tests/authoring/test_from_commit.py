@@ -59,13 +59,15 @@ class TestProven:
         assert found.value.kind == "does not fail on parent"
         assert not list(repo.parent.glob("tasks/mine/*"))
 
-    def test_a_parent_that_hangs_is_too_slow(self, repo: Path, lab: Lab) -> None:
+    def test_a_parent_that_hangs_is_told_from_tests_that_are_slow(self, repo: Path, lab: Lab) -> None:
         put(repo, {"calc.py": "def half(value):\n    while value % 2:\n        pass\n    return value // 2\n"}, "Hang")
         fix = put(repo, FIX, "Fix")
         slow = Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
-        with pytest.raises(Unsuitable, match="more than 4 s") as found:
+        with pytest.raises(
+            Unsuitable, match=r"not in 4 s on its parent, at tests/test_calc.py::test_odd\[a b\]"
+        ) as found:
             from_commit(slow, fix, lab)
-        assert found.value.kind == "too slow"
+        assert found.value.kind == "hangs on parent"
 
     def test_setup_that_fails_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
         put(repo, {"setup.py": "raise SystemExit('this needs a thing that is not here')\n"}, "Package")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench.authoring.proving import compare, log_end
+from agentbench.authoring.comparing import compare
+from agentbench.authoring.proving import log_end
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.sandbox.protocol import SetupStep
 

@@ -50,6 +50,8 @@ class Detected:
     """For pytest, so that what R configures does not get in the way: one process, no coverage."""
     editable: bool
     notes: tuple[str, ...]
+    named: frozenset[str] = frozenset()
+    """Projects that packaging and requirement files name: what is asked of the index about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
         *([remark] if remark else []),
         *([] if packaged else ["no packaging was found: R is importable from its root alone"]),
     ]
-    return Detected(tuple(plans), python, tuple(options), packaged, tuple(notes))
+    listed = [*named, *_file_requirements(read, files), *_declared(project), *needs, *around.imports]
+    return Detected(tuple(plans), python, tuple(options), packaged, tuple(notes), frozenset(_names(listed)))
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -224,6 +227,19 @@ def _plain_requirements(read: Read) -> list[str]:
 def _file_requirements(read: Read, files: Sequence[str]) -> list[str]:
     lines = [line.split("#")[0].strip() for name in files for line in (read(name) or "").splitlines()]
     return [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
+
+
+def _declared(project: Mapping[str, object]) -> list[str]:
+    """What a project says it needs: to be built, to run, and for its extras."""
+    extras = at(project, "project", "optional-dependencies")
+    found = [*_strings(at(project, "build-system", "requires")), *_strings(at(project, "project", "dependencies"))]
+    for listed in extras.values() if isinstance(extras, Mapping) else ():
+        found += _strings(listed)
+    return found
+
+
+def _names(requirements: Sequence[str]) -> list[str]:
+    return [name.partition("[")[0] for name in _unpinned(requirements)]
 
 
 def _unpinned(requirements: Sequence[str]) -> list[str]:

@@ -34,6 +34,7 @@ class Draft:
     timeout_sec: int = 300
     mem_limit_mb: int = 2048
     network: bool = True
+    submodules: bool = True
     strata: Mapping[str, str] = field(default_factory=dict)
     envelope: Mapping[str, int] = field(default_factory=dict)
     fail_to_pass: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class Draft:
             "statement_file": "statement.md",
             "hints": {"test_command": "python -m pytest"},
             "strata": dict(self.strata),
-            "repo": {"url": self.url, "commit": self.commit},
+            "repo": {"url": self.url, "commit": self.commit, **({} if self.submodules else {"submodules": False})},
             "environment": environment,
             "setup": {
                 "commands": list(self.setup),

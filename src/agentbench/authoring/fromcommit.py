@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agentbench.authoring import statement as statements
-from agentbench.authoring.detection import Circumstances, Detected, Plan, detect
+from agentbench.authoring.comparing import Proof
+from agentbench.authoring.detection import Circumstances, Detected, detect
 from agentbench.authoring.drafting import Draft, draft_folder, publish, write
-from agentbench.authoring.pinning import Pinner
-from agentbench.authoring.proving import Proof, prove, set_up
+from agentbench.authoring.environments import Environments, Ready, Wish, freeze
+from agentbench.authoring.proving import Circumstance, prove
 from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
 from agentbench.contract.complexity import LABEL, measure
-from agentbench.core.errors import InputError
-from agentbench.run.lab import Ground, Lab
+from agentbench.core.canonical import Json, digest
+from agentbench.core.errors import InputError, SourceError
+from agentbench.run.lab import Lab
 from agentbench.sandbox.interpreter import installed
 from agentbench.workspace.history import Commit, Histories, History
 from agentbench.workspace.location import is_local, locate
@@ -28,6 +30,11 @@ from agentbench.workspace.location import is_local, locate
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _IMPORTED_AS = {"yaml": "pyyaml", "dateutil": "python-dateutil", "attr": "attrs", "PIL": "pillow", "sklearn": "scikit-learn",
                 "bs4": "beautifulsoup4", "mock": "mock", "pkg_resources": "setuptools", "google": "", "_pytest": "pytest"}  # fmt: skip
+_PACKAGING = re.compile(
+    r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
+)
+_ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
+"""Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
 Tell = Callable[[str], None]
 
 
@@ -56,6 +63,8 @@ class Made:
     proof: Proof
     flags: tuple[str, ...]
     plan: str
+    remark: str
+    """Of which day the dependencies are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +77,18 @@ class Taken:
     hidden: Mapping[str, tuple[bytes, bool]]
     detected: Detected
     known: frozenset[str] = field(repr=False)
+    packaging: str = ""
+    """A digest of the files that decide what is installed."""
+    has_submodules: bool = False
 
 
 def from_commit(
-    wanted: Wanted, revision: str, lab: Lab, *, tell: Tell = lambda _line: None, pinner: Pinner | None = None
+    wanted: Wanted,
+    revision: str,
+    lab: Lab,
+    *,
+    tell: Tell = lambda _line: None,
+    environments: Environments | None = None,
 ) -> Made:
     """Make one task.
 
@@ -82,7 +99,7 @@ def from_commit(
         SandboxError, WorkspaceError: ours.
     """
     taken = take(wanted, revision, lab)
-    return make(wanted, taken, lab, tell=tell, pinner=pinner or Pinner())
+    return make(wanted, taken, lab, tell=tell, environments=environments or Environments())
 
 
 def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
@@ -108,10 +125,12 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             found = history.read(parent, name)
             return None if found is None else found.decode("utf-8", "replace")
 
-        return Taken(commit, parts, patch, hidden, detect(read, around), known)
+        deciding: dict[str, Json] = {path: read(path) for path in paths if _PACKAGING.fullmatch(path)}
+        modules = ".gitmodules" in paths
+        return Taken(commit, parts, patch, hidden, detect(read, around), known, digest(deciding), modules)
 
 
-def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, pinner: Pinner) -> Made:
+def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
     """Set up, prove and write what was taken."""
     draft = _first_draft(wanted, taken)
     place = wanted.suite_dir.absolute() / draft.id
@@ -120,26 +139,57 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, pinner: Pinner) 
     folder = draft_folder(wanted.suite_dir.absolute(), draft.id)
     try:
         tell(f"{draft.id}: setup")
-        draft, ground, plan = _ready(draft, taken.detected, folder, lab)
-        if wanted.pin:
-            draft, ground = _pinned(draft, ground, taken.detected, folder, lab, pinner)
-        tell(f"{draft.id}: the tests on the parent and with the fix, {max(2, wanted.repeats)} times each")
-        proof = prove(ground, lab, repeats=wanted.repeats)
+        if taken.has_submodules:
+            draft = _within_reach(draft, folder, lab)
+        wish = Wish(draft, taken.detected, taken.commit.date, taken.packaging, folder, wanted.pin)
+        ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
         sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
         flags = tuple(statements.check(draft.statement, draft.reference, sources, taken.known).lines())
         draft = dataclasses.replace(
-            draft,
+            ready.draft,
             fail_to_pass=proof.fail_to_pass,
             pass_to_pass=proof.pass_to_pass,
-            strata=_strata(taken, ground, proof),
-            notes=_notes(taken, ground, proof, plan, flags),
+            strata=_strata(taken, ready, proof),
+            notes=_notes(taken, ready, proof, flags),
         )
         write(draft, folder)
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _remove_if_empty(folder.parent)
-    return Made(place, draft, proof, flags, plan)
+    return Made(place, draft, proof, flags, ready.plan, ready.remark)
+
+
+def _within_reach(draft: Draft, folder: Path, lab: Lab) -> Draft:
+    """With its submodules, or without where they cannot be had: what needs them then fails before and after, and is not required."""
+    try:
+        lab.snapshots.materialise(write(draft, folder))
+    except SourceError:
+        draft = dataclasses.replace(draft, submodules=False)
+        lab.snapshots.materialise(write(draft, folder))
+    return draft
+
+
+def _proven(
+    wish: Wish, taken: Taken, wanted: Wanted, lab: Lab, environments: Environments, tell: Tell
+) -> tuple[Ready, Proof]:
+    """The first environment in which the tests tell the fix from its parent."""
+    sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
+    first: Unsuitable | None = None
+    for ready in environments.of(wish, lab):
+        if first is None:
+            tell(f"{wish.draft.id}: the tests on the parent and with the fix, {max(2, wanted.repeats)} times each")
+        else:
+            tell(f"{wish.draft.id}: once more, with other versions of its dependencies ({first.kind})")
+        try:
+            return ready, prove(ready.ground, lab, repeats=wanted.repeats, known=Circumstance(sources, ready.newer))
+        except Unsuitable as error:
+            first = first or error
+            if error.kind not in _ELSEWHERE:
+                break
+    if first is None:
+        raise AssertionError
+    raise first
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -242,45 +292,8 @@ def _url(repo: str, folder: Path) -> str:
     return os.path.relpath(located, folder)
 
 
-def _ready(draft: Draft, detected: Detected, folder: Path, lab: Lab) -> tuple[Draft, Ground, str]:
-    """The first plan that works; the reason of the first that did not when none does."""
-    first: Unsuitable | None = None
-    for plan in detected.plans:
-        tried = _with_plan(draft, plan)
-        try:
-            return tried, set_up(write(tried, folder), lab), plan.name
-        except Unsuitable as error:
-            first = first or error
-    if first is None:
-        raise AssertionError
-    raise first
-
-
-def _with_plan(draft: Draft, plan: Plan) -> Draft:
-    return dataclasses.replace(draft, setup=plan.commands, env=plan.env)
-
-
-def _pinned(
-    draft: Draft, ground: Ground, detected: Detected, folder: Path, lab: Lab, pinner: Pinner
-) -> tuple[Draft, Ground]:
-    """The same environment by versions and digests, where everything in it can be pinned and installed so."""
-    commands = pinner.commands(_freeze(ground), draft.python or "", editable=detected.editable)
-    if commands is None:
-        return draft, ground
-    pinned = dataclasses.replace(draft, setup=commands)
-    try:
-        return pinned, set_up(write(pinned, folder), lab)
-    except Unsuitable:
-        return draft, set_up(write(draft, folder), lab)
-
-
-def _freeze(ground: Ground) -> list[str]:
-    listed = [step.stdout for step in ground.prepared.steps if step.capture and "pip freeze" in step.command]
-    return listed[-1].decode("utf-8", "replace").splitlines() if listed else []
-
-
-def _strata(taken: Taken, ground: Ground, proof: Proof) -> dict[str, str]:
-    count = len([line for line in _freeze(ground) if "==" in line])
+def _strata(taken: Taken, ready: Ready, proof: Proof) -> dict[str, str]:
+    count = len([line for line in freeze(ready.ground) if "==" in line])
     return {
         "ecosystem": "python",
         "kind": statements.kind_of(taken.commit.message),
@@ -289,9 +302,9 @@ def _strata(taken: Taken, ground: Ground, proof: Proof) -> dict[str, str]:
     }
 
 
-def _notes(taken: Taken, ground: Ground, proof: Proof, plan: str, flags: tuple[str, ...]) -> str:
-    commit, measured = taken.commit, measure(ground.snapshot.folder)
-    pinned = any("--require-hashes" in one for one in ground.task.task.setup.commands)
+def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> str:
+    commit, measured = taken.commit, measure(ready.ground.snapshot.folder)
+    pinned = any("--require-hashes" in one for one in ready.ground.task.task.setup.commands)
     how = "by version and digest" if pinned else "NOT pinned"
     counts = f"{len(proof.fail_to_pass)} tests fail before and pass after, {len(proof.pass_to_pass)} pass in both"
     sizes = f"{measured.files} files, {measured.lines} lines, about {measured.approx_tokens} tokens"
@@ -299,10 +312,12 @@ def _notes(taken: Taken, ground: Ground, proof: Proof, plan: str, flags: tuple[s
     parts = [
         "# Notes for people; no agent sees them",
         f"Made from commit {commit.id} of {commit.date}; R is its parent {commit.parents[0]}.",
-        f"Setup: {plan}, {how}. {' '.join(taken.detected.notes)}".strip(),
+        f"Setup: {ready.plan}, {how}. {ready.remark} {' '.join(taken.detected.notes)}".strip(),
         f"Proven by {proof.runs} runs: {counts}; {proof.duration_sec:.1f} s at most.",
         f"R: {sizes}, {modules} ({LABEL}).",
     ]
+    if not ready.draft.submodules:
+        parts.append("R is without its submodules: they could not be fetched.")
     if proof.unsteady:
         unsteady = "\n".join(f"- {test}" for test in proof.unsteady)
         parts.append(f"Not required, since they gave different outcomes:\n{unsteady}")

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agentbench.authoring.candidates import Candidates, choose
+from agentbench.authoring.environments import Environments
 from agentbench.authoring.fromcommit import Tell, Wanted, from_commit
-from agentbench.authoring.pinning import Pinner
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import TASK_NAME
-from agentbench.core.errors import ContractError, InputError, PatchInvalid, TaskError
+from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
 from agentbench.run.lab import Lab
 from agentbench.workspace.history import Commit, Histories
 
@@ -148,7 +148,7 @@ class _Verification:
         self._lab = lab
         self._ledger = ledger
         self._tell = tell
-        self._pinner = Pinner()
+        self._environments = Environments()
 
     def run(self, waiting: Sequence[Commit]) -> int:
         """Verify one after another, several at a time, until enough are accepted; how many were run."""
@@ -172,10 +172,12 @@ class _Verification:
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
         try:
-            made = from_commit(self._request.wanted, commit.id, self._lab, pinner=self._pinner)
+            made = from_commit(self._request.wanted, commit.id, self._lab, environments=self._environments)
         except Unsuitable as error:
             reason = error.message + (f"\n{error.remedy}" if error.kind == "setup failed" else "")
             return dataclasses.replace(verdict, kind=error.kind, reason=reason)
+        except SourceError as error:
+            return dataclasses.replace(verdict, kind="repository", reason=error.message)
         except (TaskError, ContractError, PatchInvalid) as error:
             return dataclasses.replace(verdict, reason=error.message)
         strata = made.draft.strata

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentbench.authoring.dating import constrained
 from agentbench.core.errors import SourceError
 from agentbench.core.packages import PackageSettings, host_settings
 from agentbench.workspace.packageindex import Release, find_release
@@ -23,8 +24,13 @@ class Pinner:
     _known: dict[str, list[Release]] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def commands(self, freeze: Sequence[str], python: str, *, editable: bool) -> tuple[str, ...] | None:
-        """Setup commands that install exactly what `pip freeze` listed; None when something of it cannot be pinned."""
+    def commands(
+        self, freeze: Sequence[str], python: str, *, editable: bool, limits: Sequence[str] = ()
+    ) -> tuple[str, ...] | None:
+        """Setup commands that install exactly what `pip freeze` listed; None when something of it cannot be pinned.
+
+        `limits`: constraints for what a build backend fetches for itself.
+        """
         lines: list[str] = []
         for line in freeze:
             text = line.strip()
@@ -39,7 +45,7 @@ class Pinner:
             return None
         install = f"python -m pip install --no-deps --require-hashes -r {_FILE}"
         lock = f"cat > {_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
-        return (lock, *(["python -m pip install --no-deps -e ."] if editable else []))
+        return (lock, *(constrained(["python -m pip install --no-deps -e ."], limits) if editable else ()))
 
     def _digests(self, name: str, version: str, python: str) -> list[str]:
         request = f"pypi:{name}=={version}"

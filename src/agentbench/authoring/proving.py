@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from agentbench.authoring import symptoms
+from agentbench.authoring.comparing import Proof, compare, listed
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
-from agentbench.oracle.bench import Acceptance, GradingBench
+from agentbench.oracle.bench import GradingBench, Observation
 from agentbench.oracle.invocation import Invocation, understand
-from agentbench.oracle.pristine import OracleTrouble, Pristine, run_pristine
+from agentbench.oracle.pristine import OracleTrouble, Pristine, pristine, run_pristine
+from agentbench.oracle.pytest_verdict import OUT_OF_MEMORY
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validation_bench
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
-LISTED = 8
+SLOW_CPUS = 0.25
+"""For one more run of tests that look at the clock: who passes only on an idle machine judges by luck."""
+_COMPILER = (
+    "command 'gcc' failed", "command 'cc' failed", "No such file or directory: 'gcc'", "No such file or directory: 'cc'",
+    "unable to execute", "C compiler cannot create executables", "no acceptable C compiler", "Unable to find a compatible compiler",
+    "Unknown compiler(s)", "command 'x86_64-linux-gnu-gcc' failed", "can't find Rust compiler", "Cargo, the Rust package manager, is not installed",
+)  # fmt: skip
+_UNREACHABLE = (
+    "NewConnectionError", "Could not fetch URL", "Temporary failure in name resolution", "Network is unreachable",
+    "Connection refused", "Name or service not known", "ProxyError", "ConnectTimeoutError", "ReadTimeoutError",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What the runs came to. `unsteady`: tests that differed between runs and are required by nobody."""
+class Circumstance:
+    """What helps to say why a proof failed: the test files, and what of the environment is newer than the commit."""
 
-    fail_to_pass: tuple[str, ...]
-    pass_to_pass: tuple[str, ...]
-    unsteady: tuple[str, ...]
-    duration_sec: float
-    runs: int
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    newer: tuple[str, ...] = ()
 
 
 def set_up(task: LoadedTask, lab: Lab) -> Ground:
@@ -45,7 +55,12 @@ def set_up(task: LoadedTask, lab: Lab) -> Ground:
     try:
         return lab.ground(task, steps.append)
     except SetupFailed as error:
-        raise Unsuitable("setup failed", f"setup failed: {error.message}", remedy=log_end(steps)) from error
+        raise Unsuitable("setup failed", f"setup failed: {_short(error.message)}", remedy=log_end(steps)) from error
+
+
+def _short(message: str) -> str:
+    """Without the whole text of a lock file in it."""
+    return message if len(message) <= 600 else f"{message[:200]} … {message[-400:]}"
 
 
 def log_end(steps: Sequence[SetupStep]) -> str:
@@ -53,29 +68,19 @@ def log_end(steps: Sequence[SetupStep]) -> str:
     last = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
     if last is None:
         return ""
-    said = (last.stdout + b"\n" + last.stderr).decode("utf-8", "replace").strip().splitlines()
-    lines = [line.strip() for line in said if line.strip()][-TAIL_LINES:]
+    said = (last.stdout + b"\n" + last.stderr).decode("utf-8", "replace").strip()
+    lines = [line.strip() for line in said.splitlines() if line.strip()][-TAIL_LINES:]
     text = "\n  ".join(lines)
-    if any(
-        sign in text
-        for sign in (
-            "command 'gcc' failed",
-            "command 'cc' failed",
-            "No such file or directory: 'gcc'",
-            "unable to execute",
-        )
-    ):
+    if any(sign in said for sign in _COMPILER):
         text += (
             "\n  it needs a compiler: install one on this machine (setup sees /usr read-only), or choose another commit"
         )
-    if any(
-        sign in text for sign in ("NewConnectionError", "Could not fetch URL", "Temporary failure in name resolution")
-    ):
+    if any(sign in said for sign in _UNREACHABLE):
         text += "\n  the package index could not be reached: check the network and the index settings (ab doctor)"
     return f"the log ends:\n  {text}"
 
 
-def prove(ground: Ground, lab: Lab, *, repeats: int = 2) -> Proof:
+def prove(ground: Ground, lab: Lab, *, repeats: int = 2, known: Circumstance | None = None) -> Proof:
     """Run parent and fix.
 
     Raises:
@@ -83,95 +88,148 @@ def prove(ground: Ground, lab: Lab, *, repeats: int = 2) -> Proof:
         SandboxError: ours.
     """
     bench = dataclasses.replace(validation_bench(ground, lab), blobs=None)
-    check = bench.loaded.checks[0]
-    invocation = understand(check.command or "")
-    if invocation is None:
-        raise AssertionError(check.command)  # the command is ours
-    before = [_parent(bench, invocation) for _ in range(max(2, repeats))]
-    patch = (bench.loaded.reference_file or bench.loaded.folder).read_bytes()
-    after = [_fixed(grade(patch, bench), check.timeout_sec) for _ in range(max(2, repeats))]
-    return compare([one.outcomes for one in before], after, max(one.duration_sec for one in before))
+    runs = _Runs(bench, known or Circumstance())
+    return runs.prove(max(2, repeats))
 
 
-def _parent(bench: GradingBench, invocation: Invocation) -> Pristine:
-    check = bench.loaded.checks[0]
-    try:
-        run = run_pristine(bench, check, invocation)
-    except OracleTrouble as error:
-        raise Unsuitable("tests cannot run", f"on the parent: {error.message}") from error
-    if run.timed_out:
-        raise Unsuitable(
-            "too slow",
-            f"the tests take more than {check.timeout_sec} s on the parent, or hang there",
-            remedy="raise --timeout, or choose another commit",
-        )
-    if run.trouble:
-        raise Unsuitable("tests cannot run", f"on the parent: {run.trouble}")
-    return run
+class _Runs:
+    """All runs of one parent and its fix."""
 
+    def __init__(self, bench: GradingBench, known: Circumstance) -> None:
+        self._bench = bench
+        self._known = known
+        self._check = bench.loaded.checks[0]
+        self._memory_mb = bench.spec.limits.memory_mb
+        invocation = understand(self._check.command or "")
+        if invocation is None:
+            raise AssertionError(self._check.command)  # the command is ours
+        self._invocation: Invocation = invocation
+        self._patch = (bench.loaded.reference_file or bench.loaded.folder).read_bytes()
 
-def _fixed(graded: Acceptance, timeout_sec: int) -> Mapping[str, str]:
-    if graded.application.outcome is not Outcome.PASS:
-        raise Unsuitable("patch", f"the fix does not apply to its parent as setup left it: {graded.application.why}")
-    (check,) = graded.checks
-    if check.decided.timed_out:
-        raise Unsuitable("too slow", f"the tests take more than {timeout_sec} s with the fix", remedy="raise --timeout")
-    if check.outcome is Outcome.ERROR:
-        raise Unsuitable("tests cannot run", f"with the fix: {check.decided.why}")
-    return check.decided.tests
+    def prove(self, repeats: int) -> Proof:
+        before = [self._parent(number) for number in range(repeats)]
+        after = [self._fixed(self._bench) for _ in range(repeats)]
+        whys = {**before[0].whys, **{k: v for one in after for k, v in symptoms.whys_of(one.diagnostics).items()}}
+        duration = max(one.duration_sec for one in before)
+        try:
+            proof = compare([one.outcomes for one in before], [one.tests for one in after], duration)
+        except Unsuitable as error:
+            raise self._explained(error, whys, after[0]) from None
+        return self._slowly(proof) if symptoms.mentions_clock(self._known.sources.values()) else proof
 
+    # --- the parent -------------------------------------------------------------------------------------------
 
-def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]], duration_sec: float) -> Proof:
-    """What some runs of the parent and of the fix come to. Pure.
+    def _parent(self, number: int) -> Pristine:
+        try:
+            # The first is remembered: grading asks for it too, and so does a second harvest.
+            make = run_pristine if number else lambda *given: pristine(*given)[0]
+            run = make(self._bench, self._check, self._invocation)
+        except OracleTrouble as error:
+            raise Unsuitable("tests cannot run", f"on the parent: {error.message}") from error
+        if run.oom:
+            raise self._out_of_memory("on the parent")
+        if run.timed_out:
+            raise self._hanging(run)
+        if run.trouble:
+            raise Unsuitable("tests cannot run", f"on the parent: {run.trouble}")
+        return run
 
-    Raises:
-        Unsuitable: nothing flips from failing to passing, or not every time.
-    """
-    tests = list(dict.fromkeys(test for run in after for test in run))
-    unsteady = [test for test in tests if _differs(test, before) or _differs(test, after)]
-    # A test that the fix is about and that does not do the same every time: whoever solves it would be judged by luck.
-    shaky = [test for test in unsteady if any(run.get(test) != "passed" for run in before)]
-    if shaky:
-        raise _flaky(shaky)
-    passing = [test for test in tests if after[0].get(test) == "passed" and test not in unsteady]
-    flipped = tuple(test for test in passing if before[0].get(test) != "passed")
-    if not flipped:
-        raise _no_flip(before[0], after[0])
-    kept = tuple(test for test in passing if before[0].get(test) == "passed")
-    return Proof(flipped, kept, tuple(unsteady), duration_sec, len(before) + len(after))
-
-
-def _differs(test: str, runs: Sequence[Mapping[str, str]]) -> bool:
-    return len({run.get(test, "missing") for run in runs}) > 1
-
-
-def _flaky(tests: Sequence[str]) -> Unsuitable:
-    more = f" and {len(tests) - LISTED} more" if len(tests) > LISTED else ""
-    return Unsuitable(
-        "flaky", f"tests give different outcomes under the same conditions: {', '.join(tests[:LISTED])}{more}"
-    )
-
-
-def _no_flip(before: Mapping[str, str], after: Mapping[str, str]) -> Unsuitable:
-    passing = [test for test, outcome in after.items() if outcome == "passed"]
-    if not after:
-        return Unsuitable("tests cannot run", "no test was collected with the fix")
-    if not passing:
-        failing = [test for test, outcome in after.items() if outcome in {"failed", "broken"}]
-        if failing:
-            return Unsuitable(
-                "fails with the fix",
-                f"the tests fail even with the fix: {', '.join(failing[:LISTED])}",
-                remedy="dependencies may have moved on since, or the tests need a network",
-            )
-        return Unsuitable("skipped", "every test is skipped here, with the fix too")
-    broken = [test for test, outcome in after.items() if outcome != "passed" and before.get(test) != "passed"]
-    if broken and any(after[test] in {"failed", "broken"} for test in broken):
+    def _hanging(self, run: Pristine) -> Unsuitable:
+        """Whether the parent hangs or everything is slow: the fix tells."""
+        limit = self._check.timeout_sec
+        begun = [test for test, outcome in run.outcomes.items() if outcome == "broken"]  # set up and never over
+        at = next(iter([*begun, *(test for test, outcome in run.outcomes.items() if outcome == "missing")]), "")
+        where = f", at {at}" if at else ""
+        fixed = self._fixed(self._bench)
         return Unsuitable(
-            "fails with the fix",
-            f"what fails on the parent fails with the fix too: {', '.join(broken[:LISTED])}",
-            remedy="dependencies may have moved on since, or the tests need a network",
+            "hangs on parent",
+            f"the tests end in {fixed.duration_sec:.1f} s with the fix and not in {limit} s on its parent{where}: "
+            "every attempt that leaves the defect would take that long",
+            remedy="choose another commit, or write the task by hand with a test that gives up by itself (ab task new)",
         )
-    return Unsuitable(
-        "does not fail on parent", f"all {len(passing)} tests that pass with the fix pass on its parent too"
-    )
+
+    # --- the fix ----------------------------------------------------------------------------------------------
+
+    def _fixed(self, bench: GradingBench) -> Observation:
+        graded = grade(self._patch, bench)
+        if graded.application.outcome is not Outcome.PASS:
+            why = graded.application.why
+            raise Unsuitable("patch", f"the fix does not apply to its parent as setup left it: {why}")
+        seen = graded.checks[0].decided
+        if OUT_OF_MEMORY in seen.why:
+            raise self._out_of_memory("with the fix")
+        if seen.timed_out:
+            raise Unsuitable(
+                "too slow",
+                f"the tests take more than {self._check.timeout_sec} s, with the fix too",
+                remedy="raise --timeout, or choose another commit",
+            )
+        if seen.outcome is Outcome.ERROR:
+            raise Unsuitable("tests cannot run", f"with the fix: {seen.why}")
+        grave = next((one for one in graded.findings if one.severity in {"gate", "error"}), None)
+        if grave is not None:
+            at = f" ({grave.path}:{grave.line})" if grave.path and grave.line else ""
+            raise Unsuitable(
+                "refused by the oracle",
+                f"grading refuses the fix itself, so no solution like it could pass: {grave.rule}: {grave.detail}{at}",
+            )
+        return seen
+
+    def _slowly(self, proof: Proof) -> Proof:
+        """The fix once more on a slow machine; what fails there only is decided by the clock."""
+        spec = self._bench.spec
+        limits = dataclasses.replace(spec.limits, cpus=min(SLOW_CPUS, spec.limits.cpus))
+        try:
+            slow = self._fixed(dataclasses.replace(self._bench, spec=dataclasses.replace(spec, limits=limits))).tests
+        except Unsuitable as error:
+            if error.kind == "too slow":  # a quarter of the processor may need more time than is given
+                return proof
+            raise
+        shaken = [test for test in proof.fail_to_pass if slow.get(test) != "passed"]
+        if shaken:
+            raise _timing(shaken, "fail when the processor is slow")
+        unsteady = tuple(test for test in proof.pass_to_pass if slow.get(test) != "passed")
+        return dataclasses.replace(
+            proof,
+            pass_to_pass=tuple(test for test in proof.pass_to_pass if test not in unsteady),
+            unsteady=(*proof.unsteady, *unsteady),
+            runs=proof.runs + 1,
+        )
+
+    # --- reasons ----------------------------------------------------------------------------------------------
+
+    def _out_of_memory(self, where: str) -> Unsuitable:
+        return Unsuitable(
+            "out of memory",
+            f"the tests use more than {self._memory_mb} MB {where} and were killed",
+            remedy="raise --memory; a parent that eats all there is has to be left out, every failed attempt would do the same",
+        )
+
+    def _explained(self, error: Unsuitable, whys: Mapping[str, str], fixed: Observation) -> Unsuitable:
+        """The same refusal, by its cause where what the tests said tells it."""
+        if error.kind == "flaky":
+            timed = symptoms.uses_clock(error.tests, self._known.sources, whys)
+            return _timing(timed, "give different outcomes from run to run") if timed else error
+        if error.kind not in {"fails with the fix", "tests cannot run"}:
+            return error
+        failing = {test: why for test, why in whys.items() if fixed.tests.get(test) != "passed"}
+        offline = symptoms.needs_network(failing)
+        if offline:
+            return Unsuitable(
+                "needs network",
+                f"tests reach for the network, which they do not get: {listed(offline)}",
+                remedy="choose another commit: a verdict must not depend on somebody else's server",
+            )
+        moved = symptoms.moved_on(failing, self._known.newer)
+        if moved:
+            said = next((why.splitlines()[-1] for why in failing.values() if why), "")
+            return Unsuitable(
+                "dependency drift",
+                f"the tests fail even with the fix, on dependencies newer than the commit ({listed(moved)}): {said}",
+                remedy="an index that tells when releases came out lets ab go back to that day",
+            )
+        return error
+
+
+def _timing(tests: Sequence[str], how: str) -> Unsuitable:
+    return Unsuitable("timing-dependent", f"tests that look at the clock {how}: {listed(tests)}", tests=tests)

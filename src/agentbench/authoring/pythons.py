@@ -53,6 +53,11 @@ def choose_python(
     return f"3.{best}", remark
 
 
+def released(python: str) -> str | None:
+    """Year and month in which an interpreter came out."""
+    return _RELEASED.get(int(python.split(".")[1])) if re.fullmatch(r"3\.\d+", python) else None
+
+
 def _requires(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> str:
     for keys in (("project", "requires-python"), ("tool", "poetry", "dependencies", "python")):
         value: object = project

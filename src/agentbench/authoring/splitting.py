@@ -26,9 +26,11 @@ class Unsuitable(TaskError):
 
     exit_code = 2
 
-    def __init__(self, kind: str, message: str, *, remedy: str = "") -> None:
+    def __init__(self, kind: str, message: str, *, remedy: str = "", tests: Sequence[str] = ()) -> None:
+        """`tests`: the ids it is about."""
         super().__init__(message, remedy=remedy)
         self.kind = kind
+        self.tests = tuple(tests)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from agentbench.oracle.pytest_runner import PytestRun
 from agentbench.oracle.requirement import Requirement, Tally, tally, words
 
 LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+OUT_OF_MEMORY = "a process was killed for memory"
 DIAGNOSED = 20
 """Failing tests whose assertion is shown."""
 
@@ -115,7 +116,7 @@ def _outcome(run: PytestRun, counted: Tally, findings: tuple[Finding, ...], ceil
 def _ending(run: PytestRun) -> str:
     completed = run.completed
     if completed.oom:
-        return "a process was killed for memory"
+        return OUT_OF_MEMORY
     if completed.signal is not None:
         return f"killed by signal {completed.signal}"
     return run.transcript.trouble or f"it left with exit status {completed.exit_code}"

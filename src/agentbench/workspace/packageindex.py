@@ -35,6 +35,8 @@ class Release:
     url: str
     filename: str
     sha256: str | None
+    uploaded: str | None = None
+    """When it came out (ISO 8601), where the index tells."""
 
     @property
     def is_source(self) -> bool:
@@ -73,14 +75,21 @@ def find_release(request: str, settings: PackageSettings) -> tuple[list[Release]
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise SourceError(f"{request}: expected pypi:NAME==VERSION")
-    name, version = _normal_name(match["name"]), _normal_version(match["version"])
+    name, version = normal_name(match["name"]), _normal_version(match["version"])
+    files, troubles = find_project(name, settings)
+    return [one for one in files if _fits(one.filename, name, version)], troubles
+
+
+def find_project(project: str, settings: PackageSettings) -> tuple[list[Release], list[str]]:
+    """Every file of every release of a project in every configured place, and what went wrong with places."""
+    name = normal_name(project)
     found: list[Release] = []
     troubles: list[str] = []
     pages = [(f"{_as_url(index).rstrip('/')}/{name}/", True) for index in settings.indexes()]
     pages += [(_as_url(place), False) for place in settings.many.get("find-links", ())]
     for page, is_index in pages:
         try:
-            found += [one for one in _links(page, settings) if _fits(one.filename, name, version)]
+            found += [one for one in _links(page, settings) if version_of(one.filename, name) is not None]
         except FileNotFoundError:
             if not is_index:
                 troubles.append(f"{page}: no such folder")
@@ -112,7 +121,7 @@ def _missing(request: str, found: list[Release], troubles: list[str], settings: 
 # --- names -------------------------------------------------------------------------------------------------------
 
 
-def _normal_name(name: str) -> str:
+def normal_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -124,19 +133,21 @@ def _normal_version(version: str) -> str:
 
 
 def _fits(filename: str, name: str, version: str) -> bool:
+    found = version_of(filename, name)
+    return found is not None and _normal_version(found) == version
+
+
+def version_of(filename: str, name: str) -> str | None:
+    """The version that a file is of, as its name spells it; None when it is no distribution of that (normal) name."""
     lower = filename.lower()
     if lower.endswith(".whl"):
         parts = filename.split("-")
-        return len(parts) >= 5 and _normal_name(parts[0]) == name and _normal_version(parts[1]) == version
+        return parts[1] if len(parts) >= 5 and normal_name(parts[0]) == name else None
     suffix = next((one for one in _SDIST if lower.endswith(one)), None)
-    if suffix is None:
-        return False
-    stem = filename[: -len(suffix)]
+    stem = filename[: -len(suffix)] if suffix else ""
     # A name may contain dashes, so every dash may be where the version begins.
-    return any(
-        _normal_name(stem[: dash.start()]) == name and _normal_version(stem[dash.end() :]) == version
-        for dash in re.finditer("-", stem)
-    )
+    ends = (dash for dash in re.finditer("-", stem) if normal_name(stem[: dash.start()]) == name)
+    return next((stem[dash.end() :] for dash in ends), None)
 
 
 # --- pages -------------------------------------------------------------------------------------------------------
@@ -160,11 +171,11 @@ def _links(page: str, settings: PackageSettings) -> Iterator[Release]:
         path, page = path / "index.html", page.rstrip("/") + "/"
     body, kind = _read_page(page, path, settings)
     listed = _json_links(body) if kind.endswith("json") else _html_links(body)
-    for href, filename, digest in listed:
+    for href, filename, digest, uploaded in listed:
         url = urljoin(page, href)
         if urlsplit(url).scheme in {"http", "https"} or (path is not None and _local(url) is not None):
             shown = filename or unquote(urlsplit(url).path.rsplit("/", 1)[-1])
-            yield Release(_with_credentials(url.partition("#")[0], page), shown, digest)
+            yield Release(_with_credentials(url.partition("#")[0], page), shown, digest, uploaded)
 
 
 def _read_page(page: str, path: Path | None, settings: PackageSettings) -> tuple[str, str]:
@@ -180,31 +191,41 @@ def _read_page(page: str, path: Path | None, settings: PackageSettings) -> tuple
         return answer.read(_PAGE_BYTES).decode("utf-8", "replace"), kind
 
 
-def _json_links(body: str) -> Iterator[tuple[str, str, str | None]]:
+def _json_links(body: str) -> Iterator[tuple[str, str, str | None, str | None]]:
     data = json.loads(body)
     files = data.get("files") if isinstance(data, dict) else None
     for file in files if isinstance(files, list) else ():
         if isinstance(file, dict) and isinstance(file.get("url"), str):
             hashes = file.get("hashes")
             digest = hashes.get("sha256") if isinstance(hashes, dict) else None
-            yield file["url"], str(file.get("filename", "")), digest if isinstance(digest, str) else None
+            uploaded = file.get("upload-time")
+            yield (
+                file["url"],
+                str(file.get("filename", "")),
+                digest if isinstance(digest, str) else None,
+                uploaded if isinstance(uploaded, str) else None,
+            )
 
 
-def _html_links(body: str) -> Iterator[tuple[str, str, str | None]]:
+def _html_links(body: str) -> Iterator[tuple[str, str, str | None, str | None]]:
     reader = _Anchors()
     reader.feed(body)
-    for href in reader.found:
+    for href, uploaded in reader.found:
         digest = _SHA256.search(href)
-        yield href, "", digest[1] if digest else None
+        yield href, "", digest[1] if digest else None, uploaded
 
 
 class _Anchors(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.found: list[tuple[str, str | None]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if tag == "a" and name == "href" and value]
+        # `data-upload-time` is in no standard, but mirrors that serve pages only as HTML tell the time with it.
+        told = dict(attrs)
+        href = told.get("href")
+        if tag == "a" and href:
+            self.found.append((href, told.get("data-upload-time")))
 
 
 def _with_credentials(url: str, page: str) -> str:

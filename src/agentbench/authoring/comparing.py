@@ -1,0 +1,77 @@
+"""What some runs of a parent and of its fix come to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentbench.authoring.splitting import Unsuitable
+
+LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the runs came to. `unsteady`: tests that differed between runs and are required by nobody."""
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    unsteady: tuple[str, ...]
+    duration_sec: float
+    runs: int
+
+
+def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]], duration_sec: float) -> Proof:
+    """Hold runs of the parent against runs of the fix.
+
+    Raises:
+        Unsuitable: nothing flips from failing to passing, or not every time.
+    """
+    tests = list(dict.fromkeys(test for run in after for test in run))
+    unsteady = [test for test in tests if _differs(test, before) or _differs(test, after)]
+    # A test that the fix is about and that does not do the same every time: whoever solves it would be judged by luck.
+    shaky = [test for test in unsteady if any(run.get(test) != "passed" for run in before)]
+    if shaky:
+        raise Unsuitable(
+            "flaky",
+            f"tests give different outcomes under the same conditions: {listed(shaky)}",
+            remedy="choose another commit",
+            tests=shaky,
+        )
+    passing = [test for test in tests if after[0].get(test) == "passed" and test not in unsteady]
+    flipped = tuple(test for test in passing if before[0].get(test) != "passed")
+    if not flipped:
+        raise _no_flip(before[0], after[0])
+    kept = tuple(test for test in passing if before[0].get(test) == "passed")
+    return Proof(flipped, kept, tuple(unsteady), duration_sec, len(before) + len(after))
+
+
+def listed(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - LISTED} more" if len(tests) > LISTED else ""
+    return f"{', '.join(tests[:LISTED])}{more}"
+
+
+def _differs(test: str, runs: Sequence[Mapping[str, str]]) -> bool:
+    return len({run.get(test, "missing") for run in runs}) > 1
+
+
+def _no_flip(before: Mapping[str, str], after: Mapping[str, str]) -> Unsuitable:
+    passing = [test for test, outcome in after.items() if outcome == "passed"]
+    if not after:
+        return Unsuitable("tests cannot run", "no test was collected with the fix")
+    remedy = "look at what they say: `git checkout` the commit and run them"
+    if not passing:
+        failing = [test for test, outcome in after.items() if outcome in {"failed", "broken"}]
+        if failing:
+            return Unsuitable(
+                "fails with the fix", f"the tests fail even with the fix: {listed(failing)}", remedy=remedy
+            )
+        return Unsuitable("skipped", "every test is skipped here, with the fix too")
+    broken = [test for test, outcome in after.items() if outcome != "passed" and before.get(test) != "passed"]
+    if broken and any(after[test] in {"failed", "broken"} for test in broken):
+        return Unsuitable(
+            "fails with the fix", f"what fails on the parent fails with the fix too: {listed(broken)}", remedy=remedy
+        )
+    return Unsuitable(
+        "does not fail on parent", f"all {len(passing)} tests that pass with the fix pass on its parent too"
+    )

@@ -1,0 +1,208 @@
+"""Environments for a commit's tests, the most faithful first: its own requirements on the day of the commit, then what still installs.
+
+What was found for one commit is remembered: the next one with the same packaging, of a day with the same releases, gets the same
+lock at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.authoring.dating import TOOLS, Calendar, constrained, day_for
+from agentbench.authoring.detection import Detected, Plan
+from agentbench.authoring.drafting import Draft, write
+from agentbench.authoring.pinning import Pinner
+from agentbench.authoring.proving import set_up
+from agentbench.authoring.splitting import Unsuitable
+from agentbench.core.canonical import Json, digest
+from agentbench.run.lab import Ground, Lab
+from agentbench.workspace.packageindex import normal_name
+
+ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One commit's environment, asked for."""
+
+    draft: Draft
+    detected: Detected
+    date: str
+    packaging: str
+    """A digest of everything that decides what is installed."""
+    folder: Path
+    pin: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An environment that stands."""
+
+    draft: Draft
+    ground: Ground
+    plan: str
+    remark: str
+    """For people: what day the dependencies are of, and why not of the commit's if they are not."""
+    newer: tuple[str, ...] = ()
+    """What is newer than the commit's day, as `name==version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A lock that was made for some packaging on some day."""
+
+    day: str
+    commands: tuple[str, ...]
+    names: tuple[str, ...]
+    plan: str
+    remark: str
+    newer: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stands:
+    """What was installed, not pinned yet. `limits`: constraints that kept it at its day."""
+
+    draft: Draft
+    ground: Ground
+    limits: tuple[str, ...]
+
+
+@dataclass
+class Environments:
+    """Shared by the commits of one harvest."""
+
+    pinner: Pinner = field(default_factory=Pinner)
+    calendar: Calendar = field(default_factory=Calendar)
+    _found: dict[str, list[_Found]] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=lambda: set(TOOLS))
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, wish: Wish, lab: Lab) -> Iterator[Ready]:
+        """Environments to try, each really set up. The second is there for when the tests cannot live with the first.
+
+        Raises:
+            Unsuitable: none can be set up; with the reason of the first.
+        """
+        day = day_for(wish.date, wish.draft.python or "")
+        troubles: list[Unsuitable] = []
+        tried: set[tuple[str, ...]] = set()
+        for known in self._known(wish, day):
+            ready = self._again(wish, known, lab, troubles)
+            if ready is not None:
+                tried.add(known.names)
+                yield ready
+                break
+        for dated in (True, False):
+            ready = self._first(wish, day if dated else "", lab, troubles)
+            if ready is not None:
+                listing = tuple(freeze(ready.ground))
+                if listing not in tried:
+                    tried.add(listing)
+                    yield ready
+        if not tried:
+            raise troubles[0]
+
+    # --- from what is known -----------------------------------------------------------------------------------
+
+    def _known(self, wish: Wish, day: str) -> list[_Found]:
+        with self._guard:
+            found = list(self._found.get(_key(wish), ()))
+        return [one for one in found if wish.pin and self._same_releases(one, day)]
+
+    def _same_releases(self, found: _Found, day: str) -> bool:
+        """Whether resolving on another day would come to the same: nothing of it came out between the two."""
+        if found.day == day:
+            return True
+        names = [line.split("==")[0] for line in found.names]
+        return all(self.calendar.newest(name, found.day) == self.calendar.newest(name, day) for name in names)
+
+    def _again(self, wish: Wish, known: _Found, lab: Lab, troubles: list[Unsuitable]) -> Ready | None:
+        draft = dataclasses.replace(wish.draft, setup=known.commands, env=wish.detected.plans[0].env)
+        try:
+            return Ready(draft, set_up(write(draft, wish.folder), lab), known.plan, known.remark, known.newer)
+        except Unsuitable as error:
+            troubles.append(error)
+            return None
+
+    # --- anew -------------------------------------------------------------------------------------------------
+
+    def _first(self, wish: Wish, day: str, lab: Lab, troubles: list[Unsuitable]) -> Ready | None:
+        """The first plan that works: on a day, or (no day) with what is newest."""
+        for plan in wish.detected.plans:
+            try:
+                return self._resolve(wish, plan, day, lab)
+            except Unsuitable as error:
+                troubles.append(error)
+        return None
+
+    def _resolve(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> Ready:
+        stands = self._installed(wish, plan, day, lab)
+        listing = freeze(stands.ground)
+        wanted = day or day_for(wish.date, wish.draft.python or "")
+        newer = self.calendar.newer(listing, wanted)
+        remark = self._remark(listing, day, wanted, newer)
+        draft, ground, pinned = self._pinned(wish, stands, lab) if wish.pin else (stands.draft, stands.ground, False)
+        if pinned and day:
+            found = _Found(day, draft.setup, tuple(listing), plan.name, remark, newer)
+            with self._guard:
+                self._found.setdefault(_key(wish), []).append(found)
+        return Ready(draft, ground, plan.name, remark, newer)
+
+    def _installed(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> _Stands:
+        """Install; on a day, until nothing is left that came out later and nobody asked for."""
+        with self._guard:
+            names = {*self._names, *wish.detected.named}
+        rounds = 0
+        while True:
+            rounds += 1
+            limits = self.calendar.constraints(names, day) if day else ()
+            draft = dataclasses.replace(wish.draft, setup=constrained(plan.commands, limits), env=plan.env)
+            stands = _Stands(draft, set_up(write(draft, wish.folder), lab), limits)
+            installed = {normal_name(line.split("==")[0]) for line in freeze(stands.ground)}
+            with self._guard:
+                self._names |= installed
+            if not day or rounds == ROUNDS or self.calendar.constraints(names | installed, day) == limits:
+                return stands
+            names |= installed
+
+    def _remark(self, listing: Sequence[str], day: str, wanted: str, newer: Sequence[str]) -> str:
+        silent = self.calendar.undated([line.split("==")[0] for line in listing if "==" in line])
+        if not day:
+            return f"Dependencies are the newest, not those of {wanted}: with those it could not be set up or proven."
+        parts = [f"Dependencies as of {day}."]
+        if newer:
+            parts.append(f"Newer all the same, since they are asked for: {', '.join(newer)}.")
+        if silent:
+            parts.append(f"No index tells when releases came out, so the newest were taken: {', '.join(silent)}.")
+        return " ".join(parts)
+
+    def _pinned(self, wish: Wish, stands: _Stands, lab: Lab) -> tuple[Draft, Ground, bool]:
+        """The same environment by versions and digests, where everything in it can be pinned and installed so."""
+        draft, listing = stands.draft, freeze(stands.ground)
+        commands = self.pinner.commands(
+            listing, draft.python or "", editable=wish.detected.editable, limits=stands.limits
+        )
+        if commands is None:
+            return draft, stands.ground, False
+        pinned = dataclasses.replace(draft, setup=commands)
+        try:
+            return pinned, set_up(write(pinned, wish.folder), lab), True
+        except Unsuitable:
+            return draft, set_up(write(draft, wish.folder), lab), False
+
+
+def freeze(ground: Ground) -> list[str]:
+    """What setup installed, as `pip freeze` listed it."""
+    listed = [step.stdout for step in ground.prepared.steps if step.capture and "pip freeze" in step.command]
+    return listed[-1].decode("utf-8", "replace").splitlines() if listed else []
+
+
+def _key(wish: Wish) -> str:
+    plans: list[Json] = [[list(plan.commands), dict(plan.env)] for plan in wish.detected.plans]
+    parts: list[Json] = [wish.packaging, wish.draft.python, plans]
+    return digest(parts)
