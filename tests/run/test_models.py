@@ -145,8 +145,7 @@ def test_secrets_that_an_agent_prints_are_redacted_everywhere(ab: Ab, asker: Pat
     assert ran.record["result"]["failure_reason"] == "TESTS_FAILED", ran.stderr
     folder = run_folder(ran)
     holding = [str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    # What is graded is the patch as the agent left it; everything that tells of it is redacted.
-    assert [name for name in holding if not name.endswith("final.patch")] == []
+    assert holding == []
     assert SECRET not in ran.stdout + ran.stderr
     events = next(folder.glob("tasks/*/events.jsonl")).read_text()
     (placeholder,) = set(re.findall(r"\[redacted:OPENROUTER_API_KEY:[^\]]+\]", events))

@@ -123,3 +123,22 @@ def _strings(value: object) -> list[str]:
     if isinstance(value, dict):
         return [text for key, inner in value.items() for text in (key, *_strings(inner))]
     return [text for inner in value for text in _strings(inner)] if isinstance(value, list) else []
+
+
+@pytest.mark.req("E-10")
+def test_secret_of_several_lines_is_replaced_line_by_line_as_a_diff_has_it() -> None:
+    lines = ["-----BEGIN PRIVATE KEY-----", "MIIEvgIBADANBgkqhkiG9w0BAQEFAAS", "short", "-----END PRIVATE KEY-----"]
+    redact = Redactor({"PEM": "\n".join(lines)})
+    shown = redact.data("".join(f"+    {line}\n" for line in lines).encode()).decode()
+    assert lines[1] not in shown
+    assert shown.count("[redacted:PEM:") == 1
+    assert lines[0] in shown
+
+
+@pytest.mark.req("E-10")
+def test_known_values_alone_can_be_replaced() -> None:
+    redact = Redactor({"KEY": "hunter2hunter2"})
+    shaped = b"ghp_" + b"a" * 36
+    assert redact.named(b"hunter2hunter2 " + shaped).endswith(b"] " + shaped)
+    assert redact.data(shaped) != shaped
+    assert Redactor({}).named(shaped) == shaped

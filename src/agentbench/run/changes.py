@@ -10,7 +10,8 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.oracle.scorers.engine import run_scorers
 from agentbench.oracle.scorers.workspace import Workspace
 from agentbench.record.folder import FINAL_PATCH
-from agentbench.run.lab import Ground
+from agentbench.run.lab import Ground, declared_secrets
+from agentbench.run.secrecy import as_recorded, recorded_text, secret_finding
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import Termination
 from agentbench.workspace.application import apply
@@ -54,9 +55,11 @@ def score(attempt: Attempt, workspace: Workspace) -> None:
 
 
 def _record_delta(attempt: Attempt, delta: Delta) -> Delta:
-    attempt.folder.write_exact(FINAL_PATCH, delta.patch)
-    attempt.log.append(delta_event(delta))
-    for finding in refusals(delta):
+    kept = recorded_text(delta.patch, attempt.folder.redact)
+    attempt.folder.write_exact(FINAL_PATCH, kept)
+    attempt.log.append(as_recorded(delta_event(delta), delta.patch, kept))
+    leak = secret_finding(delta.patch, kept, declared_secrets(attempt.row.task))
+    for finding in (*refusals(delta), *filter(None, (leak,))):
         attempt.log.append(finding, "monitor")
     attempt.log.sync()
     return delta

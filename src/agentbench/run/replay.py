@@ -111,6 +111,9 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
         judged = judged_only(record.run_status, record.result.failure_reason)
         why = "the task has no workspace: it was only judged" if judged else "the attempt ended before acceptance"
         return Replay(record, "nothing", "unavailable", why)
+    if recorded.patch.exact_sha256 is not None:
+        why = "the recorded patch has placeholders for secrets: what was graded is not kept"
+        return Replay(record, "unavailable", "unavailable", why)
     patch = _patch(folder, record)
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
         try:

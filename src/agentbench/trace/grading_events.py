@@ -12,7 +12,7 @@ from agentbench.trace.work_events import LlmRequest, LlmResponse
 
 
 class PatchExtracted(Payload):
-    """Δ as it will be graded."""
+    """Δ as it will be graded. `sha256` and `bytes` are those of the recorded text."""
 
     type = "patch_extracted"
     sha256: str
@@ -24,6 +24,8 @@ class PatchExtracted(Payload):
     generated: int
     problem: str | None = None
     """Why Δ cannot be graded as a patch (too large, refused entries); None when it can."""
+    exact_sha256: str | None = None
+    """Of Δ as it is graded, where the recorded text has placeholders for secrets; None when it is the recorded text."""
 
 
 class StepStarted(Payload):

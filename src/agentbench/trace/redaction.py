@@ -27,6 +27,8 @@ from agentbench.core.reasons import (
 
 MIN_LENGTH = 6
 """Shorter values are not replaced: they would be found in the middle of ordinary words and of names of tests."""
+LONG_LINE = 16
+"""Of a secret of several lines, so long a line is one by itself. (The first and last of a PEM file are in every other.)"""
 EDGE = 4
 """So much of a secret at the edge of a cut is taken for a part of it."""
 
@@ -53,6 +55,7 @@ _WORDS = frozenset(
         *("agent", "harness", "monitor", "operator", "utf-8", "base64", "percent"),
         *("added", "modified", "deleted", "renamed", "mode", "note", "penalty", "gate", "terminate"),
         *("natural_text", "code", "none", "throttle", "deny", "kill", "rollback", "quarantine", "pause"),
+        *("http", "tunnel", "malformed", "not_listed", "not_public", "limit"),
         *("continue", "stop", "completed", "interrupted", "PASS", "FAIL", "N/A", "ERROR", "unparseable"),
     )
 )
@@ -94,12 +97,17 @@ class Redactor:
             text = _SHAPES.sub(_shape_placeholder, text)
         return text
 
+    def named(self, data: bytes) -> bytes:
+        """`data` without the values that are known; what only looks like a key stays."""
+        if self._named_bytes is None:
+            return data
+        return self._named_bytes.sub(
+            lambda found: self._forms[found.group().decode("utf-8", "surrogateescape")].encode(), data
+        )
+
     def data(self, data: bytes) -> bytes:
         """The same for bytes that may be anything."""
-        if self._named_bytes is not None:
-            data = self._named_bytes.sub(
-                lambda found: self._forms[found.group().decode("utf-8", "surrogateescape")].encode(), data
-            )
+        data = self.named(data)
         if self._shapes:
             text = data.decode("latin-1")
             if any(mark in text for mark in _SHAPE_MARKS):
@@ -135,7 +143,9 @@ def _shape_placeholder(found: re.Match[str]) -> str:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """The value as it may appear: itself, in a URL, in a header."""
+    """The value as it may appear: itself, in a URL, in a header; one of several lines also line by line, as diffs have it."""
     encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
-    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="))
+    lines = [line.strip() for line in value.split("\n")] if "\n" in value else []
+    long = [line for line in lines if len(line) >= LONG_LINE and not line.startswith("-----")]
+    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *long)
     return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
