@@ -12,7 +12,7 @@ import pytest
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxUnavailable
-from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import orphans
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
@@ -44,12 +44,12 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def remove_images(engine: Engine, state: Path) -> None:
-    """The environments that were committed for a state folder. What images were made ready for stays, for next time."""
-    mark = f"label={labels.STATE}={labels.state_mark(state)}"
-    for kind in ("seeded", "prepared"):
-        images = engine.must("image", "ls", "--quiet", "--filter", mark, "--filter", f"label={labels.KIND}={kind}")
-        if images:
-            engine.call("image", "rm", "--force", *images.split())
+    """The environments that were committed for a state folder, and what was made ready from images that are gone.
+
+    What was made ready from the runner image stays for the next session, and goes when its state folder has.
+    """
+    orphans.remove(engine, [image for image in orphans.of_state(engine, state) if image.kind in {"seeded", "prepared"}])
+    orphans.remove_forsaken(engine)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

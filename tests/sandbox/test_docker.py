@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.sandbox.cache import contents, prune
-from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import labels, orphans
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
@@ -88,8 +89,9 @@ class TestEnvironments:
     def test_image_that_was_removed_is_made_again(self, docker: DockerBackend, engine: Engine, source: Path) -> None:
         first = docker.prepare(plan(source, "echo made > made"), SETUP, on_step=ignore)
         engine.must("image", "rm", "--force", first.details["prepared_image"])
-        with pytest.raises(SandboxError, match=r"(?i)no such image"), docker.open(SPEC, first):
+        with pytest.raises(SandboxError, match=r"(?i)no such image") as caught, docker.open(SPEC, first):
             pass
+        assert "ab run --resume" in caught.value.remedy
         state = Path(str(docker.layers._root)).parents[1]
         other = DockerBackend(state, engine)
         try:
@@ -159,6 +161,61 @@ class TestEnvironments:
             engine.image(image)
 
 
+class TestNobodysImages:
+    @pytest.mark.req("R-08")
+    def test_images_of_a_state_folder_that_is_gone_are_pruned_and_no_others(
+        self, engine: Engine, source: Path, tmp_path: Path
+    ) -> None:
+        images = {}
+        for name in ("gone", "there"):
+            backend = DockerBackend(tmp_path / name, engine)
+            images[name] = backend.prepare(plan(source, "echo x > x"), SETUP, on_step=ignore).details["prepared_image"]
+            backend.close()
+        # Somebody's own work on top of one: it has inherited every label of ours.
+        engine.must("build", "--network", "none", "--tag", "somebody/else:1", "-", stdin=_from(images["gone"]))
+        try:
+            shutil.rmtree(tmp_path / "gone")
+            pruned = {item.name for item in prune(tmp_path / "a-third", max_bytes=1 << 40) if item.kind == "image"}
+            assert any(name.startswith("agentbench/prepared:") for name in pruned)
+            assert images["gone"] not in {image.id for image in orphans.our_images(engine)}
+            assert engine.image("somebody/else:1")
+            assert engine.image(images["there"])
+        finally:
+            engine.must("image", "rm", "somebody/else:1")
+            remove_images(engine, tmp_path / "there")
+
+    def test_what_was_made_ready_from_an_image_goes_with_it_and_is_made_again(
+        self, docker: DockerBackend, engine: Engine, tmp_path: Path
+    ) -> None:
+        image = "agentbench-test/short-lived:1"
+        runner = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        engine.must("build", "--network", "none", "--no-cache", "--tag", image, "-", stdin=_from(runner))
+        try:
+            with docker.open(replace(SPEC, image=image), None) as box:
+                assert box.run(Command(line="echo up")).ok
+            (made,) = [item for item in orphans.of_state(engine, tmp_path / "state") if item.kind == "base"]
+            assert made.source == engine.image(image)["Id"]
+            assert orphans.remove(engine, [made]) == [made]
+            with docker.open(replace(SPEC, image=image), None) as box:  # removed behind the back of who uses it
+                assert box.run(Command(line="echo up")).ok
+            assert [item.kind for item in contents(tmp_path / "state") if item.kind == "image"] == ["image"]
+        finally:
+            engine.call("image", "rm", "--force", image)
+        orphans.remove_forsaken(engine)
+        assert [item for item in orphans.of_state(engine, tmp_path / "state") if item.kind == "base"] == []
+
+    def test_foreign_host_or_name_is_nobody_elses_to_remove(self, engine: Engine, tmp_path: Path) -> None:
+        image = "agentbench/base:of-another-machine"
+        mark = {**labels.of_state(tmp_path / "absent"), labels.KIND: "base", labels.HOST: "another"}
+        changes = [part for key, value in mark.items() for part in ("--change", f"LABEL {key}={value}")]
+        engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+        try:
+            orphans.remove_forsaken(engine)
+            assert engine.image(image)
+        finally:
+            engine.must("image", "rm", image)
+
+
 class TestImages:
     def test_image_that_is_not_there_names_the_command(self, docker: DockerBackend) -> None:
         with pytest.raises(SandboxUnavailable, match=r"example\.invalid/none:1 is not on this machine") as caught:
@@ -193,7 +250,7 @@ class TestImages:
         self, docker: DockerBackend, engine: Engine, source: Path, shell: bool
     ) -> None:
         image = f"agentbench-test/bare-{shell}:1".lower()
-        engine.must("import", "-", image, stdin=_bare_root(shell=shell))
+        engine.must("import", "-", image, stdin=_bare_root(with_shell=shell))
         spec = replace(SPEC, image=image)
         try:
             prepared = docker.prepare(plan(source), replace(spec, phase=Phase.SETUP), on_step=ignore)
@@ -413,11 +470,15 @@ class TestEngine:
             DockerBackend(tmp_path, engine)
 
 
-def _bare_root(*, shell: bool) -> bytes:
+def _from(image: str) -> bytes:
+    return f"FROM {image}\nENV MINE=yes\n".encode()
+
+
+def _bare_root(*, with_shell: bool) -> bytes:
     """A root without Python: a shell with what it is linked with, or nothing at all."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        if shell:
+        if with_shell:
             linked = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
             for path in ["/bin/sh", *re.findall(r"(/\S+) \(0x", linked)]:
                 tar.add(Path(path).resolve(), path[1:])

@@ -15,7 +15,7 @@ from agentbench.cli.cache import command as cache
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.sandbox.cache import contents
 from agentbench.sandbox.docker.engine import find_engine
-from agentbench.sandbox.failures import Failures, conditions
+from agentbench.sandbox.failures import Failures, Subject, subject
 from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
@@ -104,9 +104,8 @@ def test_what_may_work_in_an_hour_is_not_remembered(
     step = SetupStep(command, False, 1, 0.1, "timeout_sec" in options, b"", said)
     store = LayerStore(tmp_path)
     with store.building("prepared", "k"):
-        Failures(store, "prepared").note("k", plan, "c", [step], SetupFailed("failed"))
+        Failures(store, "prepared").note(subject("k", plan, SPEC, []), [step], SetupFailed("failed"))
     assert store.failures() == []
-    Failures(store, "prepared").repeat_older("k", "c", lambda _: None)
 
 
 def test_our_own_trouble_is_not_remembered(
@@ -121,21 +120,21 @@ def test_our_own_trouble_is_not_remembered(
 
 def test_damaged_or_foreign_records_are_no_failures(tmp_path: Path) -> None:
     store = LayerStore(tmp_path)
-    failures = Failures(store, "prepared")
-    plan = SetupPlan("k", tmp_path, ("false",), (), 60)
+    what = Subject("k", "label", "conditions")
     with store.building("prepared", "k"):
-        failures.note("k", plan, "c", [], SetupFailed("it failed"))
+        Failures(store, "prepared").note(what, [], SetupFailed("it failed"))
     with pytest.raises(SetupFailed, match="it failed"):
-        Failures(store, "prepared").repeat_older("k", "c", lambda _: None)
-    Failures(store, "prepared").repeat_older("k", "other conditions", lambda _: None)
+        Failures(store, "prepared").repeat_older(what, lambda _: None)
+    Failures(store, "prepared").repeat_older(replace(what, conditions="other"), lambda _: None)
     for text in ("", "{", "[]", '{"message": "x"}'):
         (tmp_path / "prepared/k/failed.json").write_text(text)
-        Failures(store, "prepared").repeat_older("k", "c", lambda _: None)
+        Failures(store, "prepared").repeat_older(what, lambda _: None)
         assert store.failures() == []
 
 
-def test_conditions_are_limits_and_where_packages_come_from() -> None:
-    same = conditions(SPEC, ["https://index.invalid"])
-    assert conditions(replace(SPEC, env={}), ["https://index.invalid"]) == same
-    assert conditions(replace(SPEC, limits=replace(SMALL, disk_mb=1)), ["https://index.invalid"]) != same
-    assert conditions(SPEC, []) != same
+def test_conditions_are_limits_and_where_packages_come_from(source: Path) -> None:
+    plan = SetupPlan("k", source, (), (), 60)
+    same = subject("k", plan, SPEC, ["https://index.invalid"])
+    assert subject("k", plan, replace(SPEC, env={}), ["https://index.invalid"]) == same
+    assert subject("k", plan, replace(SPEC, limits=replace(SMALL, disk_mb=1)), ["https://index.invalid"]) != same
+    assert subject("k", plan, SPEC, []) != same

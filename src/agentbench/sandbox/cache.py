@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.docker.engine import find_engine
-from agentbench.sandbox.docker.orphans import remove_orphans
+from agentbench.sandbox.docker.orphans import of_state, remove, remove_forsaken, remove_orphans
 from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.spawn.main import remove_tree
 from agentbench.sandbox.state import remove_leftovers
@@ -39,7 +39,8 @@ class Item:
 
 def contents(state: Path) -> list[Item]:
     """Everything, least recently used first."""
-    items = [
+    items = [Item("image", *item) for item in _images(state)]
+    items += [
         Item(stored.kind, f"{stored.key}/{stored.build}", stored.label, stored.bytes, stored.used_at, stored.in_use)
         for store in _stores(state)
         for stored in store.stored()
@@ -69,7 +70,7 @@ def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, every
         for failed in store.failures():
             store.forget_failure(failed.kind, failed.key)
             removed.append(Item("failed", failed.key, failed.message, 0, failed.at, in_use=False))
-    _remove_orphaned_images(state)
+    removed += _remove_images(state, everything=everything and not busy)
     if not busy:
         places = {**_SOURCES, "etc": "etc"} if everything else {}
         for folder, kind in {**places, "downloads": "downloads"}.items():
@@ -86,12 +87,31 @@ def _stores(state: Path) -> list[LayerStore]:
     return [LayerStore(path) for kind in ("u*", "docker-*") for path in sorted((state / "layers").glob(kind))]
 
 
-def _remove_orphaned_images(state: Path) -> None:
-    """A committed image goes with its place in the store; where no engine answers, at the next `prune` that finds one."""
+def _images(state: Path) -> list[tuple[str, str, int, float, bool]]:
+    """What an engine holds of this state folder beyond environments that were prepared."""
+    with contextlib.suppress(SandboxError):
+        if any((state / "layers").glob("docker-*")):
+            found = [image for image in of_state(find_engine(), state) if image.kind != "prepared"]
+            return [(image.names[0], image.kind, image.own_bytes, image.made_at, _busy(state)) for image in found]
+    return []
+
+
+def _remove_images(state: Path, *, everything: bool) -> list[Item]:
+    """A committed image goes with its place in the store, and all of them with their state folder, whose ever it was.
+
+    Where no engine answers, at the next `prune` that finds one.
+    """
     stores = [LayerStore(path) for path in sorted((state / "layers").glob("docker-*"))]
-    if stores:
-        with contextlib.suppress(SandboxError):
-            remove_orphans(find_engine(), state, stores)
+    try:
+        engine = find_engine()
+        if stores:
+            remove_orphans(engine, state, stores)
+        gone = remove_forsaken(engine)
+        if everything:
+            gone += remove(engine, [image for image in of_state(engine, state) if image.kind != "prepared"])
+    except SandboxError:
+        return []
+    return [Item("image", item.names[0], item.kind, item.own_bytes, item.made_at, in_use=False) for item in gone]
 
 
 def _busy(state: Path) -> bool:

@@ -28,6 +28,18 @@ _MAY_PASS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What may fail."""
+
+    key: str
+    label: str
+    conditions: str
+    """What a failure may hang on beyond what decides the result of a setup that works."""
+    keep: bool = True
+    """False: with secrets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     message: str
     remedy: str
@@ -52,44 +64,44 @@ class Failures:
         if key in self._own:
             _raise(self._own[key], on_step)
 
-    def repeat_older(self, key: str, conditions: str, on_step: Callable[[SetupStep], None]) -> None:
+    def repeat_older(self, what: Subject, on_step: Callable[[SetupStep], None]) -> None:
         """
         Raises:
             SetupFailed: an earlier process met it under the same conditions.
         """
-        found = self._layers.failure(self._kind, key)
-        if found is None or found.get("conditions") != conditions:
+        found = self._layers.failure(self._kind, what.key)
+        if found is None or found["conditions"] != what.conditions:
             return
         failure = Failure(
             str(found["message"]), str(found["remedy"]), preserved.load_steps(found["steps"]), str(found["created"])
         )
-        self._own[key] = failure
+        self._own[what.key] = failure
         _raise(failure, on_step)
 
-    def note(self, key: str, plan: SetupPlan, conditions: str, steps: Sequence[SetupStep], error: SetupFailed) -> None:
-        self._own[key] = Failure(error.message, error.remedy, tuple(steps))
-        if plan.secrets or _may_pass(steps, error):
+    def note(self, what: Subject, steps: Sequence[SetupStep], error: SetupFailed) -> None:
+        """The caller holds the lock of its builders."""
+        self._own[what.key] = Failure(error.message, error.remedy, tuple(steps))
+        if not what.keep or _may_pass(steps, error):
             return
         record: dict[str, Json] = {
-            "label": plan.key,
+            "label": what.label,
             "created": now_iso(),
-            "conditions": conditions,
+            "conditions": what.conditions,
             "message": error.message,
             "remedy": error.remedy,
             "steps": preserved.dump_steps(steps),
         }
-        self._layers.record_failure(self._kind, key, record)
+        self._layers.record_failure(self._kind, what.key, record)
 
     def forget(self, key: str) -> None:
         """It worked after all."""
         self._layers.forget_failure(self._kind, key)
 
 
-def conditions(spec: SandboxSpec, registries: Sequence[str]) -> str:
-    """What a failure may hang on beyond what decides the result of a setup that works."""
+def subject(key: str, plan: SetupPlan, spec: SandboxSpec, registries: Sequence[str]) -> Subject:
     limits = spec.limits
     held: list[Json] = [str(limits.cpus), limits.memory_mb, limits.pids, limits.disk_mb, limits.inodes]
-    return digest([held, list(registries)])
+    return Subject(key, plan.key, digest([held, list(registries)]), keep=not plan.secrets)
 
 
 def _may_pass(steps: Sequence[SetupStep], error: SetupFailed) -> bool:

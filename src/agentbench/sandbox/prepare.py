@@ -18,7 +18,7 @@ from agentbench.sandbox.birth import Birth
 from agentbench.sandbox.box import Box
 from agentbench.sandbox.cache import DEFAULT_BYTES
 from agentbench.sandbox.etc import PLACES
-from agentbench.sandbox.failures import Failures, conditions
+from agentbench.sandbox.failures import Failures, subject
 from agentbench.sandbox.freeze import Freezer, folder
 from agentbench.sandbox.interpreter import Interpreter
 from agentbench.sandbox.layers import Layer, LayerStore
@@ -85,7 +85,7 @@ class Preparer:
                 cached = layer is not None
                 if layer is None:
                     if not plan.fresh:
-                        self._failures.repeat_older(key, conditions(spec, host_settings().addresses()), on_step)
+                        self._failures.repeat_older(subject(key, plan, spec, host_settings().addresses()), on_step)
                     try:
                         layer = self._build(key, plan, spec, base, on_step)
                         self._failures.forget(key)
@@ -123,7 +123,7 @@ class Preparer:
                 before = _entries(building / "tree/workspace")
                 self._run_setup(run, plan, spec, settings, building / "tree")
             except SetupFailed as error:
-                self._failures.note(key, plan, conditions(spec, settings.addresses()), run.steps, error)
+                self._failures.note(subject(key, plan, spec, settings.addresses()), run.steps, error)
                 raise
             outcome = _Outcome(tuple(run.steps), before, tuple(settings.addresses()))
         layer = self._freeze(key, plan, spec, building, outcome)

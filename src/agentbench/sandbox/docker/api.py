@@ -30,6 +30,10 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+class ImageGone(SandboxError):
+    """A container's image was removed behind our back."""
+
+
 class Api:
     def __init__(self, path: str) -> None:
         """`path`: of the engine's socket."""
@@ -65,6 +69,9 @@ class Api:
             raise SandboxError(f"the docker engine does not answer: {error}") from error
         finally:
             connection.close()
+        if answer.status == http.client.NOT_FOUND and b"no such image" in said.lower():
+            remedy = "run again (`ab run --resume`): it is prepared anew"
+            raise ImageGone(f"an image was removed while it was needed: {_message(said)}", remedy=remedy)
         if answer.status >= http.client.MULTIPLE_CHOICES:
             raise SandboxError(f"the docker engine refused a container: {_message(said)}")
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from agentbench.core.errors import SandboxUnavailable
+from agentbench.sandbox.docker.api import ImageGone
+from agentbench.sandbox.docker.box import DockerBox
 from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
-from agentbench.sandbox.docker.options import check_workdir, seeded_places
+from agentbench.sandbox.docker.options import Birth, check_workdir, seeded_places
 from agentbench.sandbox.docker.prepare import DockerPreparer
+from agentbench.sandbox.docker.store import store_for
 from agentbench.sandbox.docker.tarball import streamed, workspace
-from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.memory import MEMORY_NOTE
 from agentbench.sandbox.protocol import LimitReport, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep, Strength
 
@@ -42,8 +43,8 @@ class DockerBackend:
                 remedy="unset DOCKER_HOST (or DOCKER_CONTEXT) to use this machine's own engine",
             )
         self._containers = Containers(self._engine, state)
+        self.layers = store_for(self._engine, state)
         self._images = Images(self._engine, state, self._containers.owner)
-        self.layers = LayerStore(state / "layers" / f"docker-{_short(self._engine.facts.id)}")
         self._preparer = DockerPreparer(self._containers, self._images, self.layers)
         self._lock = threading.Lock()
         self._closed = False
@@ -92,10 +93,14 @@ class DockerBackend:
 
     @contextlib.contextmanager
     def _opened(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
-        birth, known = self._preparer.birth(spec, prepared)
-        bare = prepared is None and spec.workdir != _FURNISHED_WORKDIR and not spec.hard_disk
-        fill = self._place_workspace(spec) if bare else None
-        box = self._containers.start(spec, birth, known=known, fill=fill)
+        try:
+            box, birth = self._start(spec, prepared)
+        except ImageGone:
+            if prepared is not None and not spec.hard_disk:
+                raise
+            # What an image was made ready as may go at any time: somebody pruned. It is made again.
+            self._images.forget()
+            box, birth = self._start(spec, prepared)
         try:
             box.set_environment(self._preparer.environment(spec))
             if birth.seeds_mb is not None:
@@ -103,6 +108,12 @@ class DockerBackend:
             yield box
         finally:
             box.close()
+
+    def _start(self, spec: SandboxSpec, prepared: Prepared | None) -> tuple[DockerBox, Birth]:
+        birth, known = self._preparer.birth(spec, prepared)
+        bare = prepared is None and spec.workdir != _FURNISHED_WORKDIR and not spec.hard_disk
+        fill = self._place_workspace(spec) if bare else None
+        return self._containers.start(spec, birth, known=known, fill=fill), birth
 
     def _place_workspace(self, spec: SandboxSpec) -> Callable[[str], None]:
         def fill(name: str) -> None:
@@ -114,7 +125,3 @@ class DockerBackend:
 
 def _held(by_engine: bool) -> Strength:  # noqa: FBT001 - one fact, one word
     return "hard" if by_engine else "absent"
-
-
-def _short(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()[:12]

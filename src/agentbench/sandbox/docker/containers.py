@@ -64,8 +64,8 @@ class Containers:
 
     def labels(self, kind: str, spec: SandboxSpec | None = None) -> dict[str, str]:
         ours = {
+            **labels.of_state(self.state),
             labels.OWNER: self._owner.name,
-            labels.STATE: labels.state_mark(self.state),
             labels.KIND: kind,
         }
         return {f"agentbench.{key}": value for key, value in (spec.labels if spec else {}).items()} | ours

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,14 +21,13 @@ from agentbench.sandbox.bundle import server_source, walker_source, writer_sourc
 from agentbench.sandbox.docker import carried, labels
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
 from agentbench.sandbox.docker.options import CARRIED, SEEDS, SERVER_DIR, seeded_places
+from agentbench.sandbox.docker.store import store_for
 from agentbench.sandbox.docker.tarball import packed, streamed
 from agentbench.sandbox.etc import HOME, INNER_ID
-from agentbench.sandbox.protocol import SandboxSpec
+from agentbench.sandbox.failures import Failures, Subject
+from agentbench.sandbox.protocol import SandboxSpec, SetupStep
 
 RUNNER = "agentbench/py-runner"
-BASE = "agentbench/base"
-BUILT = "agentbench/dockerfile"
-SEEDED = "agentbench/seeded"
 _SCHEMA = 1
 _BUILD_SEC = 1800.0
 _NO_PYTHON = 42
@@ -44,6 +44,8 @@ _FIND_PYTHON = (
 class Base:
     """An image made ready to hold sandboxes."""
 
+    key: str
+    """Of the image and of what we put into it: equal key, equal content, whenever it was made."""
     image: str
     """The id of the image made ready."""
     named: str
@@ -64,13 +66,21 @@ class Images:
     def __init__(self, engine: Engine, state: Path, owner: str = "") -> None:
         """`owner`: who is to be found alive when a container of ours is found (see `Containers.remove_strays`)."""
         self._engine = engine
-        self._mark = labels.state_mark(state)
+        self._state = state
         self._owner = owner
+        self._store = store_for(engine, state)
+        self._failures = Failures(self._store, "prepared")
         self._lock = threading.Lock()
         self._bases: dict[str, Base] = {}
 
-    def base(self, spec: SandboxSpec) -> Base:
-        """
+    def forget(self) -> None:
+        """Look again which images there are."""
+        with self._lock:
+            self._bases.clear()
+
+    def base(self, spec: SandboxSpec, *, fresh: bool = False) -> Base:
+        """`fresh`: build also what is known to fail.
+
         Raises:
             SandboxUnavailable: there is no such image, or none that can hold a sandbox.
             SetupFailed: the contract's Dockerfile does not build.
@@ -78,7 +88,7 @@ class Images:
         wanted = f"file {sha256_hex(spec.dockerfile.read_bytes())}" if spec.dockerfile else spec.image or ""
         with self._lock:
             if wanted not in self._bases:
-                self._bases[wanted] = self._furnished(*self._resolve(spec))
+                self._bases[wanted] = self._furnished(*self._resolve(spec, fresh=fresh))
             return self._bases[wanted]
 
     def seeded(self, image: str, workdir: str) -> tuple[str, int]:
@@ -88,8 +98,8 @@ class Images:
             SandboxError: it cannot be made.
         """
         places = seeded_places(workdir)
-        tag = f"{SEEDED}:{digest([_SCHEMA, image, list(places)]).removeprefix('sha256:')[:24]}"
-        with self._lock:
+        tag = f"{labels.SEEDED}:{digest([_SCHEMA, image, list(places)]).removeprefix('sha256:')[:24]}"
+        with self._lock, self._making(tag):
             try:
                 found = self._engine.image(tag)
             except NoSuchImage:
@@ -112,8 +122,7 @@ class Images:
                 said = told.stderr.kept.decode("utf-8", "replace").strip()[-800:]
                 raise SandboxError(f"an image with seeds cannot be made: {said}")
             size = int(told.stdout.kept.split()[-1])
-            changes = [f"LABEL {labels.SEEDS}={size}", f"LABEL {labels.SEEDS_OF}={image}", "ENTRYPOINT []", "CMD []"]
-            self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+            self._commit(name, tag, {labels.SEEDS: str(size), labels.SEEDS_OF: image})
         finally:
             self._engine.call("rm", "--force", "--volumes", name)
 
@@ -125,9 +134,9 @@ class Images:
         if spec.dockerfile is None:
             self._resolve(spec)
 
-    def _resolve(self, spec: SandboxSpec) -> tuple[str, dict[str, Any]]:
+    def _resolve(self, spec: SandboxSpec, *, fresh: bool = False) -> tuple[str, dict[str, Any]]:
         if spec.dockerfile is not None:
-            return self._built(spec.dockerfile)
+            return self._built_once(spec.dockerfile, fresh=fresh)
         if spec.image is None:
             return self._runner()
         try:
@@ -148,26 +157,38 @@ class Images:
         # The engine lists the newest first.
         return listed[0], self._engine.image(listed[0])
 
-    def _built(self, dockerfile: Path) -> tuple[str, dict[str, Any]]:
-        """Built once. The file alone is the context: what lies beside it (hidden tests, the reference) must not get in."""
+    def _built_once(self, dockerfile: Path, *, fresh: bool) -> tuple[str, dict[str, Any]]:
+        """Built once, or known to fail."""
         content = dockerfile.read_bytes()
-        tag = f"{BUILT}:{sha256_hex(content)[:24]}"
-        try:
+        tag = f"{labels.BUILT}:{sha256_hex(content)[:24]}"
+        what = Subject(f"dockerfile-{sha256_hex(content)[:24]}", dockerfile.name, "")
+        with self._store.building("prepared", what.key):
+            with contextlib.suppress(NoSuchImage):
+                return tag, self._engine.image(tag)
+            self._failures.repeat_own(what.key, _nothing)
+            if not fresh:
+                self._failures.repeat_older(what, _nothing)
+            try:
+                self._build(tag, dockerfile.name, content)
+            except SetupFailed as error:
+                self._failures.note(what, [], error)
+                raise
+            self._failures.forget(what.key)
             return tag, self._engine.image(tag)
-        except NoSuchImage:
-            pass
+
+    def _build(self, tag: str, name: str, content: bytes) -> None:
+        """The file alone is the context: what lies beside it (hidden tests, the reference) must not get in."""
         network = [] if self._engine.has_bridge() else ["--network", "host"]
-        mark = f"{labels.STATE}={self._mark}"
+        marks = [*network, *self._marks("dockerfile")]
         done = self._engine.call(
-            "build", *network, "--tag", tag, "--label", mark, "--force-rm", "-", stdin=content, timeout_sec=_BUILD_SEC
+            "build", *marks, "--tag", tag, "--force-rm", "-", stdin=content, timeout_sec=_BUILD_SEC
         )
         if not done.ok:
-            trouble = self._engine.trouble(done, f"docker build of {dockerfile.name}")
+            trouble = self._engine.trouble(done, f"docker build of {name}")
             if isinstance(trouble, SandboxUnavailable):
                 raise trouble
             said = (done.stderr.kept + done.stdout.kept).decode("utf-8", "replace").strip()[-1500:]
-            raise SetupFailed(f"{dockerfile.name} does not build: {said}")
-        return tag, self._engine.image(tag)
+            raise SetupFailed(f"{name} does not build: {said}")
 
     def _furnished(self, named: str, image: dict[str, Any]) -> Base:
         server = {"server.py": server_source(), "writer.py": writer_source(), "walker.py": walker_source()}
@@ -175,14 +196,16 @@ class Images:
         files = {name: text.encode() for name, text in texts.items()} | {"filter": seccomp.assemble()}
         contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
         key = digest([_SCHEMA, image["Id"], contents]).removeprefix("sha256:")[:24]
-        tag = f"{BASE}:{key}"
-        try:
-            ready = self._engine.image(tag)
-        except NoSuchImage:
-            self._furnish(tag, named, image["Id"], files)
-            ready = self._engine.image(tag)
+        tag = f"{labels.BASE_NAME}:{key}"
+        with self._making(tag):
+            try:
+                ready = self._engine.image(tag)
+            except NoSuchImage:
+                self._furnish(tag, named, image["Id"], files)
+                ready = self._engine.image(tag)
         found = json.loads(base64.b64decode(ready["Config"]["Labels"][labels.BASE]))
         return Base(
+            key=key,
             image=ready["Id"],
             named=named,
             image_digest=_digest_of(image),
@@ -225,14 +248,26 @@ class Images:
                 self._copy(name, lambda pipe: carried.packed(pipe, CARRIED))
             found = self._ran(name)
             label = base64.b64encode(json.dumps(found).encode()).decode()
-            changes = [f"LABEL {labels.BASE}={label}", f"LABEL {labels.STATE}={self._mark}", "ENTRYPOINT []", "CMD []"]
-            self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+            self._commit(name, tag, {labels.BASE: label, labels.BASE_OF: image})
         finally:
             self._engine.call("rm", "--force", "--volumes", name)
 
     def _marks(self, kind: str) -> list[str]:
-        marks = {labels.OWNER: self._owner, labels.STATE: self._mark, labels.KIND: kind}
+        marks = {**labels.of_state(self._state), labels.OWNER: self._owner, labels.KIND: kind}
         return [part for key, value in marks.items() for part in ("--label", f"{key}={value}")]
+
+    def _commit(self, name: str, tag: str, more: dict[str, str]) -> None:
+        changes = [*(f"LABEL {key}={value}" for key, value in more.items()), "ENTRYPOINT []", "CMD []"]
+        made = self._engine.must("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+        # Somebody with another state folder made the same at the same time: theirs has the name now.
+        if self._engine.image(tag)["Id"] != made:
+            self._engine.call("image", "rm", made)
+
+    @contextlib.contextmanager
+    def _making(self, tag: str) -> Iterator[None]:
+        """One at a time on this state folder."""
+        with self._store.building("image", tag.rpartition(":")[2]):
+            yield
 
     def _copy(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
         with streamed(write) as stdin:
@@ -255,6 +290,10 @@ class Images:
             raise SandboxError(f"an image could not be made ready: {said or f'exit code {code}'}")
         found: dict[str, Any] = json.loads(told.stdout.kept.splitlines()[-1])
         return found
+
+
+def _nothing(_: SetupStep) -> None:
+    """A Dockerfile has no steps of ours."""
 
 
 class _NoPython(Exception):

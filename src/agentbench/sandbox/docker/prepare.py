@@ -16,6 +16,7 @@ from agentbench.core.ids import new_ulid, now_iso
 from agentbench.sandbox import inventory, preserved
 from agentbench.sandbox.arguments import ENV_DIR
 from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker.api import ImageGone
 from agentbench.sandbox.docker.box import DockerBox
 from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import NoSuchImage
@@ -25,7 +26,7 @@ from agentbench.sandbox.docker.options import Birth, environment
 from agentbench.sandbox.docker.orphans import remove_orphans
 from agentbench.sandbox.docker.tarball import streamed, workspace
 from agentbench.sandbox.etc import HOME
-from agentbench.sandbox.failures import Failures, conditions
+from agentbench.sandbox.failures import Failures, subject
 from agentbench.sandbox.layers import Layer, LayerStore
 from agentbench.sandbox.packages import PackageSettings, host_settings
 from agentbench.sandbox.protocol import Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
@@ -33,7 +34,6 @@ from agentbench.sandbox.setup import SetupRun
 from agentbench.tree.entry import Entry
 
 SCHEMA = 1
-PREPARED = "agentbench/prepared"
 _KIND = "prepared"
 _CACHE_BYTES = 20 << 30
 _COPY_SEC = 900.0
@@ -74,7 +74,15 @@ class DockerPreparer:
         self._failures = Failures(layers, _KIND)
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
-        base = self._images.base(spec)
+        try:
+            return self._prepare(plan, spec, on_step)
+        except ImageGone:
+            # What an image was made ready as may go at any time: somebody pruned. It is made again.
+            self._images.forget()
+            return self._prepare(plan, spec, on_step)
+
+    def _prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
+        base = self._images.base(spec, fresh=plan.fresh)
         key = self._key(plan, spec, base)
         with self._locked(key):
             # `fresh` means "not from before this backend": what this one built or tried itself is not repeated.
@@ -86,7 +94,7 @@ class DockerPreparer:
                 cached = layer is not None
                 if layer is None:
                     if not plan.fresh:
-                        self._failures.repeat_older(key, conditions(spec, host_settings().addresses()), on_step)
+                        self._failures.repeat_older(subject(key, plan, spec, host_settings().addresses()), on_step)
                     layer = self._build(key, plan, spec, base, on_step)
                     self._failures.forget(key)
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
@@ -159,7 +167,7 @@ class DockerPreparer:
                     box.kill_processes()
                     _refuse_secrets(box, plan.secrets, [spec.workdir, ENV_DIR, HOME])
                 except SetupFailed as error:
-                    self._failures.note(key, plan, conditions(spec, settings.addresses()), run.steps, error)
+                    self._failures.note(subject(key, plan, spec, settings.addresses()), run.steps, error)
                     raise
                 result = frozen(box, spec.workdir)
                 changed = keep_workspace(result, plan.source, building / "tree" / "workspace")
@@ -178,9 +186,9 @@ class DockerPreparer:
             self._engine.must("cp", "-", f"{name}:/", stdin=stdin, timeout_sec=_COPY_SEC)
 
     def _commit(self, key: str, name: str) -> str:
-        tag = f"{PREPARED}:{key}-{new_ulid().lower()[-8:]}"
-        mark = self._containers.labels("prepared")[labels.STATE]
-        changes = [f"LABEL {labels.STATE}={mark}", f"LABEL {labels.KIND}=prepared", "ENTRYPOINT []", "CMD []"]
+        tag = f"{labels.PREPARED}:{key}-{new_ulid().lower()[-8:]}"
+        # The container's own labels say the rest.
+        changes = [f"LABEL {labels.KIND}=prepared", "ENTRYPOINT []", "CMD []"]
         options = [part for change in changes for part in ("--change", change)]
         return self._engine.must("commit", *options, name, tag, timeout_sec=_COPY_SEC)
 
@@ -252,7 +260,7 @@ class DockerPreparer:
             "schema": SCHEMA,
             "plan": plan.key,
             "engine": self._engine.facts.id,
-            "image": base.image,
+            "image": base.key,
             "workdir": spec.workdir,
             "env": dict(spec.env),
             "network": spec.network,
