@@ -41,6 +41,7 @@ AUTHORING = {
     "from-commit": ("task_authoring", "from_commit", "Make a task from a commit that brings its tests along."),
     "harvest": ("task_authoring", "harvest", "Make suites from the history of a repository."),
     "import": ("task_exchange", "import_group", "Make tasks from the files of another benchmark."),
+    "screen": ("task_authoring", "screen", "Run tasks over and over; put those that flake into quarantine."),
 }
 
 

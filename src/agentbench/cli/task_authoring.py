@@ -1,120 +1,85 @@
-"""`ab task from-commit` and `harvest`: a repository's own history as tasks."""
+"""`ab task from-commit`, `harvest` and `screen`: a repository's own history as tasks."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import click
 
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
+
+if TYPE_CHECKING:
+    from agentbench.authoring.fromcommit import Made, Wanted
+    from agentbench.authoring.harvest import Harvest, Request
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FROM_COMMIT_EPILOG = """\b
 Examples:
   ab task from-commit ../mylib 4f2a91c --suite-dir tasks/mylib
   ab task from-commit https://example.org/lib.git 4f2a91c --statement-file issue.md
 """
-
-suite_dir_option = click.option(
-    "--suite-dir", type=FOLDER, default=Path("tasks/harvested"), show_default=True, help="The suite's folder."
-)
-timeout_option = click.option(
-    "--timeout",
-    type=click.IntRange(1, 7200),
-    default=300,
-    show_default=True,
-    help="Seconds a run of the tests may take.",
-)
-memory_option = click.option(
-    "--memory", type=click.IntRange(64), default=2048, show_default=True, help="Megabytes a sandbox may use."
-)
-repeats_option = click.option(
-    "--repeats", type=click.IntRange(2, 50), default=2, show_default=True, help="Runs of parent and fix, each."
-)
-pin_option = click.option(
-    "--pin/--no-pin", default=True, show_default=True, help="Pin what setup installed by version and digest."
-)
+HARVEST_EPILOG = """\b
+Examples:
+  ab task harvest ../mylib --max 20 --since 2024-01-01 --workers 2
+  ab task harvest https://example.org/lib.git --name lib --tasks-dir tasks --max 50
+"""
+SCREEN_EPILOG = """\b
+Examples:
+  ab task screen --suite mylib-dev --repeats 5 --workers 2
+  ab task screen --suite mylib-dev --quarantine
+"""
 
 
-@click.command("from-commit", epilog=FROM_COMMIT_EPILOG)
-@click.argument("repo", metavar="REPO")
-@click.argument("commit", metavar="COMMIT")
-@suite_dir_option
-@click.option("--statement-file", type=FILE, help="The issue's text; without it the commit message is taken.")
-@click.option("--id", "task_id", help="The task's id; drawn from repository and commit if not given.")
-@click.option("--first-parent", is_flag=True, help="Take a merge as one change against its first parent.")
-@click.option("--all-tests", is_flag=True, help="Require the whole test suite, not only the test files of the commit.")
-@timeout_option
-@memory_option
-@repeats_option
-@pin_option
-@sandbox_option
-@json_option
-def from_commit(
-    *,
-    repo: str,
-    commit: str,
-    suite_dir: Path,
-    statement_file: Path | None,
-    task_id: str | None,
-    first_parent: bool,
-    all_tests: bool,
-    timeout: int,
-    memory: int,
-    repeats: int,
-    pin: bool,
-    sandbox: str,
-    as_json: bool,
-) -> None:
-    """Make a task from COMMIT, a fix that brings its tests along. REPO is a folder or a URL.
+class Common(TypedDict):
+    """What both ways to make tasks from commits are told."""
 
-    The source changes become the reference, the test changes the hidden files; what must come to pass is found by running
-    the parent and the fix in the sandbox.
-    """
+    timeout: int
+    memory: int
+    repeats: int
+    pin: bool
+    sandbox: str
+    as_json: bool
+
+
+def common_options(function: F) -> F:
+    decorators: list[Callable[[Any], Any]] = [
+        click.option("--timeout", type=click.IntRange(1, 7200), default=300, show_default=True,
+                     help="Seconds a run of the tests may take."),
+        click.option("--memory", type=click.IntRange(64), default=2048, show_default=True,
+                     help="Megabytes a sandbox may use."),
+        click.option("--repeats", type=click.IntRange(2, 50), default=2, show_default=True,
+                     help="Runs of parent and fix, each."),
+        click.option("--pin/--no-pin", default=True, show_default=True,
+                     help="Pin what setup installed by version and digest."),
+        sandbox_option,
+        json_option,
+    ]  # fmt: skip
+    return functools.reduce(lambda inner, one: one(inner), reversed(decorators), function)
+
+
+def _wanted(repo: str, suite_dir: Path, common: Common) -> Wanted:
     from agentbench.authoring.fromcommit import Wanted
-    from agentbench.authoring.fromcommit import from_commit as make
-    from agentbench.core.text import printable
-    from agentbench.run.lab import Lab
 
-    wanted = Wanted(
+    return Wanted(
         repo=repo,
         suite_dir=suite_dir,
-        statement=_statement(statement_file),
-        task_id=task_id,
-        first_parent=first_parent,
-        timeout_sec=timeout,
-        mem_limit_mb=memory,
-        repeats=repeats,
-        pin=pin,
-        all_tests=all_tests,
+        timeout_sec=common["timeout"],
+        mem_limit_mb=common["memory"],
+        repeats=common["repeats"],
+        pin=common["pin"],
     )
 
-    def tell(line: str) -> None:
-        click.echo(printable(line), err=True)
 
-    with _asked_for(), Lab(sandbox=sandbox) as lab:
-        made = make(wanted, commit, lab, tell=tell)
-    if as_json:
-        row = {
-            "task_id": made.draft.id,
-            "folder": str(made.folder),
-            "fail_to_pass": list(made.proof.fail_to_pass),
-            "pass_to_pass": list(made.proof.pass_to_pass),
-            "unsteady": list(made.proof.unsteady),
-            "needs_approval": list(made.flags),
-            "setup": made.plan,
-        }
-        click.echo(json.dumps(row, indent=2))
-        return
-    counts = (
-        f"{len(made.proof.fail_to_pass)} tests must come to pass, {len(made.proof.pass_to_pass)} must go on passing"
-    )
-    click.echo(printable(f"made task {made.draft.id}: {made.folder} ({counts})"))
-    for flag in made.flags:
-        click.echo(printable(f"  to approve: {flag}"), err=True)
-    click.echo(f"next: read {made.folder / 'notes.md'} and statement.md", err=True)
+def _tell(line: str) -> None:
+    from agentbench.core.text import printable
+
+    click.echo(printable(line), err=True)
 
 
 @contextlib.contextmanager
@@ -128,6 +93,53 @@ def _asked_for() -> Iterator[None]:
         raise InputError(
             error.message, remedy=error.remedy.replace("`repo.commit`", "the commit").replace("`repo.url`", "REPO")
         ) from error
+
+
+# --- one commit --------------------------------------------------------------------------------------------------
+
+
+@click.command("from-commit", epilog=FROM_COMMIT_EPILOG)
+@click.argument("repo", metavar="REPO")
+@click.argument("commit", metavar="COMMIT")
+@click.option(
+    "--suite-dir", type=FOLDER, default=Path("tasks/harvested"), show_default=True, help="The suite's folder."
+)
+@click.option("--statement-file", type=FILE, help="The issue's text; without it the commit message is taken.")
+@click.option("--id", "task_id", help="The task's id; drawn from repository and commit if not given.")
+@click.option("--first-parent", is_flag=True, help="Take a merge as one change against its first parent.")
+@click.option("--all-tests", is_flag=True, help="Require the whole test suite, not only the test files of the commit.")
+@common_options
+def from_commit(
+    *,
+    repo: str,
+    commit: str,
+    suite_dir: Path,
+    statement_file: Path | None,
+    task_id: str | None,
+    first_parent: bool,
+    all_tests: bool,
+    **common: Unpack[Common],
+) -> None:
+    """Make a task from COMMIT, a fix that brings its tests along. REPO is a folder or a URL.
+
+    The source changes become the reference, the test changes the hidden files; what must come to pass is found by running
+    the parent and the fix in the sandbox.
+    """
+    from dataclasses import replace
+
+    from agentbench.authoring.fromcommit import from_commit as make
+    from agentbench.run.lab import Lab
+
+    wanted = replace(
+        _wanted(repo, suite_dir, common),
+        statement=_statement(statement_file),
+        task_id=task_id,
+        first_parent=first_parent,
+        all_tests=all_tests,
+    )
+    with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
+        made = make(wanted, commit, lab, tell=_tell)
+    _show_made(made, as_json=common["as_json"])
 
 
 def _statement(path: Path | None) -> str | None:
@@ -146,13 +158,32 @@ def _statement(path: Path | None) -> str | None:
     return text
 
 
-# --- harvest -----------------------------------------------------------------------------------------------------
+def _show_made(made: Made, *, as_json: bool) -> None:
+    from agentbench.core.text import printable
 
-HARVEST_EPILOG = """\b
-Examples:
-  ab task harvest ../mylib --max 20 --since 2024-01-01 --workers 2
-  ab task harvest https://example.org/lib.git --name lib --tasks-dir tasks --max 50
-"""
+    proof = made.proof
+    if as_json:
+        row = {
+            "task_id": made.draft.id,
+            "folder": str(made.folder),
+            "fail_to_pass": list(proof.fail_to_pass),
+            "pass_to_pass": list(proof.pass_to_pass),
+            "unsteady": list(proof.unsteady),
+            "needs_approval": list(made.flags),
+            "setup": made.plan,
+            "dependencies": made.remark,
+        }
+        click.echo(json.dumps(row, indent=2))
+        return
+    counts = f"{len(proof.fail_to_pass)} tests must come to pass, {len(proof.pass_to_pass)} must go on passing"
+    click.echo(printable(f"made task {made.draft.id}: {made.folder} ({counts})"))
+    _tell(f"  {made.remark}")
+    for flag in made.flags:
+        _tell(f"  to approve: {flag}")
+    _tell(f"next: read {made.folder / 'notes.md'} and statement.md")
+
+
+# --- a history ---------------------------------------------------------------------------------------------------
 
 
 @click.command("harvest", epilog=HARVEST_EPILOG)
@@ -166,12 +197,7 @@ Examples:
 @click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share that is held out.")
 @click.option("--seed", type=int, default=20260307, show_default=True, help="Of the split.")
 @workers_option
-@timeout_option
-@memory_option
-@repeats_option
-@pin_option
-@sandbox_option
-@json_option
+@common_options
 def harvest(
     *,
     repo: str,
@@ -184,36 +210,20 @@ def harvest(
     heldout: float,
     seed: int,
     workers: int,
-    timeout: int,
-    memory: int,
-    repeats: int,
-    pin: bool,
-    sandbox: str,
-    as_json: bool,
+    **common: Unpack[Common],
 ) -> None:
     """Make suites from the history of REPO: fixes that bring their tests along, verified in the sandbox.
 
     Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
     """
-    from dataclasses import asdict
-
-    from agentbench.authoring.fromcommit import Wanted, repository_name
-    from agentbench.authoring.harvest import Request, line_of
+    from agentbench.authoring.fromcommit import repository_name
+    from agentbench.authoring.harvest import Request
     from agentbench.authoring.harvest import harvest as gather
-    from agentbench.core.text import printable
     from agentbench.run.lab import Lab
 
     called = name or repository_name(repo)
-    wanted = Wanted(
-        repo=repo,
-        suite_dir=tasks_dir / f"{called}-dev",
-        timeout_sec=timeout,
-        mem_limit_mb=memory,
-        repeats=repeats,
-        pin=pin,
-    )
     request = Request(
-        wanted=wanted,
+        wanted=_wanted(repo, tasks_dir / f"{called}-dev", common),
         heldout_dir=tasks_dir / f"{called}-heldout",
         ledger=tasks_dir / f"{called}.harvest.json",
         maximum=maximum,
@@ -224,12 +234,17 @@ def harvest(
         heldout=heldout,
         seed=seed,
     )
+    with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
+        found = gather(request, lab, tell=_tell)
+    _show_harvest(found, request, as_json=common["as_json"])
 
-    def tell(line: str) -> None:
-        click.echo(printable(line), err=True)
 
-    with _asked_for(), Lab(sandbox=sandbox) as lab:
-        found = gather(request, lab, tell=tell)
+def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from agentbench.authoring.harvest import line_of
+    from agentbench.core.text import printable
+
     if as_json:
         row = {
             "verdicts": [asdict(one) for one in found.verdicts],
@@ -248,6 +263,53 @@ def harvest(
     passed = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
     click.echo(f"passed over without a run: {passed or 'none'}; candidates not run: {found.left}")
     click.echo(
-        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {wanted.suite_dir}, "
+        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {request.wanted.suite_dir}, "
         f"{held} in {request.heldout_dir}"
     )
+
+
+# --- the flake screen --------------------------------------------------------------------------------------------
+
+
+@click.command("screen", epilog=SCREEN_EPILOG)
+@click.option("--suite", required=True, help="The suite's name.")
+@tasks_dir_option
+@click.option("--repeats", type=click.IntRange(2, 100), default=5, show_default=True, help="Runs of each task.")
+@click.option("--quarantine", is_flag=True, help="Move what is flaky or does not hold to the suite SUITE-quarantine.")
+@workers_option
+@sandbox_option
+@json_option
+def screen(
+    *, suite: str, tasks_dir: Path, repeats: int, quarantine: bool, workers: int, sandbox: str, as_json: bool
+) -> None:
+    """Run baseline and reference of a suite's tasks over and over: how many flake?
+
+    Exit 1 when a task is flaky or does not hold, unless it was put into quarantine.
+    """
+    import sys
+
+    from agentbench.authoring.screening import set_aside, summary
+    from agentbench.contract.suite import load_suite
+    from agentbench.core.text import printable
+    from agentbench.run.lab import Lab
+    from agentbench.run.validation import validate_suite
+
+    loaded = load_suite(suite, tasks_dir)
+    with Lab(sandbox=sandbox) as lab:
+        found = validate_suite(loaded.tasks, lab, repeats=repeats, workers=workers, tell=_tell)
+    told = summary(found, repeats)
+    bad = [one for one in found if not one.valid or one.flaky]
+    place = tasks_dir / f"{suite}-quarantine"
+    if quarantine:
+        folders = {task.id: task.folder for task in loaded.tasks}
+        for one in bad:
+            set_aside(folders[one.task_id], place, one)
+    if as_json:
+        click.echo(json.dumps({**told, "quarantine": str(place) if quarantine and bad else None}, indent=2))
+    else:
+        for one in bad:
+            click.echo(printable(f"  {one.task_id}: {one.why}"))
+        click.echo(told["text"])
+        if quarantine and bad:
+            click.echo(f"moved {len(bad)} to {place}")
+    sys.exit(1 if bad and not quarantine else 0)
