@@ -10,7 +10,15 @@ from typing import Literal
 from pydantic import JsonValue
 
 from agentbench.policy.exchange import read_answer
-from agentbench.trace.events import Delegation, Excerpt, LlmResponse, Payload, ToolCallStarted
+from agentbench.trace.events import (
+    Delegation,
+    Excerpt,
+    LlmResponse,
+    NetworkRequest,
+    NetworkResponse,
+    Payload,
+    ToolCallStarted,
+)
 
 MAX_SPOKEN = 200_000
 """Characters of one utterance that are looked at. More is no honest plan, command or patch."""
@@ -42,8 +50,19 @@ def utterances(payload: Payload, blobs: Blobs) -> Iterator[Utterance]:
             yield from _answer(_whole(payload.content.model_dump(), blobs))
         case Delegation():
             yield from prose(_whole(payload.task.model_dump(), blobs))
+        case NetworkRequest():
+            yield from _network(payload, blobs)
+        case NetworkResponse():
+            yield Utterance("code", _whole(payload.request_body.model_dump(), blobs))
         case _:
             return
+
+
+def _network(request: NetworkRequest, blobs: Blobs) -> Iterator[Utterance]:
+    """What is asked of the network. What the proxy refused is judged as the command that would have asked for it."""
+    if request.refused and request.host:
+        yield Utterance("command", f"curl http://{request.host}:{request.port}/", acted=True)
+    yield Utterance("code", f"{request.target}\n{_whole(request.head.model_dump(), blobs)}")
 
 
 def _answer(raw: str) -> Iterator[Utterance]:

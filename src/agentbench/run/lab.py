@@ -22,6 +22,7 @@ from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceErro
 from agentbench.run.inside import Inside, look_inside
 from agentbench.run.judging import JudgeChoice
 from agentbench.run.modelling import Models
+from agentbench.run.proxy.destinations import AllowList
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -154,9 +155,12 @@ class Lab:
                 raise SandboxUnavailable(
                     msg, remedy="`ab doctor` says what this machine can enforce and how to get more"
                 )
-        if task.task.environment.network_policy == "always":
-            msg = f"task {task.id}: network_policy 'always' needs the recording proxy, which this version does not have"
-            raise InputError(msg, remedy="use network_policy: setup_only or none")
+        environment = task.task.environment
+        if environment.network_policy == "always":
+            AllowList.of(environment.network_allow, place=f"task {task.id}: environment.network_allow")
+            if not environment.network_allow:
+                msg = f"task {task.id}: network_policy 'always' without network_allow: the proxy would let nothing through"
+                raise InputError(msg, remedy="list the hosts the agent needs, or use network_policy: setup_only")
 
     def ground(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> Ground:
         """Make a task ready, or find it ready.

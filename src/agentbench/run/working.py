@@ -16,6 +16,9 @@ from agentbench.run.changes import score, take_delta
 from agentbench.run.lab import Ground
 from agentbench.run.noting import monitored, resource_sample
 from agentbench.run.operator import FileOperator
+from agentbench.run.proxy.destinations import AllowList
+from agentbench.run.proxy.recorder import Bounds, Recorder
+from agentbench.run.proxy.server import Proxy
 from agentbench.run.reach import at_the_wall, blamed, in_time, open_way, reachable, with_gateway
 from agentbench.sandbox.protocol import Phase
 from agentbench.tools.ending import SessionEnded
@@ -38,9 +41,14 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         if attempt.desk is not None and attempt.agent.observability is Observability.GATEWAY:
             gateway = stack.enter_context(reachable(attempt.desk, attempt.lab.state, attempt.folder.attempt_id))
             spec = with_gateway(spec, gateway)
+        proxy = recording_proxy(attempt)
+        if proxy is not None:
+            spec = stack.enter_context(proxy).mounted(spec)
         sandbox = stack.enter_context(monitored(ground.backend, attempt.log).open(spec, ground.prepared))
         if gateway is not None:
             open_way(sandbox, gateway, attempt.rules.caps.wall_sec)
+        if proxy is not None:
+            proxy.open_way(sandbox, attempt.rules.caps.wall_sec)
         session = Session(
             write_briefing(task.task, task.statement, task.checks, attempt.rules),
             Workplace(sandbox, spec.workdir, ground.prepared.base_tree, _operator(attempt), task.task.turns),
@@ -55,6 +63,8 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
             ended = at_the_wall(_within_budget(attempt, ended, session), session)
         finally:
             attempt.agent_sec = time.monotonic() - begin
+            if proxy is not None:
+                proxy.close()
         attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         sandbox.kill_processes()
         if attempt.desk is not None:
@@ -67,6 +77,16 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         delta = take_delta(attempt, ground, sandbox)
         score(attempt, Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
         return delta
+
+
+def recording_proxy(attempt: Attempt) -> Proxy | None:
+    """The way to the network, where the contract has one for the agent."""
+    environment = attempt.row.task.task.environment
+    if environment.network_policy != "always":
+        return None
+    folder = attempt.lab.state / "proxy" / attempt.folder.attempt_id
+    bounds = Bounds()
+    return Proxy(folder, AllowList.of(environment.network_allow), Recorder(attempt.log, attempt.blobs, bounds), bounds)
 
 
 def _operator(attempt: Attempt) -> FileOperator | None:

@@ -12,7 +12,7 @@ Refusal = Literal["", "malformed", "not_listed", "not_public", "limit"]
 
 
 class NetworkRequest(Payload):
-    """A request of the agent, written down before anything of it leaves the machine."""
+    """A request of the agent, written down before anything but a look-up of a listed name leaves the machine."""
 
     type = "network_request"
     request_id: str
@@ -31,7 +31,10 @@ class NetworkRequest(Payload):
 
 
 class NetworkResponse(Payload):
-    """The end of a request that was allowed. Counts and digests are over all bytes; what is kept of bodies is bounded."""
+    """The end of a request that was allowed.
+
+    Counts and digests are over everything: the bodies of a plain request, all bytes of a tunnel. What is kept of bodies is bounded.
+    """
 
     type = "network_response"
     request_id: str

@@ -1,0 +1,286 @@
+"""The proxy of one attempt: a unix socket in a folder that the sandbox mounts, and a forwarder on loopback inside.
+
+with Proxy(folder, AllowList.of(…), Recorder(log, blobs, bounds), bounds) as proxy:
+spec = proxy.mounted(spec)
+…
+proxy.open_way(sandbox, wall_sec)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentbench.core.command import Command
+from agentbench.core.errors import HarnessError, SandboxError
+from agentbench.run.proxy.destinations import AllowList, Destination, Refused
+from agentbench.run.proxy.passage import Passage, Unreachable
+from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder
+from agentbench.run.proxy.requests import BadRequest, Client, Head
+from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+
+SOCKET = "proxy.sock"
+FORWARDER = "forward.py"
+TARGET = "/opt/proxy"
+"""Where the sandbox sees the door."""
+
+PORT = 8378
+"""Every sandbox has a loopback of its own, so that one number serves all."""
+
+READY_SEC = 20.0
+_JOIN_SEC = 5.0
+_ERRORS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
+
+
+@dataclasses.dataclass(slots=True)
+class _Way:
+    """Where a request goes, as far as that is known."""
+
+    there: Destination | None = None
+    path: str = ""
+    addresses: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Proxy:
+    """See the module. `folder` is made, and nobody else's."""
+
+    def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, bounds: Bounds | None = None) -> None:
+        self.folder = folder
+        self.door = folder / "door"
+        self._allow = allow
+        self._recorder = recorder
+        self._bounds = bounds or Bounds()
+        self._lock = threading.Lock()
+        self._open: dict[threading.Thread, list[socket.socket]] = {}
+        self._closed = False
+        self._listener = self._listen()
+        self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
+        self._thread.start()
+
+    # --- what a sandbox needs -----------------------------------------------------------------------------------------
+
+    def mounted(self, spec: SandboxSpec) -> SandboxSpec:
+        return dataclasses.replace(
+            spec, mounts=(*spec.mounts, Mount(self.door, TARGET)), env={**spec.env, **environment()}
+        )
+
+    def open_way(self, sandbox: Sandbox, wall_sec: float) -> None:
+        """Start the forwarder inside and wait until it listens; it ends with the sandbox.
+
+        Raises:
+            SandboxError: it did not start.
+        """
+        ready = threading.Event()
+        argv = ("python3", f"{TARGET}/{FORWARDER}", str(PORT), f"{TARGET}/{SOCKET}")
+        sandbox.start(Command(argv=argv, cwd="/", timeout_sec=wall_sec + 60), on_stdout=lambda _data: ready.set())
+        if not ready.wait(READY_SEC):
+            msg = "the way to the network could not be opened inside the sandbox (it needs python3 there)"
+            raise SandboxError(msg)
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # Which user a sandbox runs as is its backend's affair: the socket is open to all, in a folder open to nobody.
+            self.folder.chmod(0o700)
+            self.door.mkdir(exist_ok=True)
+            self.door.chmod(0o755)
+            program = self.door / FORWARDER
+            program.write_bytes(resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes())
+            program.chmod(0o644)
+            (self.door / SOCKET).unlink(missing_ok=True)
+            _bind(listener, self.door / SOCKET)
+            (self.door / SOCKET).chmod(0o666)
+            listener.listen(self._bounds.connections)
+        except OSError as error:
+            listener.close()
+            msg = f"the proxy cannot listen in {self.folder}: {error.strerror or error}"
+            raise SandboxError(msg) from error
+        return listener
+
+    def close(self) -> None:
+        """End every connection, write the sum. Safe to call twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            left = dict(self._open)
+            for sockets in left.values():
+                for one in sockets:
+                    _end(one)
+        _end(self._listener)
+        self._listener.close()
+        self._thread.join(_JOIN_SEC)
+        deadline = time.monotonic() + _JOIN_SEC
+        for thread in left:
+            thread.join(max(deadline - time.monotonic(), 0.01))
+        for name in (SOCKET, FORWARDER):
+            (self.door / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.door.rmdir()
+            self.folder.rmdir()
+        self._recorder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    # --- serving ------------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                if self._closed:
+                    return
+                time.sleep(0.05)  # out of descriptors, say: others give theirs back
+                continue
+            thread = threading.Thread(target=self._serve, args=(client,), name="proxy-client", daemon=True)
+            with self._lock:
+                full = self._closed or len(self._open) >= self._bounds.connections
+                if not full:
+                    self._open[thread] = [client]
+            if full:
+                self._recorder.turned_away()
+                client.close()
+            else:
+                thread.start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        client = Client(sock, self._bounds.idle_sec)
+        try:
+            self._one(client)
+        except (HarnessError, OSError):
+            pass  # It went away, or nothing may be sent because nothing can be written down.
+        finally:
+            with self._lock:
+                sockets = self._open.pop(threading.current_thread(), [])
+            for one in (sock, *sockets):
+                one.close()
+
+    def _one(self, client: Client) -> None:
+        """One request of a connection. There is no second: the answer says that the connection ends."""
+        try:
+            head = client.read_head(self._bounds.head_sec)
+        except BadRequest as bad:
+            self._malformed(bad)
+            _refuse(client, bad.status, bad.why)
+            return
+        if head is None:
+            return
+        way = _Way()
+        refused: Refused | None = None
+        try:
+            way.there, way.path = head.destination()
+            way.addresses = self._allow.addresses(way.there)
+        except BadRequest as bad:
+            refused = Refused("malformed", bad.why)
+        except Refused as no:
+            refused = no
+        except (OSError, UnicodeError) as error:
+            way.trouble = str(getattr(error, "strerror", None) or error)
+        try:
+            exchange = self._recorder.request(head, way.there, refused)
+        except Refused as no:
+            _refuse(client, _ERRORS[no.kind], no.why)
+            return
+        try:
+            self._pass_on(client, head, way, exchange)
+        finally:
+            self._recorder.answered(exchange)
+
+    def _malformed(self, bad: BadRequest) -> None:
+        """What is no request is written down all the same."""
+        with contextlib.suppress(Refused):
+            self._recorder.request(Head("?", "", 1, ()), None, Refused("malformed", bad.why))
+
+    def _pass_on(self, client: Client, head: Head, way: _Way, exchange: Exchange) -> None:
+        passage = Passage(client, self._recorder, self._bounds)
+        assert way.there is not None  # noqa: S101 - what has no destination was refused
+        server: socket.socket | None = None
+        try:
+            server = self._kept(passage.connect(way.there, way.addresses, way.trouble, exchange))
+            if head.tunnel:
+                passage.tunnel(server, exchange)
+            else:
+                passage.plain(server, head, head.passed_on(way.there, way.path), exchange)
+        except Unreachable as error:
+            exchange.error = str(error)
+            _refuse(client, 502, str(error))
+        except (Refused, BadRequest) as error:
+            exchange.error = error.why
+        except OSError as error:
+            over = "the agent's work was over" if self._closed else ""
+            exchange.error = over or str(error.strerror or error)
+        finally:
+            if server is not None:
+                server.close()
+
+    def _kept(self, server: socket.socket) -> socket.socket:
+        """Remember a connection, so that `close` ends it too."""
+        with self._lock:
+            if self._closed:
+                server.close()
+                msg = "the agent's work was over"
+                raise OSError(msg)
+            self._open[threading.current_thread()].append(server)
+        return server
+
+
+def environment() -> Mapping[str, str]:
+    """What clients find their way by."""
+    proxy = f"http://127.0.0.1:{PORT}"
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
+    own = "127.0.0.1,localhost,::1"
+    return {**dict.fromkeys(names, proxy), "NO_PROXY": own, "no_proxy": own}
+
+
+def _refuse(client: Client, status: int, why: str) -> None:
+    body = f"agentbench proxy: {why}\n".encode()
+    lines = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with contextlib.suppress(OSError):
+        client.socket.settimeout(5)
+        client.socket.sendall(lines.encode("ascii") + body)
+        # What the client still sends must be read, or the system drops the answer on its way.
+        client.socket.shutdown(socket.SHUT_WR)
+        _drain(client.socket)
+
+
+def _drain(sock: socket.socket) -> None:
+    deadline = time.monotonic() + 2
+    left = 1 << 20
+    while left > 0 and time.monotonic() < deadline:
+        sock.settimeout(max(deadline - time.monotonic(), 0.01))
+        data = sock.recv(65536)
+        if not data:
+            return
+        left -= len(data)
+
+
+def _end(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """Bind, also where the path is longer than an address of a socket may be."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)

@@ -1,0 +1,155 @@
+"""`network_policy: always` as a user meets it: clients inside a sandbox, a server outside, everything in the log."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.trace.log import read_events
+from tests.run.conftest import Ab
+from tests.run.tasks import TASK, make_task
+from tests.run.web import Site, site
+
+HOST = "127.0.0.2"
+"""Loopback too, and not what clients leave out of their proxies."""
+
+
+def wheel(name: str, version: str) -> tuple[str, bytes]:
+    """The smallest wheel that pip takes."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": "ANSWER = 42\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    listed = [
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip('=')},{len(text)}"
+        for path, text in files.items()
+    ]
+    files[f"{info}/RECORD"] = "\n".join([*listed, f"{info}/RECORD,,"]) + "\n"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return f"{name}-{version}-py3-none-any.whl", buffer.getvalue()
+
+
+@pytest.fixture
+def index() -> Iterator[Site]:
+    file, data = wheel("tinyanswer", "1.0")
+    pages = {"/simple/tinyanswer/": f'<a href="/files/{file}">{file}</a>'.encode(), f"/files/{file}": data, "/": b"hi"}
+    with site(pages, HOST) as here:
+        yield here
+
+
+def networked(folder: Path, allow: str, more: str = "") -> Path:
+    text = TASK.format(id="answer").replace(
+        "{timeout_sec: 20,", f"{{network_policy: always, network_allow: [{allow}], timeout_sec: 60, {more}"
+    )
+    return make_task(folder, text=text.replace("tool_timeout_sec: 10", "tool_timeout_sec: 50"))
+
+
+def network_events(ab: Ab, record: dict[str, Any]) -> list[dict[str, Any]]:
+    log = Path(record["run_dir"]) / record["artifact_paths"]["task_dir"] / "events.jsonl"
+    return [
+        {"type": one.type, **one.payload.model_dump()}
+        for one in read_events(ab.cwd / log)
+        if one.type.startswith("network_") or one.type in {"monitor_alert", "intervention"}
+    ]
+
+
+SCRIPT = """
+set -x
+python3 -c 'import urllib.request as u; print(u.urlopen("http://{there}/").read())' || exit 1
+if command -v curl; then curl -sSf http://{there}/ || exit 2; curl -sSfp http://{there}/ || exit 3; fi
+python3 -m pip download -q --no-deps --no-cache-dir --disable-pip-version-check --index-url http://{there}/simple/ \
+    --trusted-host 127.0.0.2 -d /tmp/got tinyanswer || exit 4
+python3 - <<'END' || exit 5
+import http.client, socket, sys
+for host, port in (("169.254.169.254", 80), ("127.0.0.1", 8377), ("127.0.0.2", 1)):
+    way = http.client.HTTPConnection("127.0.0.1", 8378)
+    way.set_tunnel(host, port)
+    try:
+        way.connect()
+        sys.exit(f"{{host}} was reached")
+    except OSError as error:
+        assert "403" in str(error), error
+try:
+    socket.create_connection(("127.0.0.2", {port}), 3)
+    sys.exit("a way past the proxy")
+except OSError:
+    pass
+END
+ls /tmp/got/tinyanswer-1.0-py3-none-any.whl && echo 42 > answer.txt
+"""
+
+
+def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
+    there = f"{HOST}:{here.port}"
+    agent = ab.cwd / "agent"
+    agent.mkdir()
+    (agent / "go.sh").write_text(SCRIPT.format(there=there, port=here.port))
+    line = 'sh "$AB_AGENT_FILES/go.sh"'
+    ran = ab.by_command(task, line, "--agent-files", agent, *options)
+    (run,) = (ab.cwd / "artifacts" / "runs").iterdir()
+    record = {**ran.record, "run_dir": run}
+    events = network_events(ab, record)
+    # The work is done, and asking the cloud for its credentials is what no contract allows.
+    assert record["gates"]["G3"]["passed"], (ran.stderr, record["termination"], events)
+    assert record["gates"]["G4"]["outcome"] == "fail"
+    requests = [one for one in events if one["type"] == "network_request"]
+    allowed = [one["target"] for one in requests if not one["refused"]]
+    assert any(one.endswith(".whl") for one in allowed)
+    assert f"http://{there}/simple/tinyanswer/" in allowed
+    refused = [(one["target"], one["refused"]) for one in requests if one["refused"]]
+    assert refused == [(f"{host}", "not_public") for host in ("169.254.169.254:80", "127.0.0.1:8377", "127.0.0.2:1")]
+    responses = [one for one in events if one["type"] == "network_response"]
+    assert len(responses) == len(allowed)
+    assert all(one["address"] == HOST and not one["error"] for one in responses)
+    rules = {one["rule"] for one in events if one["type"] == "monitor_alert"}
+    assert {"network.inside", "network.metadata_service"} <= rules
+    manifest = (run / record["artifact_paths"]["task_dir"] / "manifest.json").read_text()
+    assert '"replayable": false' in manifest
+    verified = ab("verify", run)
+    assert verified.code == 0, verified.stdout
+    replayed = ab("replay", run)
+    assert replayed.code == 0, replayed.stdout
+
+
+@pytest.mark.req("R-12", "M-02", "M-12")
+def test_clients_in_a_sandbox_reach_what_is_listed_and_nothing_else(ab: Ab, tmp_path: Path, index: Site) -> None:
+    check(ab, index, networked(tmp_path / "t", f'"{HOST}:{index.port}"'))
+
+
+@pytest.mark.req("R-12")
+@pytest.mark.skipif("AB_TEST_DOCKER" not in os.environ, reason="set AB_TEST_DOCKER=1 to run it in a container too")
+def test_the_same_in_a_container(ab: Ab, tmp_path: Path, index: Site) -> None:
+    check(ab, index, networked(tmp_path / "t", f'"{HOST}:{index.port}"'), "--sandbox", "docker")
+
+
+@pytest.mark.req("R-12")
+def test_the_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: Site) -> None:
+    task = networked(tmp_path / "t", f'"{HOST}:{index.port}"')
+    text = (task / "task.yaml").read_text()
+    reach = 'grep -qx 42 answer.txt && test -z \\"$HTTP_PROXY\\" && test ! -e /opt/proxy'
+    (task / "task.yaml").write_text(text.replace("grep -qx 42 answer.txt", reach))
+    assert ab.by_command(task, "echo 42 > answer.txt").record["result"]["passed"]
+
+
+@pytest.mark.req("R-12")
+@pytest.mark.parametrize("allow, why", [("", "would let nothing through"), ('"10.0.0.1"', "it needs its port")])
+def test_a_list_that_cannot_be_honoured_is_refused_before_anything_runs(
+    ab: Ab, tmp_path: Path, allow: str, why: str
+) -> None:
+    ran = ab("run-task", "--task", networked(tmp_path / "t", allow), "--agent", "noop")
+    assert ran.code == 2
+    assert why in ran.stderr
+    assert not (tmp_path / "artifacts").exists()

@@ -1,0 +1,381 @@
+"""The recording proxy by itself: what is recorded, what is passed on, what is refused, and that everything is bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import InputError
+from agentbench.run.proxy.destinations import AllowList, Destination, Refused, parse_authority, parse_entry, public
+from agentbench.run.proxy.recorder import Bounds
+from agentbench.trace.redaction import Redactor
+from tests.run.web import Proxied, proxied, read_all, site
+
+KEY = "an-index-key-of-somebody"
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.req("R-12")
+def test_a_plain_request_is_recorded_in_full(tmp_path: Path) -> None:
+    page = b"<a href='six-1.0.tar.gz'>six</a>" * 1000
+    with site({"/simple/six/?v=1": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+        answer = proxy.get(f"http://127.0.0.1:{here.port}/simple/six/?v=1", "Accept: text/html\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
+    assert answer.endswith(b"\r\n\r\n" + page)
+    (request,), (response,) = proxy.requests, proxy.responses
+    assert (request.way, request.method, request.host, request.port) == ("http", "GET", "127.0.0.1", here.port)
+    assert request.target.endswith("/simple/six/?v=1")
+    assert "Accept: text/html" in request.head.text
+    assert not request.refused
+    assert (response.request_id, response.status, response.address) == (request.request_id, 200, "127.0.0.1")
+    assert (response.received_bytes, response.received_sha256) == (len(page), sha256(page))
+    assert response.body.blob is not None
+    assert (tmp_path / "blobs" / response.body.blob).read_bytes() == page
+    used = proxy.used
+    assert (used.requests, used.refused, used.received_bytes) == (1, 0, len(page))
+
+
+@pytest.mark.req("R-12")
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_is_sent_arrives_and_is_recorded_without_secrets(tmp_path: Path, *, chunked: bool) -> None:
+    body = f"token={KEY}&name=six".encode()
+    framing, sent = f"Content-Length: {len(body)}\r\n", body
+    if chunked:
+        framing, sent = (
+            "Transfer-Encoding: chunked\r\n",
+            b"%x;ext=1\r\n%b\r\n0\r\nTrailer: x\r\n\r\n" % (len(body), body),
+        )
+    redact = Redactor({"INDEX_KEY": KEY})
+    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], redact=redact) as proxy:
+        head = f"POST http://127.0.0.1:{here.port}/ HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\nX-Own: {KEY}\r\n{framing}\r\n"
+        assert b" 200 " in proxy.ask(head.encode() + sent)
+        ((method, _, headers, arrived),) = here.asked
+    assert (method, arrived) == ("POST", body)
+    assert headers["Authorization"] == "Basic c2VjcmV0"
+    (response,) = proxy.responses
+    assert (response.sent_bytes, response.sent_sha256) == (len(body), sha256(body))
+    assert "name=six" in response.request_body.text
+    written = (tmp_path / "events.jsonl").read_text() + "".join(
+        one.read_text() for one in (tmp_path / "blobs").glob("*")
+    )
+    assert KEY not in written
+    assert "c2VjcmV0" not in written
+
+
+@pytest.mark.req("R-12")
+def test_the_host_header_is_that_of_the_destination_and_nothing_between_neighbours_is_passed_on(tmp_path: Path) -> None:
+    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+        proxy.get(
+            f"http://127.0.0.1:{here.port}",
+            "Proxy-Authorization: x\r\nConnection: x-mine, close\r\nX-Mine: 1\r\nUpgrade: h2c\r\nX-Other: 2\r\n",
+        )
+        ((_, path, headers, _),) = here.asked
+    assert path == "/"
+    assert headers == {"Host": f"127.0.0.1:{here.port}", "Connection": "close", "X-Other": "2"}
+
+
+@pytest.mark.req("R-12")
+def test_a_tunnel_passes_bytes_both_ways_and_records_their_count_and_digest(tmp_path: Path) -> None:
+    big = b"\x00\xff" * 400_000
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def echo() -> None:
+            sock, _ = server.accept()
+            with sock:
+                while data := sock.recv(65536):
+                    sock.sendall(data)
+                sock.sendall(b"bye")
+
+        thread = threading.Thread(target=echo)
+        thread.start()
+        with proxied(tmp_path, [f"127.0.0.1:{port}"]) as proxy, proxy.connect() as client:
+            # What a client sends without waiting for the answer belongs to the tunnel.
+            client.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\nhello".encode())
+            sender = threading.Thread(target=_send, args=(client, big))
+            sender.start()
+            answer = read_all(client)
+            sender.join()
+        thread.join()
+    head, _, passed = answer.partition(b"\r\n\r\n")
+    assert head == b"HTTP/1.1 200 Connection established"
+    assert passed == b"hello" + big + b"bye"
+    (request,), (response,) = proxy.requests, proxy.responses
+    assert (request.way, request.host, request.port) == ("tunnel", "127.0.0.1", port)
+    assert (response.sent_bytes, response.sent_sha256) == (len(big) + 5, sha256(b"hello" + big))
+    assert (response.received_bytes, response.received_sha256) == (len(passed), sha256(passed))
+    assert response.status is None
+    assert not response.error
+
+
+def _send(client: socket.socket, data: bytes) -> None:
+    client.sendall(data)
+    client.shutdown(socket.SHUT_WR)
+
+
+REFUSED = {
+    "CONNECT 169.254.169.254:80": "not_public",
+    "CONNECT 127.0.0.1:8377": "not_public",
+    "CONNECT localhost:8377": "not_public",
+    "CONNECT [::1]:8377": "not_public",
+    "CONNECT [::ffff:169.254.169.254]:80": "not_public",
+    "CONNECT 10.0.0.1:443": "not_public",
+    "CONNECT evil.example:443": "not_listed",
+    "CONNECT listed.example:22": "not_listed",
+    "CONNECT listed.example.evil.example:443": "not_listed",
+    "CONNECT listed.example": "malformed",
+    "CONNECT listed.example:443@evil.example:443": "malformed",
+    "CONNECT 127.1:443": "malformed",
+    "CONNECT 0x7f000001:443": "malformed",
+    "CONNECT 2130706433:443": "malformed",
+    "CONNECT listed.example:99999": "malformed",
+    "GET http://169.254.169.254/latest/meta-data/": "not_public",
+    "GET http://evil.example/": "not_listed",
+    "GET http://listed.example@evil.example/": "malformed",
+    "GET http://listed.example:80@evil.example/": "malformed",
+    "GET http://listed.example#@evil.example/": "malformed",
+    "GET http://listed.example\\@evil.example/": "malformed",
+    "GET http://listed.example%2eevil.example/": "malformed",
+    "GET http:///": "malformed",
+    "GET //listed.example/": "malformed",
+    "GET /": "malformed",
+    "GET https://listed.example/": "malformed",
+    "GET ftp://listed.example/": "malformed",
+    "get http://listed.example/": "malformed",
+    "GET  http://listed.example/": "malformed",
+}
+
+
+@pytest.mark.req("R-12")
+def test_everything_that_is_not_listed_is_refused_and_written_down(tmp_path: Path) -> None:
+    def nobody(host: str, port: int) -> list[str]:
+        raise AssertionError((host, port))
+
+    with proxied(tmp_path, ["listed.example"], resolve=nobody) as proxy:
+        answers = {line: proxy.ask(f"{line} HTTP/1.1\r\nHost: listed.example\r\n\r\n".encode()) for line in REFUSED}
+    status = {"not_public": b"403", "not_listed": b"403", "malformed": b"400"}
+    wrong = {line: answers[line][:60] for line, kind in REFUSED.items() if answers[line].split(b" ")[1] != status[kind]}
+    assert not wrong
+    assert [one.refused for one in proxy.requests] == list(REFUSED.values())
+    assert not proxy.responses
+    assert proxy.used.refused == len(REFUSED)
+
+
+SMUGGLED = [
+    "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+    "Content-Length: 5\r\nContent-Length: 6\r\n",
+    "Content-Length: +5\r\n",
+    "Content-Length: 5 5\r\n",
+    "Transfer-Encoding: chunked, identity\r\n",
+    "Transfer-Encoding : chunked\r\n",
+    "X: 1\r\n folded\r\n",
+    "X: 1\nContent-Length: 5\r\n",
+    "X: \x00\r\n",
+    "Host: one\r\nHost: two\r\n",
+    "X: " + "y" * 40_000 + "\r\n",
+    "".join(f"X-{n}: 1\r\n" for n in range(101)),
+]
+
+
+@pytest.mark.req("R-12")
+@pytest.mark.parametrize("headers", SMUGGLED, ids=lambda text: repr(text[:30]))
+def test_a_request_that_could_be_read_in_two_ways_or_is_too_large_is_refused(tmp_path: Path, headers: str) -> None:
+    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+        answer = proxy.ask(f"POST http://127.0.0.1:{here.port}/ HTTP/1.1\r\n{headers}\r\nhello".encode())
+        assert answer.split(b" ")[1] in {b"400", b"431"}
+        assert not here.asked
+    assert [one.refused for one in proxy.requests] == ["malformed"]
+
+
+@pytest.mark.req("R-12")
+def test_a_second_request_behind_the_first_goes_nowhere(tmp_path: Path) -> None:
+    with site({"/1": b"one", "/2": b"two"}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+        base = f"http://127.0.0.1:{here.port}"
+        answer = proxy.ask(f"GET {base}/1 HTTP/1.1\r\n\r\nGET {base}/2 HTTP/1.1\r\n\r\n".encode())
+        assert answer.endswith(b"one")
+        assert [path for _, path, _, _ in here.asked] == ["/1"]
+
+
+@pytest.mark.req("R-12")
+def test_a_name_is_looked_up_once_and_never_leads_inside(tmp_path: Path) -> None:
+    looked_up: list[str] = []
+    meanings = {
+        "inside.example": ["127.0.0.1"],
+        "mixed.example": ["93.184.216.34", "10.1.2.3"],
+        "mapped.example": ["::ffff:192.168.1.1"],
+        "carried.example": ["64:ff9b::7f00:1"],
+        "many.example": ["224.0.0.1"],
+    }
+
+    def resolve(host: str, port: int) -> list[str]:
+        assert port == 443
+        looked_up.append(host)
+        return meanings[host]
+
+    with proxied(tmp_path, ["*.example"], resolve=resolve) as proxy:
+        for host in meanings:
+            assert b" 403 " in proxy.ask(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+    assert {one.refused for one in proxy.requests} == {"not_public"}
+    assert looked_up == list(meanings)
+
+
+@pytest.mark.req("R-12")
+def test_a_server_that_is_not_there_is_told_to_the_client_and_the_log(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    def nothing(_host: str, _port: int) -> list[str]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with proxied(tmp_path, [f"127.0.0.1:{port}", "gone.example"], resolve=nothing) as proxy:
+        assert b" 502 " in proxy.ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+        assert b" 502 " in proxy.get("http://gone.example/")
+    assert ["cannot be reached" in one.error for one in proxy.responses] == [True, True]
+
+
+@pytest.mark.req("R-12")
+def test_who_sends_a_head_too_slowly_is_sent_away(tmp_path: Path) -> None:
+    with proxied(tmp_path, ["listed.example"], bounds=Bounds(head_sec=0.3)) as proxy, proxy.connect() as sock:
+        sock.sendall(b"GET http://listed.example/ HTTP/1.1\r\nX: ")
+        assert b" 408 " in read_all(sock)
+    assert [one.refused for one in proxy.requests] == ["malformed"]
+
+
+@pytest.mark.req("R-12")
+def test_connections_and_requests_beyond_their_bounds_cost_no_thread_and_no_event(tmp_path: Path) -> None:
+    bounds = Bounds(connections=4, requests=3, head_sec=5)
+    with proxied(tmp_path, ["listed.example"], bounds=bounds) as proxy:
+        idle = [proxy.connect() for _ in range(4)]
+        # All four are being served before others come.
+        for sock in idle[:2]:
+            sock.sendall(b"GET /")
+        assert not any(_connect_and_read(proxy) for _ in range(500))
+        assert sum(one.name == "proxy-client" for one in threading.enumerate()) <= 4
+        for sock in idle:
+            sock.close()
+        statuses = [_patient(proxy) for _ in range(5)]
+    used = proxy.used
+    assert used.turned_away >= 490
+    assert len(proxy.requests) == used.requests == 3
+    assert used.unrecorded >= 2
+    assert statuses[-1] in {b"403", b"429"}
+
+
+def _connect_and_read(proxy: Proxied) -> bytes:
+    with proxy.connect() as sock:
+        return read_all(sock)
+
+
+def _patient(proxy: Proxied) -> bytes:
+    """Ask until a place is free."""
+    while True:
+        try:
+            answer = proxy.get("http://other.example/")
+        except BrokenPipeError:
+            continue
+        if answer:
+            return answer.split(b" ")[1]
+
+
+@pytest.mark.req("R-12")
+def test_no_more_bytes_pass_than_an_attempt_may_have(tmp_path: Path) -> None:
+    bounds = Bounds(total_bytes=300_000)
+    with site({"/": b"x" * 1_000_000}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], bounds=bounds) as proxy:
+        answer = proxy.get(f"http://127.0.0.1:{here.port}/")
+        assert len(answer) < 500_000
+        assert b" 429 " in proxy.get(f"http://127.0.0.1:{here.port}/")
+    (response,) = proxy.responses
+    assert response.error == "more than 300000 bytes in one attempt"
+    assert [one.refused for one in proxy.requests] == ["", "limit"]
+
+
+@pytest.mark.req("R-12")
+def test_what_is_kept_of_bodies_is_bounded_over_the_attempt_and_digests_are_not(tmp_path: Path) -> None:
+    page = b"y" * 50_000
+    bounds = Bounds(kept_bytes=20_000, kept_in_all=50_000)
+    with site({"/": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], bounds=bounds) as proxy:
+        for _ in range(4):
+            proxy.get(f"http://127.0.0.1:{here.port}/")
+    assert {one.received_sha256 for one in proxy.responses} == {sha256(page)}
+    stored = sum(one.stat().st_size for one in (tmp_path / "blobs").glob("*"))
+    assert stored < 60_000
+
+
+@pytest.mark.req("R-12")
+def test_closing_ends_what_is_open_and_writes_the_sum_last(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with proxied(tmp_path, [f"127.0.0.1:{port}"]) as proxy, proxy.connect() as client:
+            client.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\nabc".encode())
+            assert b"established" in client.recv(1000)
+            proxy.proxy.close()
+            assert read_all(client) == b""
+    (response,) = proxy.responses
+    assert response.sent_bytes == 3
+    assert proxy.payloads[-1] == proxy.used
+    assert not (tmp_path / "p").exists()
+
+
+def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def half() -> None:
+            for head in (b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", b"Content-Length: 10\r\n\r\nhello"):
+                sock, _ = server.accept()
+                with sock:
+                    sock.recv(65536)
+                    sock.sendall(b"HTTP/1.1 200 OK\r\n" + head)
+
+        thread = threading.Thread(target=half)
+        thread.start()
+        with proxied(tmp_path, [f"127.0.0.1:{port}"]) as proxy:
+            chunks, counted = (proxy.get(f"http://127.0.0.1:{port}/") for _ in range(2))
+        thread.join()
+    assert not chunks.endswith(b"0\r\n\r\n")
+    assert b"Content-Length: 10" in counted
+    assert counted.endswith(b"hello")
+    assert all(one.error for one in proxy.responses)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "*", "a b", "http://x", "x/y", "10.0.0.1", "::1", "[::1]", "*.127.0.0.1:80", "x:0"]
+)
+def test_an_entry_that_is_none_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(InputError, match=r"network_allow\[1\]"):
+        AllowList.of(["good.example", text])
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_taken_for_a_listed_host_but_its_name(text: str) -> None:
+    try:
+        there = parse_authority(text, 443)
+        AllowList([parse_entry("listed.example")], lambda _host, _port: ["93.184.216.34"]).addresses(there)
+    except (ValueError, Refused):
+        return
+    assert text.lower().removesuffix(":443").removesuffix(":80").removesuffix(".") == "listed.example"
+
+
+@given(st.ip_addresses())
+def test_an_address_inside_is_never_reached_unless_it_is_listed(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    allow = AllowList([parse_entry("*.example")], lambda _host, _port: [str(address)])
+    with pytest.raises(Refused):
+        allow.addresses(Destination(str(address), 443))
+    try:
+        found = allow.addresses(Destination("any.example", 443))
+    except Refused:
+        return
+    assert public(ipaddress.ip_address(found[0]))
+    assert ipaddress.ip_address(found[0]).is_global

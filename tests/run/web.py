@@ -1,0 +1,136 @@
+"""A server on loopback and a proxy before it, for tests of the recording proxy."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from agentbench.run.proxy.destinations import AllowList, Resolver, parse_entry
+from agentbench.run.proxy.recorder import Bounds, Recorder
+from agentbench.run.proxy.server import SOCKET, Proxy
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.events import NetworkRequest, NetworkResponse, NetworkUsed
+from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.redaction import Redactor
+
+
+@dataclass
+class Site:
+    """A small web server that remembers what it was asked."""
+
+    port: int
+    pages: dict[str, bytes]
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+
+
+@contextmanager
+def site(pages: dict[str, bytes] | None = None, host: str = "127.0.0.1") -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        def _serve(self) -> None:
+            length = self.headers.get("content-length")
+            body = self.rfile.read(int(length)) if length else self._chunked()
+            here.asked.append((self.command, self.path, dict(self.headers.items()), body))
+            page = here.pages.get(self.path)
+            self.send_response(404 if page is None else 200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(page or b"")))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(page or b"")
+
+        do_GET = do_POST = do_HEAD = _serve  # noqa: N815 - named by the library
+
+        def _chunked(self) -> bytes:
+            body = b""
+            if self.headers.get("transfer-encoding") == "chunked":
+                while size := int(self.rfile.readline(), 16):
+                    body += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+            return body
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer((host, 0), Handler)
+    here = Site(server.server_address[1], pages if pages is not None else {"/": b"hello"})
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield here
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass
+class Proxied:
+    """A proxy in a folder, spoken to as the forwarder inside a sandbox would."""
+
+    folder: Path
+    proxy: Proxy
+
+    def connect(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(20)
+        sock.connect(str(self.proxy.door / SOCKET))
+        return sock
+
+    def ask(self, data: bytes) -> bytes:
+        """Send all, read all."""
+        with self.connect() as sock:
+            sock.sendall(data)
+            return read_all(sock)
+
+    def get(self, url: str, more: str = "") -> bytes:
+        return self.ask(f"GET {url} HTTP/1.1\r\nHost: other.example\r\n{more}\r\n".encode())
+
+    @property
+    def payloads(self) -> list[object]:
+        return [event.payload for event in read_events(self.folder / "events.jsonl")]
+
+    @property
+    def requests(self) -> list[NetworkRequest]:
+        return [one for one in self.payloads if isinstance(one, NetworkRequest)]
+
+    @property
+    def responses(self) -> list[NetworkResponse]:
+        return [one for one in self.payloads if isinstance(one, NetworkResponse)]
+
+    @property
+    def used(self) -> NetworkUsed:
+        (one,) = [one for one in self.payloads if isinstance(one, NetworkUsed)]
+        return one
+
+
+@contextmanager
+def proxied(
+    folder: Path,
+    allow: Sequence[str],
+    *,
+    bounds: Bounds | None = None,
+    resolve: Resolver | None = None,
+    redact: Redactor | None = None,
+) -> Iterator[Proxied]:
+    bounds = bounds or Bounds(head_sec=5, idle_sec=5, connect_sec=5)
+    log = EventLog.create(folder / "events.jsonl", redact=redact)
+    listed = AllowList([parse_entry(one) for one in allow], resolve)
+    recorder = Recorder(log, BlobStore(folder / "blobs", redact=redact), bounds)
+    with log, Proxy(folder / "p", listed, recorder, bounds) as proxy:
+        yield Proxied(folder, proxy)
+
+
+def read_all(sock: socket.socket) -> bytes:
+    data = b""
+    try:
+        while piece := sock.recv(65536):
+            data += piece
+    except ConnectionResetError:
+        pass
+    return data
