@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.run.lab import Lab
+from tests.authoring.made_up_index import Shelf
 from tests.workspace.reference_git import commit_all, git, repository
 
 BEFORE: Mapping[str, str | bytes] = {
@@ -42,6 +43,12 @@ def repo(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """An empty package index."""
+    return Shelf(tmp_path / "index")
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     base = tmp_path_factory.getbasetemp()
@@ -50,4 +57,4 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield found
 
 
-__all__ = ["BEFORE", "FIX", "git", "lab", "put", "repo"]
+__all__ = ["BEFORE", "FIX", "git", "lab", "put", "repo", "shelf"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,33 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
         raise _no_flip(before[0], after[0])
     kept = tuple(test for test in passing if before[0].get(test) == "passed")
     return Proof(flipped, kept, tuple(unsteady), duration_sec, len(before) + len(after))
+
+
+def slowed(proof: Proof, slow: Mapping[str, str]) -> Proof:
+    """Hold a proof against one more run of the fix, on a slow processor.
+
+    Raises:
+        Unsuitable: what the fix is about is decided by the clock.
+    """
+    shaken = [test for test in proof.fail_to_pass if slow.get(test) != "passed"]
+    if shaken:
+        raise timing(shaken, "fail when the processor is slow")
+    unsteady = tuple(test for test in proof.pass_to_pass if slow.get(test) != "passed")
+    return dataclasses.replace(
+        proof,
+        pass_to_pass=tuple(test for test in proof.pass_to_pass if test not in unsteady),
+        unsteady=(*proof.unsteady, *unsteady),
+        runs=proof.runs + 1,
+    )
+
+
+def timing(tests: Sequence[str], how: str) -> Unsuitable:
+    return Unsuitable(
+        "timing-dependent",
+        f"tests that look at the clock {how}: {listed(tests)}",
+        remedy="choose another commit",
+        tests=tests,
+    )
 
 
 def listed(tests: Sequence[str]) -> str:

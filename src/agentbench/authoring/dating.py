@@ -22,6 +22,7 @@ TOOLS = ("pip", "setuptools", "wheel", "pytest", "pluggy", "iniconfig", "packagi
 """Nearly every environment has them; asked for at once, so that they take no round of their own."""
 ADOPTION_DAYS = 180
 """What is older than an interpreter does not know it; so long after its release most projects had followed."""
+PATIENCE = 2
 CONSTRAINTS = '"$HOME/as-of.txt"'
 
 Order = tuple[tuple[int, ...], int]
@@ -44,16 +45,21 @@ class Calendar:
 
     settings: PackageSettings = field(default_factory=host_settings)
     _known: dict[str, Known] = field(default_factory=dict)
+    _troubles: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def project(self, name: str) -> Known:
         key = normal_name(name)
         with self._guard:
             known = self._known.get(key)
+            # An index out of reach may take its time to say so: it is not asked about everything.
+            silent = self._troubles >= PATIENCE
         if known is None:
-            known = read_releases(key, find_project(key, self.settings)[0])
+            files, troubles = ([], []) if silent else find_project(key, self.settings)
+            known = read_releases(key, files)
             with self._guard:
                 self._known[key] = known
+                self._troubles = self._troubles + 1 if troubles and not files else 0 if files else self._troubles
         return known
 
     def newest(self, name: str, day: str) -> str | None:

@@ -6,6 +6,7 @@ Pure: reads through a function it is given. What is found is a list of plans, th
 from __future__ import annotations
 
 import configparser
+import itertools
 import re
 import shlex
 import tomllib
@@ -48,7 +49,8 @@ class Detected:
     python: str
     options: tuple[str, ...]
     """For pytest, so that what R configures does not get in the way: one process, no coverage."""
-    editable: bool
+    editable: str
+    """What is installed from R itself; empty when nothing is."""
     notes: tuple[str, ...]
     named: frozenset[str] = frozenset()
     """Projects that packaging and requirement files name: what is asked of the index about them."""
@@ -63,6 +65,8 @@ class Circumstances:
     default_python: str
     release: str | None = None
     imports: Sequence[str] = ()
+    folder: str = ""
+    """Where the project is in the repository; what is read is relative to it."""
 
 
 def detect(read: Read, around: Circumstances) -> Detected:
@@ -82,8 +86,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
     files = [name for name in _REQUIREMENT_FILES if read(name) is not None][:1]
     plugins, options = _runner_needs(read, project, config)
     env = _versioning(project, config, script, around.release)
-    here = f".[{','.join(extras)}]" if extras else "."
-    base = ["-e", here] if packaged else _plain_requirements(read)
+    place = f"./{around.folder}" if around.folder else "."
+    base = ["-e", f"{place}[{','.join(extras)}]" if extras else place] if packaged else _plain_requirements(read)
     needs = _unique(["pytest", *plugins])
     named = [*groups, *([] if groups else tox)]
     found = {
@@ -94,11 +98,13 @@ def detect(read: Read, around: Circumstances) -> Detected:
             *needs,
         ],
         "test requirements without pins": [*base, *_unpinned([*named, *_file_requirements(read, files)]), *needs],
-        "what the tests import": [*(["-e", "."] if packaged else []), *around.imports, *needs],
+        "what the tests import": [*(["-e", place] if packaged else []), *around.imports, *needs],
     }
     plans: list[Plan] = []
     for name, words in found.items():
-        command = "python -m pip install " + " ".join(shlex.quote(word) for word in words)
+        placed = [f"{around.folder}/{word}" if around.folder and before == "-r" else word
+                  for before, word in itertools.pairwise(["", *words])]  # fmt: skip
+        command = "python -m pip install " + " ".join(shlex.quote(word) for word in placed)
         if command not in [plan.commands[0] for plan in plans]:
             plans.append(Plan(name, (command,), env))
     notes = [
@@ -106,7 +112,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
         *([] if packaged else ["no packaging was found: R is importable from its root alone"]),
     ]
     listed = [*named, *_file_requirements(read, files), *_declared(project), *needs, *around.imports]
-    return Detected(tuple(plans), python, tuple(options), packaged, tuple(notes), frozenset(_names(listed)))
+    editable = place if packaged else ""
+    return Detected(tuple(plans), python, tuple(options), editable, tuple(notes), frozenset(_names(listed)))
 
 
 # --- files -------------------------------------------------------------------------------------------------------

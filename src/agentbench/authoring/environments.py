@@ -49,6 +49,8 @@ class Ready:
     """For people: what day the dependencies are of, and why not of the commit's if they are not."""
     newer: tuple[str, ...] = ()
     """What is newer than the commit's day, as `name==version`."""
+    undated: tuple[str, ...] = ()
+    """What no index tells the age of, as `name==version`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,9 @@ class Environments:
             found = _Found(day, draft.setup, tuple(listing), plan.name, remark, newer)
             with self._guard:
                 self._found.setdefault(_key(wish), []).append(found)
-        return Ready(draft, ground, plan.name, remark, newer)
+        silent = self.calendar.undated([line.split("==")[0] for line in listing if "==" in line])
+        undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in silent)
+        return Ready(draft, ground, plan.name, remark, newer, undated)
 
     def _installed(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> _Stands:
         """Install; on a day, until nothing is left that came out later and nobody asked for."""

@@ -33,6 +33,7 @@ _IMPORTED_AS = {"yaml": "pyyaml", "dateutil": "python-dateutil", "attr": "attrs"
 _PACKAGING = re.compile(
     r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
+_PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 _ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
 Tell = Callable[[str], None]
@@ -112,6 +113,7 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         patch = history.patch(parent, commit.id, [change.path for change in parts.source])
         paths = history.paths(parent)
         known = _known(history, parent, paths)
+        project = _project_folder(paths, parts)
         pythons = list(dict.fromkeys(one.short for one in installed()))
         around = Circumstances(
             date=commit.date,
@@ -119,13 +121,15 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
             release=history.release_before(parent),
             imports=_imports(hidden, paths),
+            folder=project,
         )
 
         def read(name: str) -> str | None:
-            found = history.read(parent, name)
+            found = history.read(parent, f"{project}/{name}" if project else name)
             return None if found is None else found.decode("utf-8", "replace")
 
-        deciding: dict[str, Json] = {path: read(path) for path in paths if _PACKAGING.fullmatch(path)}
+        own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
+        deciding: dict[str, Json] = {path: read(path) for path in own if _PACKAGING.fullmatch(path)}
         modules = ".gitmodules" in paths
         return Taken(commit, parts, patch, hidden, detect(read, around), known, digest(deciding), modules)
 
@@ -182,7 +186,8 @@ def _proven(
         else:
             tell(f"{wish.draft.id}: once more, with other versions of its dependencies ({first.kind})")
         try:
-            return ready, prove(ready.ground, lab, repeats=wanted.repeats, known=Circumstance(sources, ready.newer))
+            known = Circumstance(sources, ready.newer, ready.undated)
+            return ready, prove(ready.ground, lab, repeats=wanted.repeats, known=known)
         except Unsuitable as error:
             first = first or error
             if error.kind not in _ELSEWHERE:
@@ -222,6 +227,15 @@ def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
     """Every word of R's Python files (of a bounded number of them)."""
     sources = (history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:400])
     return frozenset(statements.words_of(sources))
+
+
+def _project_folder(paths: list[str], parts: Split) -> str:
+    """Where the packaging is: the root, else the nearest folder above what the commit changes that has one."""
+    packaged = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name in _PACKAGED}
+    if "." in packaged:
+        return ""
+    changed = [PurePosixPath(text_of(change.path)) for change in (*parts.source, *parts.tests)]
+    return next((str(above) for path in changed for above in path.parents if str(above) in packaged), "")
 
 
 def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tuple[str, ...]:

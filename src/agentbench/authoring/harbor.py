@@ -15,11 +15,13 @@ from pathlib import Path
 
 from agentbench.authoring.drafting import dump
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError, InputError
 from agentbench.run.lab import Lab
 
 REWARD = "/logs/verifier/reward.txt"
 _FOLDER = ".harbor-tests"
+_OWN = "tests/agentbench.json"
+"""In what we exported: the parts of the contract that Harbor has no words for, so that it comes back whole."""
 _WORKDIR = re.compile(r"(?im)^\s*WORKDIR\s+(/\S*)\s*$")
 
 
@@ -117,6 +119,7 @@ def _texts(task: LoadedTask) -> dict[str, str]:
         "environment/Dockerfile": _dockerfile(task),
         "tests/test.sh": _test_script(task),
         "tests/judge.py": _JUDGE,
+        _OWN: json.dumps(_contract(task), indent=1) + "\n",
     }
     for check in task.checks:
         if check.parser == "pytest":
@@ -129,6 +132,23 @@ def _texts(task: LoadedTask) -> dict[str, str]:
             f'#!/bin/bash\nset -eu\ncd {workdir}\n{how} "$(dirname "$(readlink -f "$0")")"/{shlex.quote(name)}\n'
         )
     return texts
+
+
+def _contract(task: LoadedTask) -> dict[str, object]:
+    """What import needs to make the same task again: its file, with the places of what was copied."""
+    document = task.task.model_dump(mode="json", exclude_unset=True)
+    for key in ("statement", "statement_file", "repo", "reference"):
+        document.pop(key, None)
+    document["statement_file"] = "statement.md"
+    document["repo"] = {"path": "repo/"}
+    if task.reference_file is not None:
+        document["reference"] = task.reference_file.name
+    oracle = document.get("oracle")
+    if isinstance(oracle, dict):
+        oracle.pop("hidden", None)
+        if task.hidden_files():
+            oracle["hidden"] = "hidden/"
+    return document
 
 
 def _dockerfile(task: LoadedTask) -> str:
@@ -192,6 +212,9 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     place = suite_dir.absolute() / name
     if place.exists():
         raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    own = _ours(source)
+    if own is not None:
+        return _come_back(source, place, own)
     try:
         shutil.copytree(
             source / "environment", place / "repo", symlinks=True, ignore=shutil.ignore_patterns("Dockerfile")
@@ -211,6 +234,44 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     except InputError:
         shutil.rmtree(place, ignore_errors=True)
         raise
+    return place
+
+
+def _ours(source: Path) -> dict[str, object] | None:
+    """The contract of a task that was ours before; None for any other."""
+    try:
+        found = json.loads((source / _OWN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{source / _OWN} cannot be read: {error}", remedy="remove it to import the image") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{source / _OWN}: expected an object", remedy="remove it to import the image")
+    return found
+
+
+def _come_back(source: Path, place: Path, document: dict[str, object]) -> Path:
+    """A task of ours that went out: R from the image's folder, its tests with their ids, its own environment."""
+    document = {**document, "id": place.name, "suite": place.parent.name}
+    reference = document.get("reference")
+    try:
+        shutil.copytree(source / "environment/repo", place / "repo", symlinks=True)
+        if (source / "tests/hidden").is_dir():
+            shutil.copytree(source / "tests/hidden", place / "hidden")
+        shutil.copyfile(source / "instruction.md", place / "statement.md")
+        if isinstance(reference, str) and (source / "solution" / Path(reference).name).is_file():
+            shutil.copyfile(source / "solution" / Path(reference).name, place / Path(reference).name)
+        (place / TASK_NAME).write_text(dump(document), encoding="utf-8")
+        load_task(place)
+    except OSError as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise InputError(f"{error.filename or place}: cannot be copied: {error.strerror}") from None
+    except ContractError as error:
+        shutil.rmtree(place, ignore_errors=True)
+        raise InputError(
+            f"{source / _OWN} is no contract: {'; '.join(error.problems[:3]) or error.message}",
+            remedy="remove it to import the image",
+        ) from None
     return place
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Pinner:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def commands(
-        self, freeze: Sequence[str], python: str, *, editable: bool, limits: Sequence[str] = ()
+        self, freeze: Sequence[str], python: str, *, editable: str, limits: Sequence[str] = ()
     ) -> tuple[str, ...] | None:
         """Setup commands that install exactly what `pip freeze` listed; None when something of it cannot be pinned.
 
@@ -45,7 +46,10 @@ class Pinner:
             return None
         install = f"python -m pip install --no-deps --require-hashes -r {_FILE}"
         lock = f"cat > {_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
-        return (lock, *(constrained(["python -m pip install --no-deps -e ."], limits) if editable else ()))
+        return (
+            lock,
+            *(constrained([f"python -m pip install --no-deps -e {shlex.quote(editable)}"], limits) if editable else ()),
+        )
 
     def _digests(self, name: str, version: str, python: str) -> list[str]:
         request = f"pypi:{name}=={version}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentbench.authoring import symptoms
-from agentbench.authoring.comparing import Proof, compare, listed
+from agentbench.authoring.comparing import Proof, compare, listed, slowed, timing
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import SetupFailed
@@ -26,7 +26,7 @@ SLOW_CPUS = 0.25
 """For one more run of tests that look at the clock: who passes only on an idle machine judges by luck."""
 _COMPILER = (
     "command 'gcc' failed", "command 'cc' failed", "No such file or directory: 'gcc'", "No such file or directory: 'cc'",
-    "unable to execute", "C compiler cannot create executables", "no acceptable C compiler", "Unable to find a compatible compiler",
+    "unable to execute", "' failed: No such file or directory", "C compiler cannot create executables", "no acceptable C compiler", "Unable to find a compatible compiler",
     "Unknown compiler(s)", "command 'x86_64-linux-gnu-gcc' failed", "can't find Rust compiler", "Cargo, the Rust package manager, is not installed",
 )  # fmt: skip
 _UNREACHABLE = (
@@ -41,6 +41,8 @@ class Circumstance:
 
     sources: Mapping[str, bytes] = field(default_factory=dict)
     newer: tuple[str, ...] = ()
+    undated: tuple[str, ...] = ()
+    """What of it nobody knows the age of."""
 
 
 def set_up(task: LoadedTask, lab: Lab) -> Ground:
@@ -185,16 +187,7 @@ class _Runs:
             if error.kind == "too slow":  # a quarter of the processor may need more time than is given
                 return proof
             raise
-        shaken = [test for test in proof.fail_to_pass if slow.get(test) != "passed"]
-        if shaken:
-            raise _timing(shaken, "fail when the processor is slow")
-        unsteady = tuple(test for test in proof.pass_to_pass if slow.get(test) != "passed")
-        return dataclasses.replace(
-            proof,
-            pass_to_pass=tuple(test for test in proof.pass_to_pass if test not in unsteady),
-            unsteady=(*proof.unsteady, *unsteady),
-            runs=proof.runs + 1,
-        )
+        return slowed(proof, slow)
 
     # --- reasons ----------------------------------------------------------------------------------------------
 
@@ -209,7 +202,7 @@ class _Runs:
         """The same refusal, by its cause where what the tests said tells it."""
         if error.kind == "flaky":
             timed = symptoms.uses_clock(error.tests, self._known.sources, whys)
-            return _timing(timed, "give different outcomes from run to run") if timed else error
+            return timing(timed, "give different outcomes from run to run") if timed else error
         if error.kind not in {"fails with the fix", "tests cannot run"}:
             return error
         failing = {test: why for test, why in whys.items() if fixed.tests.get(test) != "passed"}
@@ -220,16 +213,12 @@ class _Runs:
                 f"tests reach for the network, which they do not get: {listed(offline)}",
                 remedy="choose another commit: a verdict must not depend on somebody else's server",
             )
-        moved = symptoms.moved_on(failing, self._known.newer)
+        moved = symptoms.moved_on(failing, self._known.newer, self._known.undated)
         if moved:
             said = next((why.splitlines()[-1] for why in failing.values() if why), "")
             return Unsuitable(
                 "dependency drift",
-                f"the tests fail even with the fix, on dependencies newer than the commit ({listed(moved)}): {said}",
+                f"the tests fail even with the fix, on dependencies that have moved on since ({listed(moved)}): {said}",
                 remedy="an index that tells when releases came out lets ab go back to that day",
             )
         return error
-
-
-def _timing(tests: Sequence[str], how: str) -> Unsuitable:
-    return Unsuitable("timing-dependent", f"tests that look at the clock {how}: {listed(tests)}", tests=tests)

@@ -126,10 +126,20 @@ def _instance(row: object) -> Instance:
         base_commit=str(found["base_commit"]),
         patch=_patch(found["patch"]),
         test_patch=_patch(found["test_patch"]),
-        problem=str(found.get("problem_statement") or ""),
+        problem=_problem(found),
         fail_to_pass=wanted,
         pass_to_pass=_ids(found.get("pass_to_pass"), "PASS_TO_PASS"),
     )
+
+
+def _problem(found: Mapping[str, object]) -> str:
+    """SWE-bench Pro says beside the problem what is required and which names tests use; its agents are told all three."""
+    text = str(found.get("problem_statement") or "")
+    for key, title in (("requirements", "Requirements"), ("interface", "Interface")):
+        more = found.get(key)
+        if isinstance(more, str) and more.strip():
+            text = f"{text.rstrip()}\n\n## {title}\n\n{more.strip()}\n"
+    return text
 
 
 def _patch(value: object) -> bytes:

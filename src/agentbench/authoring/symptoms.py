@@ -17,7 +17,7 @@ _MOVED = re.compile(
     r"|unexpected keyword argument|unrecognized arguments|unknown (?:hook|config)|called directly",
 )
 _CLOCK = re.compile(
-    r"\btime\.(?:time|sleep|perf_counter|monotonic|process_time|clock)\b|\b(?:perf_counter|monotonic|timeit|process_time)\b"
+    r"\btime\.(?:time|sleep|clock)(?:_ns)?\b|\b(?:perf_counter|monotonic|process_time)(?:_ns)?\b|\btimeit\b"
     r"|\bsleep\(|\bdatetime\.(?:now|utcnow|today)\b|\bdate\.today\b|\bwait_for\(|\btimeout\s*=",
 )
 _WAITED = re.compile(r"(?i)timed? ?out|elapsed|seconds|deadline|took too long|TimeoutError")
@@ -28,13 +28,16 @@ def needs_network(whys: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(test for test, why in whys.items() if _NETWORK.search(why))
 
 
-def moved_on(whys: Mapping[str, str], newer: Sequence[str]) -> tuple[str, ...]:
-    """Distributions, of those that are newer than the commit, that the failures speak of or whose interface they miss."""
+def moved_on(whys: Mapping[str, str], newer: Sequence[str], undated: Sequence[str] = ()) -> tuple[str, ...]:
+    """Distributions that the failures speak of, or whose interface they miss.
+
+    `newer`: what came out after the commit. `undated`: what may have; it has to be named to count.
+    """
     text = "\n".join(whys.values())
-    named = [one for one in newer if re.search(rf"(?i)\b{re.escape(_module(one))}\b", text)]
-    if named:
-        return tuple(named)
-    return tuple(newer) if _MOVED.search(text) else ()
+    if not _MOVED.search(text):
+        return ()
+    named = [one for one in (*newer, *undated) if re.search(rf"(?i)\b{re.escape(_module(one))}\b", text)]
+    return tuple(named or newer)
 
 
 def _module(pinned: str) -> str:

@@ -1,0 +1,79 @@
+"""What had come out by a day, as an index tells it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.authoring.dating import Calendar, constrained, day_for, order_of, read_releases
+from agentbench.core.packages import PackageSettings
+from agentbench.workspace.packageindex import Release
+from tests.authoring.made_up_index import Shelf
+
+pytestmark = pytest.mark.req("C-17", "C-18")
+
+
+def calendar(shelf: Shelf) -> Calendar:
+    return Calendar(PackageSettings(one={"index-url": shelf.url}))
+
+
+def test_a_project_is_held_at_its_newest_version_of_a_day(shelf: Shelf) -> None:
+    for version, day in (("1.0", "2023-01-05"), ("1.10", "2023-05-01"), ("1.9", "2023-06-01"), ("2.0", "2024-01-01")):
+        shelf.put("dep", version, day)
+    shelf.put("dep", "3.0rc1", "2023-02-01")
+    known = calendar(shelf)
+    assert known.newest("Dep", "2023-12-31") == "1.10"
+    assert known.constraints(["dep"], "2023-12-31") == ("dep<=1.10",)
+    assert known.constraints(["dep"], "2024-01-01") == ()
+    assert known.constraints(["dep"], "2020-01-01") == ()
+    assert known.newer(["dep==2.0", "other==1", "-e ."], "2023-12-31") == ("dep==2.0",)
+    assert known.newer(["dep==1.9"], "2023-12-31") == ()
+
+
+def test_an_index_without_times_holds_nothing_and_is_named(shelf: Shelf) -> None:
+    shelf.put("dep", "1.0")
+    shelf.put("dep", "2.0")
+    assert calendar(shelf).constraints(["dep"], "2023-01-01") == ()
+    assert calendar(shelf).undated(["dep"]) == ("dep",)
+
+
+def test_an_index_out_of_reach_is_not_asked_about_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def nobody(name: str, _settings: PackageSettings) -> tuple[list[Release], list[str]]:
+        asked.append(name)
+        return [], ["it does not answer"]
+
+    monkeypatch.setattr("agentbench.authoring.dating.find_project", nobody)
+    assert Calendar(PackageSettings()).undated([f"p{number}" for number in range(9)]) != ()
+    assert len(asked) == 2
+
+
+VERSIONS = st.lists(st.integers(0, 12), min_size=1, max_size=3).map(lambda parts: ".".join(map(str, parts)))
+DAYS = st.dates().map(lambda day: day.isoformat())
+
+
+@given(st.dictionaries(VERSIONS, DAYS, min_size=1, max_size=8), DAYS)
+def test_nothing_newer_than_the_day_gets_through(releases: dict[str, str], day: str) -> None:
+    files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
+    known = Calendar(PackageSettings(), {"dep": read_releases("dep", files)})
+    newest = known.newest("dep", day)
+    out = [version for version, came in releases.items() if came <= day]
+    assert (newest is None) == (not out)
+    if newest is not None:
+        assert releases[newest] <= day
+        assert order_of(newest) == max(map(order_of, out))
+
+
+def test_the_day_is_not_before_others_knew_the_interpreter() -> None:
+    assert day_for("2019-01-01T00:00:00+02:00", "3.11") == "2023-03-30"
+    assert day_for("2025-01-01T00:00:00Z", "3.11") == "2025-01-01"
+    assert day_for("2019-01-01", "") == "2019-01-01"
+
+
+def test_builds_are_held_too_and_without_constraints_commands_stay() -> None:
+    assert constrained(["python -m pip install ."], ()) == ("python -m pip install .",)
+    first, second = constrained(["python -m pip install ."], ["a<=1"])
+    assert "a<=1" in first
+    assert second.startswith("PIP_CONSTRAINT=")
