@@ -10,7 +10,7 @@ import pytest
 
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import TerminationCode
-from agentbench.record import durable, rundir
+from agentbench.record import durable, rundir, sealing
 from agentbench.record.audit import verify_run
 from agentbench.record.folder import AttemptFolder
 from agentbench.record.recompute import recompute
@@ -31,7 +31,7 @@ def crash(*_args: object, **_more: object) -> None:
 
 
 STEPS = [
-    (rundir, "write_atomic"),
+    (sealing, "write_atomic"),
     (AttemptFolder, "seal_files"),
     (EventLog, "close"),
     (rundir, "append_line"),

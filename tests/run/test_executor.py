@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import threading
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from agentbench.run.executor import LocalThreads
+from agentbench.cli.launch import Asked, launch
+from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError
+from agentbench.record.audit import verify_run
+from agentbench.run.config import CliChoices
+from agentbench.run.executor import EXECUTORS, Job, LocalThreads
+from tests.run.conftest import Ab
+from tests.run.tasks import make_suite
 
 
 class Floor:
@@ -74,3 +86,74 @@ def test_a_job_that_fails_ends_the_rest_and_is_told() -> None:
         executor.carry_out([fails, *(partial(floor.job, number) for number in range(500))])
     executor.join()
     assert len(floor.done) < 500
+
+
+class ProcessPerAttempt:
+    """Every attempt in a process of its own, which gets nothing but bytes: what an executor on other machines would do."""
+
+    in_process = False
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def carry_out(self, jobs: Iterable[Job]) -> None:
+        context = multiprocessing.get_context("spawn")
+        begun = [(job, job.begin()) for job in jobs]
+        processes = [context.Process(target=_elsewhere, args=(pickle.dumps(errand),)) for _, errand in begun]
+        for process in processes:
+            process.start()
+        for process, (job, errand) in zip(processes, begun, strict=True):
+            process.join()
+            assert process.exitcode == 0
+            job.adopt(errand)
+
+    def join(self) -> None:
+        pass
+
+    def standing_aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def _elsewhere(data: bytes) -> None:
+    pickle.loads(data).carry_out()  # noqa: S301 - our own bytes
+
+
+def _asked(tmp_path: Path, total_usd: float | None = None) -> Asked:
+    choices = CliChoices(agent="reference")
+    return Asked("tiny", "", (), (), choices, executor="processes", out=tmp_path / "runs", total_usd=total_usd)
+
+
+@pytest.mark.req("R-14")
+def test_an_executor_whose_workers_share_nothing_needs_no_other_interface(
+    tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AB_STATE", str(shared_state))
+    monkeypatch.setitem(EXECUTORS, "processes", ProcessPerAttempt)
+    suite = make_suite(tmp_path, "one", "two") / "tiny"
+    tasks = [load_task(suite / name) for name in ("one", "two")]
+    done = launch(tasks, _asked(tmp_path), quiet=True)
+    assert [(record.task_id, record.result.passed) for record in done.records()] == [("one", True), ("two", True)]
+    (run,) = done.runs
+    assert verify_run(run).ok
+
+
+@pytest.mark.req("R-14", "M-07")
+def test_caps_over_several_attempts_are_refused_where_attempts_share_nothing(
+    tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AB_STATE", str(shared_state))
+    monkeypatch.setitem(EXECUTORS, "processes", ProcessPerAttempt)
+    task = load_task(make_suite(tmp_path, "one") / "tiny" / "one")
+    with pytest.raises(InputError, match="share nothing"):
+        launch([task], _asked(tmp_path, 1.0), quiet=True)
+
+
+@pytest.mark.req("R-14")
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_executor_that_nobody_has_is_refused_with_the_list(ab: Ab, tmp_path: Path, more: tuple[str, ...]) -> None:
+    make_suite(tmp_path / "tasks", "one")
+    ran = ab("run", "--suite", "tiny", "--agent", "noop", "--executor", "ray", *more)
+    assert ran.code == 2
+    assert "there is no executor 'ray'" in ran.stderr
+    assert "there are: local" in ran.stderr
+    assert not (tmp_path / "artifacts").exists()

@@ -8,6 +8,7 @@ import io
 import os
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,14 @@ ls /tmp/got/tinyanswer-1.0-py3-none-any.whl && echo 42 > answer.txt
 
 
 def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
+    ab = replace(ab, env={**ab.env, **{name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}})
     there = f"{HOST}:{here.port}"
     agent = ab.cwd / "agent"
     agent.mkdir()
     (agent / "go.sh").write_text(SCRIPT.format(there=there, port=here.port))
     line = 'sh "$AB_AGENT_FILES/go.sh"'
     ran = ab.by_command(task, line, "--agent-files", agent, *options)
+    assert ran.code == 0, ran.stderr
     (run,) = (ab.cwd / "artifacts" / "runs").iterdir()
     record = {**ran.record, "run_dir": run}
     events = network_events(ab, record)
@@ -120,7 +123,7 @@ def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
     assert '"replayable": false' in manifest
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
-    replayed = ab("replay", run)
+    replayed = ab("replay", run, *options)
     assert replayed.code == 0, replayed.stdout
 
 

@@ -25,6 +25,7 @@ from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.writing import write_summary
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
+from agentbench.run.executor import open_executor
 from agentbench.run.judging import JudgeChoice
 from agentbench.run.lab import Lab, declared_secrets
 from agentbench.run.modelling import Models, model_text, read_prices
@@ -50,6 +51,7 @@ class Asked:
     repeats: int = 1
     seed: int = PROTOCOL_SEED
     workers: int = 1
+    executor: str = "local"
     sandbox: str = "auto"
     fresh_setup: bool = False
     prices: str | None = None
@@ -92,6 +94,7 @@ def asked_for(
         repeats=options["repeats"],
         seed=options["seed"],
         workers=options["workers"],
+        executor=options["executor"],
         sandbox=options["sandbox"],
         fresh_setup=options["fresh_setup"],
         prices=str(options["prices"].absolute()) if options["prices"] else None,
@@ -145,6 +148,7 @@ def carry_out_or_estimate(tasks: Sequence[LoadedTask], asked: Asked, options: Ru
 
     as_json = options["as_json"]
     conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
+    open_executor(asked.executor, asked.workers)
     if options["dry_run"]:
         rows = planned_rows(tasks, asked)
         print_estimate(estimate(rows, asked.out, workers=asked.workers, total_usd=asked.total_usd), as_json=as_json)
@@ -171,6 +175,7 @@ def grade_rows(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) ->
 
 def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done:
     """Refuse what cannot be honoured, make a run directory per variant, carry the rows out."""
+    executor = open_executor(asked.executor, asked.workers)
     tasks = list({row.task.id: row.task for row in rows}.values())
     names = list(dict.fromkeys(row.configuration.variant for row in rows))
     models = _models(asked)
@@ -206,11 +211,12 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
             for name in names
         }
         lab.operator = asked.operator
-        return _carry_out(Study(rows, lab, runs, asked.seed, asked.workers), quiet=quiet)
+        return _carry_out(Study(rows, lab, runs, asked.seed, executor), quiet=quiet)
 
 
 def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool = False) -> Done:
     """Continue a run whose process ended early: what is finished stays, what was interrupted is tried again."""
+    executor = open_executor(asked.executor, asked.workers)
     variants = _variants(asked)
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
     models = _models(asked)
@@ -224,7 +230,7 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
                 for row in make_plan(plan, repeats=asked.repeats, seed=asked.seed)
                 if row.configuration.variant == variant
             ]
-            study = Study(rows, lab, {variant: run}, asked.seed, asked.workers)
+            study = Study(rows, lab, {variant: run}, asked.seed, executor)
             study.end_abandoned()
             lab.operator = asked.operator
             lab.judge = _judge(asked)

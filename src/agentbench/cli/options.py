@@ -29,6 +29,9 @@ tasks_dir_option = click.option(
 workers_option = click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Attempts at the same time."
 )
+executor_option = click.option(
+    "--executor", default="local", show_default=True, help="Who carries attempts out: local (threads of this process)."
+)
 sandbox_option = click.option(
     "--sandbox",
     type=click.Choice(["auto", "bwrap", "docker"]),
@@ -79,6 +82,7 @@ run_options = _stack(
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
     workers_option,
+    executor_option,
     sandbox_option,
     fresh_option,
     click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept."),
@@ -108,6 +112,7 @@ class RunOptions(TypedDict):
     repeats: int
     seed: int
     workers: int
+    executor: str
     sandbox: str
     fresh_setup: bool
     out: Path

@@ -46,7 +46,13 @@ def command(
     as_json = options["as_json"]
     if resume is not None:
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-        sys.exit(finish(_resumed(resume, workers=options["workers"], quiet=as_json), conditions, as_json=as_json))
+        sys.exit(
+            finish(
+                _resumed(resume, workers=options["workers"], executor=options["executor"], quiet=as_json),
+                conditions,
+                as_json=as_json,
+            )
+        )
     if suite is None:
         raise click.UsageError("Missing option '--suite' (or '--resume').")
     choices = cli_choices(options)
@@ -55,7 +61,7 @@ def command(
     sys.exit(carry_out_or_estimate(tasks, asked, options))
 
 
-def _resumed(path: Path, *, workers: int, quiet: bool) -> Done:
+def _resumed(path: Path, *, workers: int, executor: str, quiet: bool) -> Done:
     import dataclasses
 
     from agentbench.cli.launch import Asked, resume
@@ -69,7 +75,7 @@ def _resumed(path: Path, *, workers: int, quiet: bool) -> Done:
         msg = f"{path}/run.json does not say what was asked for, so the run cannot be resumed"
         raise InputError(msg)
     # How fast it goes on is free to choose; what it does is not.
-    asked = dataclasses.replace(Asked.from_json(request), workers=workers)
+    asked = dataclasses.replace(Asked.from_json(request), workers=workers, executor=executor)
     if asked.task_paths:
         tasks = tuple(load_task(Path(one)) for one in asked.task_paths)
     else:

@@ -70,6 +70,8 @@ class AttemptFolder:
     attempt: int
     supersedes: str | None = None
     redact: Redactor | None = None
+    run_id: str = ""
+    study_id: str = ""
 
     @property
     def path(self) -> Path:

@@ -21,6 +21,8 @@ class ClosedAttempt:
 
     record: AttemptRecord
     events: int
+    files_sha256: str | None = None
+    """Of the list of its files; None when that must be looked at again."""
 
 
 def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:

@@ -23,13 +23,13 @@ from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.durable import append_line, drop_torn_line, failed, sync_folder, write_atomic
-from agentbench.record.folder import EVENTS, RECORD, AttemptFolder, task_dir_name
+from agentbench.record.folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.manifest import pretty
 from agentbench.record.naming import ATTEMPTS, REPORT, RUN_JSON, new_run_folder, run_name
-from agentbench.record.recovery import closed_attempt
-from agentbench.record.schema import AttemptRecord, parse_record, record_sha256, sealed_body
+from agentbench.record.recovery import ClosedAttempt, closed_attempt
+from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
+from agentbench.record.sealing import close_attempt
 from agentbench.trace.log import EventLog, read_events
-from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
 from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
 
@@ -236,22 +236,30 @@ class RunDirectory:
     def commit(self, folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> AttemptRecord:
         """End an attempt: seal its files, close its chain, append its record, seal it in the run's chain.
 
-        Nothing may be written to the folder afterwards. The record comes back as it stands in `attempts.jsonl`.
+        The record comes back as it stands in `attempts.jsonl`.
 
         Raises:
             RecordError: it could not be written; `open(writable=True)` finishes what was begun.
         """
+        return self.adopt(folder, close_attempt(folder, log, record))
+
+    def adopt(self, folder: AttemptFolder, closed: ClosedAttempt | None = None) -> AttemptRecord:
+        """Take an attempt into the run whose chain is closed, wherever that was done.
+
+        Raises:
+            RecordError: its chain is not closed, or it could not be written.
+        """
         self._writing()
-        record = self._redacted(record).model_copy(update={"final": True, "trace_head": None})
-        body = sealed_body(record)
-        write_atomic(folder.path / RECORD, body)
-        files_sha256 = folder.seal_files()
-        head = log.close(sha256_hex(body))
-        record = record.model_copy(update={"trace_head": head})
+        ended = closed or closed_attempt(folder)
+        if ended is None:
+            msg = f"{folder.path}: the attempt has not ended"
+            raise RecordError(msg)
         with self._lock:
-            self._append(record)
-            self._seal(folder, record, events=log.count, files_sha256=files_sha256)
-        return record
+            self._append(ended.record)
+            self._seal(
+                folder, ended.record, events=ended.events, files_sha256=ended.files_sha256 or folder.seal_files()
+            )
+        return ended.record
 
     def close(self, status: Literal["completed", "interrupted"] = "completed") -> str:
         """End the run's chain; its head, which is all that is needed to recognise this run later."""
@@ -297,19 +305,9 @@ class RunDirectory:
             attempt=begun.attempt,
             supersedes=begun.supersedes,
             redact=self._redact,
+            run_id=self.run_id,
+            study_id=self.study_id,
         )
-
-    def _redacted(self, record: AttemptRecord) -> AttemptRecord:
-        """The record as it may be written: without secrets, and with text that UTF-8 can hold."""
-        try:
-            line = record.line()
-        except CanonicalError:
-            pass
-        else:
-            if self._redact is None or not self._redact.suspects(line.decode()):
-                return record
-        value = plain(record.model_dump(mode="json"), self._redact, names_of(AttemptRecord))
-        return AttemptRecord.model_validate(value)
 
     def _append(self, record: AttemptRecord) -> None:
         """Add the record; the one it supersedes is final no longer. Both happen or neither."""

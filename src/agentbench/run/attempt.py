@@ -25,8 +25,7 @@ from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.validation import BaselineReport
 from agentbench.policy.termination import category_of
 from agentbench.record.folder import AttemptFolder
-from agentbench.record.rundir import RunDirectory
-from agentbench.record.schema import AttemptRecord
+from agentbench.record.recovery import ClosedAttempt
 from agentbench.run.binding import bind, open_attempt
 from agentbench.run.changes import given_patch
 from agentbench.run.conclusion import conclude
@@ -52,11 +51,10 @@ MIB = 1024 * 1024
 
 @dataclass(slots=True)
 class Attempt:
-    """The state of one attempt while it runs. `run_attempt` is the way to use it."""
+    """The state of one attempt while it runs. `make_attempt` is the way to use it."""
 
     row: PlanRow
     lab: Lab
-    run: RunDirectory
     folder: AttemptFolder
     log: EventLog
     blobs: BlobStore
@@ -141,51 +139,51 @@ class Attempt:
         return TerminationCode.SANDBOX_ERROR
 
 
-def run_attempt(
+def make_attempt(
     row: PlanRow,
     lab: Lab,
-    run: RunDirectory,
+    folder: AttemptFolder,
     *,
     base_seed: int,
-    supersedes: str | None = None,
     tell: Callable[[str], None] = lambda _phase: None,
-) -> AttemptRecord:
-    """Make one attempt. It always ends in a record, unless the record itself cannot be written.
+) -> tuple[ClosedAttempt, RecordError | None]:
+    """Make one attempt in its folder, and nothing outside of it. It always ends in a record, unless that cannot be written.
+
+    With it comes what must be raised once the record is safe: the folder could not be written for a while, so that no other
+    attempt could be either. This one is interrupted.
 
     Raises:
-        RecordError: the run directory cannot be written: no other attempt could be either. This one is interrupted.
+        RecordError: not even the record could be written.
     """
-    folder = run.begin(row.task.id, row.repeat, supersedes=supersedes)
-    attempt = _attempt(row, lab, run, folder, folder.open_log())
+    attempt = _attempt(row, lab, folder, folder.open_log())
     attempt.base_seed = base_seed
     attempt.tell = tell
+    failure = None
     try:
         attempt.carry_out()
     except RecordError as error:
+        failure = error
         attempt.ended_by(error)
-        conclude(attempt)
-        raise
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
         attempt.ended_by(error)
-    return conclude(attempt)
+    return conclude(attempt), failure
 
 
-def end_abandoned(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, *, base_seed: int) -> AttemptRecord:
+def end_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
     """Give a record to an attempt whose process died: interrupted, with all the evidence it left."""
-    attempt = _attempt(row, lab, run, folder, folder.reopen_log())
+    attempt = _attempt(row, lab, folder, folder.reopen_log())
     attempt.base_seed = base_seed
     attempt.ended_by(Interrupted("the process that made this attempt died"))
     return conclude(attempt)
 
 
-def _attempt(row: PlanRow, lab: Lab, run: RunDirectory, folder: AttemptFolder, log: EventLog) -> Attempt:
+def _attempt(row: PlanRow, lab: Lab, folder: AttemptFolder, log: EventLog) -> Attempt:
     task = row.task
     rules = replace(rules_for(task.task, max_steps=row.configuration.max_steps), operator=lab.operator)
     budget = task.task.budget
     return Attempt(
         row=row,
         lab=lab,
-        run=run,
         folder=folder,
         log=log,
         blobs=folder.blobs(),

@@ -34,8 +34,8 @@ def open_attempt(attempt: Attempt) -> None:
     attempt.log.append(
         AttemptOpened(
             attempt_id=attempt.folder.attempt_id,
-            run_id=attempt.run.run_id,
-            study_id=attempt.run.study_id,
+            run_id=attempt.folder.run_id,
+            study_id=attempt.folder.study_id,
             task_id=task.id,
             contract_id=attempt.ids.contract_id,
             task_digest=attempt.ids.task_digest,
@@ -123,8 +123,8 @@ def agent_setup(attempt: Attempt) -> AgentSetup:
 def _names(attempt: Attempt) -> Names:
     return Names(
         harness_version(),
-        attempt.run.study_id,
-        attempt.run.run_id,
+        attempt.folder.study_id,
+        attempt.folder.run_id,
         attempt.folder.attempt_id,
         attempt.base_seed,
         attempt.terms,

@@ -10,7 +10,9 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Observability
 from agentbench.grading.decide import decide
 from agentbench.grading.facts import fold
-from agentbench.record.schema import ArtifactPaths, AttemptRecord, LimitsRecord, Model
+from agentbench.record.recovery import ClosedAttempt
+from agentbench.record.schema import ArtifactPaths, LimitsRecord, Model
+from agentbench.record.sealing import close_attempt
 from agentbench.run.assemble import Attempted, assemble
 from agentbench.run.evidence import write_evidence
 from agentbench.run.noting import baseline_record
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 US = 1_000_000
 
 
-def conclude(attempt: Attempt) -> AttemptRecord:
+def conclude(attempt: Attempt) -> ClosedAttempt:
     """Decide from the log as it was written, assemble the record, seal both."""
     facts = fold(read_events(attempt.log.path))
     verdict = decide(facts, attempt.terms)
@@ -35,7 +37,7 @@ def conclude(attempt: Attempt) -> AttemptRecord:
         TaskFinished(ended_at=ended_at, passed=verdict.passed, reason=verdict.reason, duration_us=int(duration * US))
     )
     paths = write_evidence(attempt.folder, attempt.row.task, attempt.log.path, attempt.setup_steps, attempt.baseline)
-    return attempt.run.commit(
+    return close_attempt(
         attempt.folder, attempt.log, assemble(_attempted(attempt, ended_at, duration, paths), facts, verdict)
     )
 
@@ -46,8 +48,8 @@ def _attempted(attempt: Attempt, ended_at: str, duration: float, paths: Artifact
     model = {name: one.value for name, one in configuration.settings.items()}
     return Attempted(
         harness_version=harness_version(),
-        study_id=attempt.run.study_id,
-        run_id=attempt.run.run_id,
+        study_id=attempt.folder.study_id,
+        run_id=attempt.folder.run_id,
         attempt_id=attempt.folder.attempt_id,
         supersedes=attempt.folder.supersedes,
         task_id=task.id,

@@ -82,8 +82,8 @@ class Lab:
         self.judge: JudgeChoice | None = None
         """Who judges attempts after the fact; None: nobody, and records say so."""
         self.models = models or Models()
-        self._sandbox = sandbox
-        self._fresh = fresh_setup
+        self.sandbox = sandbox
+        self.fresh_setup = fresh_setup
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
         self._task_locks: dict[str, threading.Lock] = {}
@@ -127,10 +127,10 @@ class Lab:
         """
         environment = task.task.environment
         needs_image = bool(environment.docker_image or environment.dockerfile)
-        key = "docker" if self._sandbox == "docker" or (self._sandbox == "auto" and needs_image) else "bwrap"
+        key = "docker" if self.sandbox == "docker" or (self.sandbox == "auto" and needs_image) else "bwrap"
         with self._lock:
             if key not in self._backends:
-                backend = open_backend(self._sandbox, state=self.state, needs_image=needs_image)
+                backend = open_backend(self.sandbox, state=self.state, needs_image=needs_image)
                 self._backends[key] = backend
                 self._open.callback(backend.close)
             return self._backends[key]
@@ -223,7 +223,7 @@ class Lab:
             capture=setup.capture,
             timeout_sec=setup.timeout_sec,
             secrets=declared_secrets(task),
-            fresh=self._fresh,
+            fresh=self.fresh_setup,
         )
         prepared = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
         return Ground(

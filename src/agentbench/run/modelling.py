@@ -47,6 +47,11 @@ class Models:
     def _supply(self) -> Supply:
         return Supply(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
 
+    @property
+    def capped(self) -> bool:
+        """Whether a cap holds over several attempts."""
+        return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
+
     def close(self) -> None:
         self._supply.close()
 

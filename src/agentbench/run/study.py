@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
+from agentbench.core.errors import InputError
 from agentbench.core.reasons import Reason
 from agentbench.record.rundir import RunDirectory
-from agentbench.run.attempt import end_abandoned, run_attempt
+from agentbench.run.attempt import end_abandoned
+from agentbench.run.errand import AttemptJob
 from agentbench.run.executor import Executor, LocalThreads
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
@@ -23,7 +24,7 @@ class Study:
     lab: Lab
     runs: Mapping[str, RunDirectory]
     base_seed: int
-    workers: int = 1
+    executor: Executor = field(default_factory=lambda: LocalThreads(1))
     observer: Observer = field(default_factory=Nobody)
 
     def carry_out(self) -> None:
@@ -32,14 +33,18 @@ class Study:
         Raises:
             KeyboardInterrupt: after every attempt in flight has been recorded as interrupted.
             RecordError: a run directory cannot be written; nothing more is started.
+            InputError: caps over several attempts, and an executor that shares no memory between them.
         """
+        executor = self.executor
+        if not executor.in_process and self.lab.models.capped:
+            msg = "--task-usd and --total-usd hold over all attempts: this executor makes them in processes that share nothing"
+            raise InputError(msg, remedy="use --executor local, or cap each attempt with the task's budget")
         standing = {key: found for run in self.runs.values() for key, found in _standing(run).items()}
         pending = [(row, standing.get(row.key)) for row in self.rows if standing.get(row.key) != _DONE]
         self.observer.planned(len(pending))
-        executor: Executor = LocalThreads(self.workers)
         self.lab.aside = executor.standing_aside
         try:
-            executor.carry_out(partial(self._one, row, old) for row, old in pending)
+            executor.carry_out(self._job(row, old) for row, old in pending)
         except BaseException:
             # Ctrl-C, or a worker that could not write its record: what is in flight ends now, as interrupted.
             self.lab.cancel()
@@ -54,21 +59,12 @@ class Study:
             for folder in run.unfinished():
                 row = rows.get((folder.task_id, variant, folder.repeat))
                 if row is not None:
-                    end_abandoned(row, self.lab, run, folder, base_seed=self.base_seed)
+                    run.adopt(folder, end_abandoned(row, self.lab, folder, base_seed=self.base_seed))
 
-    def _one(self, row: PlanRow, supersedes: str | None) -> None:
-        if self.lab.cancelled.is_set():
-            return
-        self.observer.started(row)
-        record = run_attempt(
-            row,
-            self.lab,
-            self.runs[row.configuration.variant],
-            base_seed=self.base_seed,
-            supersedes=supersedes,
-            tell=lambda phase: self.observer.phase(row, phase),
+    def _job(self, row: PlanRow, supersedes: str | None) -> AttemptJob:
+        return AttemptJob(
+            row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer
         )
-        self.observer.finished(row, record)
 
 
 _DONE = "done"

@@ -94,7 +94,7 @@ def _operator(attempt: Attempt) -> FileOperator | None:
     if not attempt.rules.operator:
         return None
     return FileOperator(
-        run=attempt.run.path,
+        run=attempt.folder.run,
         attempt_id=attempt.folder.attempt_id,
         task_id=attempt.row.task.id,
         variant=attempt.row.configuration.variant,

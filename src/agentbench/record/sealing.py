@@ -1,0 +1,38 @@
+"""The end of an attempt in its own folder: needs nothing of the run, so that it can happen wherever the attempt was made."""
+
+from __future__ import annotations
+
+from agentbench.core.canonical import CanonicalError, sha256_hex
+from agentbench.record.durable import write_atomic
+from agentbench.record.folder import RECORD, AttemptFolder
+from agentbench.record.recovery import ClosedAttempt
+from agentbench.record.schema import AttemptRecord, sealed_body
+from agentbench.trace.log import EventLog
+from agentbench.trace.plain import names_of, plain
+from agentbench.trace.redaction import Redactor
+
+
+def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> ClosedAttempt:
+    """Write the record beside the evidence, seal the files, close the chain. Nothing may be written to the folder afterwards.
+
+    Raises:
+        RecordError: it could not be written.
+    """
+    record = _redacted(record, folder.redact).model_copy(update={"final": True, "trace_head": None})
+    body = sealed_body(record)
+    write_atomic(folder.path / RECORD, body)
+    files_sha256 = folder.seal_files()
+    head = log.close(sha256_hex(body))
+    return ClosedAttempt(record.model_copy(update={"trace_head": head}), log.count, files_sha256)
+
+
+def _redacted(record: AttemptRecord, redact: Redactor | None) -> AttemptRecord:
+    """The record as it may be written: without secrets, and with text that UTF-8 can hold."""
+    try:
+        line = record.line()
+    except CanonicalError:
+        pass
+    else:
+        if redact is None or not redact.suspects(line.decode()):
+            return record
+    return AttemptRecord.model_validate(plain(record.model_dump(mode="json"), redact, names_of(AttemptRecord)))
