@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import stat
 import threading
 from dataclasses import replace
@@ -16,12 +18,12 @@ from agentbench.agents.cli.layer import ProgramLayer, install
 from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source
 from agentbench.agents.cli.profiles import PROFILES
 from agentbench.core.command import Command
-from agentbench.core.errors import InputError, SandboxUnavailable
+from agentbench.core.errors import InputError, SandboxUnavailable, SetupFailed
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
 from agentbench.sandbox.cache import contents
-from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupStep
+from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tools.session import Session
 from agentbench.trace.events import ToolCallFinished
 from tests.tools.boxes import Boxes
@@ -164,7 +166,7 @@ def test_a_model_whose_name_is_no_plain_word_is_refused(model: str, tmp_path: Pa
 @pytest.mark.parametrize("name", list(PROFILES))
 def test_every_profile_is_pinned_and_complete(name: str) -> None:
     profile = PROFILES[name]
-    assert any(f"{profile.package}{sign}{profile.version}" in " ".join(profile.install) for sign in ("==", "@"))
+    _require_lock(profile)
     assert TARGET in profile.line
     assert "$AB_BRIEFING" in profile.line or any("@BRIEFING_JSON@" in text for text in profile.files.values())
     filled = profile.rendered(" ".join([profile.line, *profile.env.values(), *profile.files.values()]), model="m")
@@ -172,6 +174,45 @@ def test_every_profile_is_pinned_and_complete(name: str) -> None:
     assert "@BRIEFING_JSON@" not in filled
     assert "http" not in filled.replace(f"http://127.0.0.1:{PORT}", "")
     assert cli.profile_of(f"cli:{name}") is profile
+
+
+def _require_lock(profile: Profile) -> None:
+    """Every package with its version and at least one digest, the program itself among them."""
+    pinned = profile.lock["requirements.txt"].decode()
+    assert all(
+        re.match(r"[\w.-]+==[^\s;]+( ; .+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", one)
+        for one in _blocks(pinned)
+    )
+    if profile.source is Source.PYPI:
+        assert f"\n{profile.package}=={profile.version} " in f"\n{pinned}"
+        return
+    packages = json.loads(profile.lock["package-lock.json"])["packages"]
+    assert packages[f"node_modules/{profile.package}"]["version"] == profile.version
+    assert all(one["integrity"].startswith("sha512-") for name, one in packages.items() if name)
+    assert json.loads(profile.lock["package.json"])["dependencies"] == {profile.package: profile.version}
+
+
+def _blocks(lock: str) -> list[str]:
+    return [f"{block}\n" for block in re.split(r"\n(?=\S)", lock.strip())]
+
+
+@pytest.mark.parametrize("name", list(PROFILES))
+def test_another_lock_is_another_layer(
+    boxes: Boxes, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[SetupPlan] = []
+
+    def stop(plan: SetupPlan, *_: object, **__: object) -> object:
+        seen.append(plan)
+        assert {path.name: path.read_bytes() for path in plan.source.iterdir()} == PROFILES[name].lock
+        raise SetupFailed("enough")
+
+    monkeypatch.setattr(boxes.backend, "prepare", stop)
+    for lock in (PROFILES[name].lock, {"requirements.txt": b"other==1\n"}):
+        monkeypatch.setitem(PROFILES[name].__dict__, "lock", lock)
+        with pytest.raises(SandboxUnavailable, match="enough"):
+            install(PROFILES[name], boxes.backend, LIKE, tmp_path, on_step=no_steps)
+    assert len({plan.key for plan in seen}) == 2
 
 
 def test_names_that_are_no_programs_have_no_profile() -> None:

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.agents.cli.profile import TARGET, Profile, Source
-from agentbench.core.canonical import digest
+from agentbench.core.canonical import digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed, WorkspaceError
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tree.digest import tree_digest
 from agentbench.tree.entry import Entry, Kind
 
-SCHEMA = 1
+SCHEMA = 2
 INSTALL_SEC = 1200.0
 _LIMITS = Limits(cpus=2, memory_mb=4096, pids=512, disk_mb=6144, inodes=400_000)
 _MAX_FILE = 1 << 30
@@ -92,10 +92,13 @@ def _prepare(
         dockerfile=like.dockerfile,
         labels={"agent": profile.name},
     )
-    key = digest([SCHEMA, profile.name, list(profile.install), spec.python or "", spec.image or ""])
-    empty = private / "empty"
-    empty.mkdir(exist_ok=True)
-    plan = SetupPlan(key=key, source=empty, commands=profile.install, capture=(), timeout_sec=INSTALL_SEC)
+    lock = {name: sha256_hex(content) for name, content in profile.lock.items()}
+    key = digest([SCHEMA, profile.name, list(profile.install), lock, spec.python or "", spec.image or ""])
+    source = private / f"{profile.name}-{key[-16:]}"
+    source.mkdir(exist_ok=True)
+    for name, content in profile.lock.items():
+        (source / name).write_bytes(content)
+    plan = SetupPlan(key=key, source=source, commands=profile.install, capture=(), timeout_sec=INSTALL_SEC)
     try:
         return backend.prepare(plan, spec, on_step=on_step)
     except SetupFailed as error:

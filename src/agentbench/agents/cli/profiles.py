@@ -1,4 +1,4 @@
-"""The programs, each as it is run here. Versions are pinned; another version is another program."""
+"""The programs, each as it is run here. Every package is locked by version and digest; another lock is another program."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MINI_SWE_AGENT = Profile(
     package="mini-swe-agent",
     version="2.4.6",
     source=Source.PYPI,
-    # Its model library imports `mcp` and does not ask for it.
-    install=from_pypi("mini-swe-agent==2.4.6", "litellm==1.106.2", "mcp"),
+    # Its model library imports `mcp` and does not ask for it: the lock has it.
+    install=from_pypi(),
     dialect=Dialect.CHAT,
     line=f"{TARGET}/venv/bin/mini --yolo --exit-immediately --cost-limit 0 -m openai/@MODEL@"
     f" -c mini.yaml -c {PRIVATE}/task.yaml -o {PRIVATE}/trajectory.json",
@@ -34,7 +34,7 @@ AIDER = Profile(
     package="aider-chat",
     version="0.86.2",
     source=Source.PYPI,
-    install=from_pypi("aider-chat==0.86.2"),
+    install=from_pypi(),
     dialect=Dialect.CHAT,
     line=f'{TARGET}/venv/bin/aider --model openai/@MODEL@ --message-file "$AB_BRIEFING" --yes-always --no-auto-commits'
     " --no-dirty-commits --no-gitignore --no-stream --no-pretty --no-fancy-input --no-check-update --analytics-disable"
@@ -52,10 +52,7 @@ CLAUDE_CODE = Profile(
     version="2.1.325",
     source=Source.NPM,
     # Its installer puts the program in place of its entry point; the package it came in is a second copy.
-    install=from_npm(
-        "@anthropic-ai/claude-code@2.1.325",
-        drop=("@anthropic-ai/claude-code-linux-x64", "@anthropic-ai/claude-code-linux-arm64"),
-    ),
+    install=from_npm(drop=("@anthropic-ai/claude-code-linux-x64", "@anthropic-ai/claude-code-linux-arm64")),
     dialect=Dialect.MESSAGES,
     line=f"{TARGET}/node_modules/.bin/claude --print --verbose --output-format stream-json --model @MODEL@"
     ' --dangerously-skip-permissions < "$AB_BRIEFING"',
@@ -77,7 +74,7 @@ CODEX = Profile(
     package="@openai/codex",
     version="0.166.0",
     source=Source.NPM,
-    install=from_npm("@openai/codex@0.166.0"),
+    install=from_npm(),
     dialect=Dialect.RESPONSES,
     # The program itself: the package's entry point only looks for it, and needs Node.
     line=f"{TARGET}/node_modules/@openai/codex-linux-*/vendor/*/bin/codex exec --skip-git-repo-check"
