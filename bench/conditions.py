@@ -1,24 +1,79 @@
-"""What a number was measured on: printed with every measurement."""
+"""What a number was measured on: printed with every measurement, and kept with every result."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import subprocess
 from pathlib import Path
+
+import agentbench
+
+PROGRAMS = {
+    "bubblewrap": ("bwrap", "--version"),
+    "docker_client": ("docker", "version", "--format", "{{.Client.Version}}"),
+    "docker_engine": ("docker", "version", "--format", "{{.Server.Version}}"),
+    "ripgrep": ("rg", "--version"),
+}
 
 
 def conditions() -> str:
-    model = "unknown cpu"
+    return (
+        f"{os.cpu_count()} cores ({processor()}), {memory_mb() // 1024} GB, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, uid {os.getuid()}, load {os.getloadavg()[0]:.1f}"
+    )
+
+
+def machine() -> dict[str, object]:
+    """What stands beside a result in a file."""
+    return {
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+        "memory_mb": memory_mb(),
+        "kernel": platform.release(),
+        "system": system(),
+        "uid": os.getuid(),
+        "versions": {
+            "agentbench": agentbench.__version__,
+            "commit": version(("git", "rev-parse", "--short", "HEAD"), Path(__file__).parent),
+            "python": platform.python_version(),
+            **{name: version(argv) for name, argv in PROGRAMS.items()},
+        },
+    }
+
+
+def load() -> list[float]:
+    """Of the last 1, 5 and 15 minutes."""
+    return [round(one, 2) for one in os.getloadavg()]
+
+
+def processor() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    memory = Path("/proc/meminfo").read_text(encoding="utf-8").split()[1]
-    load = os.getloadavg()[0]
-    return (
-        f"{os.cpu_count()} cores ({model}), {int(memory) // 1024**2} GB, Linux {platform.release()}, "
-        f"Python {platform.python_version()}, uid {os.getuid()}, load {load:.1f}"
-    )
+            return line.split(":", 1)[1].strip()
+    return "unknown cpu"
+
+
+def memory_mb() -> int:
+    return int(Path("/proc/meminfo").read_text(encoding="utf-8").split()[1]) // 1024
+
+
+def system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def version(argv: tuple[str, ...], cwd: Path | None = None) -> str | None:
+    """The first line that a program says of itself, without its name; None where it does not answer."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    first = (done.stdout.splitlines() or [""])[0].strip()
+    return re.sub(r"^(bubblewrap|ripgrep) ", "", first) or None
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""The image that everybody works on: the runner image with one file in the workspace, and as a git repository for who wants one."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from bench.peers.work import QUESTION
+
+NAME = "agentbench/bench-peers"
+ROOT = Path(__file__).parent.parent.parent
+AUTHOR = {"NAME": "bench", "EMAIL": "bench@localhost", "DATE": "2026-01-01T00:00:00Z"}
+
+
+def docker(*arguments: str, data: bytes | None = None) -> str:
+    """
+    Raises:
+        RuntimeError: the command failed, with its last words.
+    """
+    done = subprocess.run(["docker", *arguments], input=data, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"docker {arguments[0]}: {done.stderr.decode(errors='replace').strip()[-500:]}")
+    return done.stdout.decode().strip()
+
+
+def runner_image() -> str:
+    done = subprocess.run([str(ROOT / "scripts/runner-image")], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.split()[0]
+
+
+def built() -> str:
+    """The image's name. It is made once for a runner image: nothing is pulled, and no container has a network."""
+    base = runner_image()
+    name = f"{NAME}:{hashlib.sha256((base + QUESTION).encode()).hexdigest()[:12]}"
+    if docker("image", "ls", "--quiet", name):
+        return name
+    container = docker("create", "--network", "none", base, "true")
+    try:
+        docker("cp", "-", f"{container}:/", data=files())
+        # As the runner image has it: the user, the folder and the path.
+        docker("commit", container, name)
+    finally:
+        docker("rm", container)
+    return name
+
+
+def files() -> bytes:
+    """/workspace for the ordinary user and /testbed, a repository, for root."""
+    stream = io.BytesIO()
+    with tempfile.TemporaryDirectory(prefix="peer-image-") as made, tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, owner in (("workspace", 1000), ("testbed", 0)):
+            folder = Path(made) / name
+            folder.mkdir(mode=0o755)
+            (folder / "question.txt").write_text(QUESTION, encoding="utf-8")
+            if owner == 0:
+                commit(folder)
+            archive.add(folder, arcname=name, filter=functools.partial(owned, owner))
+    return stream.getvalue()
+
+
+def owned(owner: int, entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = owner
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def commit(folder: Path) -> None:
+    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in AUTHOR.items()}
+    for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "R")):
+        subprocess.run(["git", "-C", str(folder), *arguments], env={**os.environ, **who}, check=True)
+
+
+def python_version(image: str) -> str:
+    program = "import json, sys; print(json.dumps(sys.version_info[:2]))"
+    told = docker("run", "--rm", "--network", "none", image, "python3", "-c", program)
+    return ".".join(map(str, json.loads(told)))
+
+
+def clear(image: str) -> list[str]:
+    """Remove containers on this image that somebody left; their names."""
+    left = docker("ps", "--all", "--quiet", "--filter", f"ancestor={image}").split()
+    if left:
+        docker("rm", "--force", *left)
+    return left
