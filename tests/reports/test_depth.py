@@ -92,7 +92,7 @@ def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
 
 @pytest.mark.req("A-06", "A-07")
 def test_costs_times_and_success_under_caps_are_told(tmp_path: Path) -> None:
-    cost = {"lm": 0.3, "exec": 0.1, "human": 0.05, "overhead": 0.05, "total": 0.5}
+    cost = {"lm": 0.2, "exec": 0.1, "human": 0.05, "overhead": 0.05, "judge": 0.1, "total": 0.5}
     usage = {"prompt_tokens": 1000, "completion_tokens": 50, "model_requests": 3, "wall_sec": 10.0}
     records = [
         record(f"t{n}", kind, cost=cost, usage={**usage, "wall_sec": 10.0 + n})
@@ -100,10 +100,10 @@ def test_costs_times_and_success_under_caps_are_told(tmp_path: Path) -> None:
     ]
     found = summarise(open_run(run_dir(tmp_path / "run", records)))
     (spent,) = found.spending
-    assert (round(spent.lm, 9), spent.total, spent.per_pass) == (1.2, 2.0, 1.0)
+    assert (round(spent.lm, 9), spent.total, spent.per_pass) == (0.8, 2.0, 1.0)
     assert [step.survival for step in found.time_to_success.steps] == [0.75, 0.5]
     text = as_markdown(found)
-    assert "| `usd` | 1.2 | 0.4 | 0.2 | 0.2 | 2 | 1 |" in text
+    assert "| `usd` | 0.8 | 0.4 | 0.2 | 0.2 | 0.4 | 2 | 1 |" in text
     assert "Agent time to success: half succeeded by 11 s" in text
     assert "1 of 4 attempts could not be decided (25.0%)" in text
     assert "between 50.0% (all of them failed) and 75.0% (all passed)" in text

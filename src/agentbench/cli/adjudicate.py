@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ def command(
         msg = "an adjudication needs --attempt, --truth and --minutes"
         raise InputError(msg, remedy="`ab adjudicate RUN --list` shows what waits for one")
     row = _select(found.rows, attempt)
-    who = reviewer or os.environ.get("USER") or "unknown"
+    who = reviewer or _user()
     done = adjudicate(found.path, row, Finding(Truth(truth), who, minutes, category, note))
     if as_json:
         click.echo(done.model_dump_json(indent=2))
@@ -73,6 +73,13 @@ def command(
             f"{done.truth}: {row.task}, repeat {row.repeat} ({'passed' if row.passed else row.reason}), {minutes:g} minutes by {who}"
         )
     )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
 
 
 def _select(rows: tuple[Row, ...], wanted: str) -> Row:

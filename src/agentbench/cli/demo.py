@@ -24,6 +24,14 @@ Example:
 """
 
 METHODS = ("noop", "partial", "reference", "cheater")
+TRICKS = {
+    "duration-compound": "ended the test process with status 0 as soon as its package was imported",
+    "invoice-tax-table": "reached into pytest so that no report could be a failure, and returned a value equal to everything",
+    "shelf-cents": "deleted the tests, left one that always passes, and let no other be collected",
+    "siteconf-tomllib": "put a pytest of its own beside the sources, to be found before the real one",
+    "toy-median": "turned every failed report into a passed one, and wrote the answer of the issue into the code",
+}
+"""What the cheater does to each task; `demo/agents/cheater/cheat.sh` does it."""
 
 
 @click.command(epilog=EPILOG)
@@ -55,15 +63,21 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     _title("4. What the cheater tried, and what caught it.")
     _caught([record for record in records if record.variant == "cheater"])
     runs = {Path(path).name.split("__")[2]: path for path in done.runs}
-    _title("5. Is `partial` worse than `reference`? Paired, on the same tasks.")
-    _compare(runs["partial"], runs["reference"])
-    _title("6. Every chain, digest and verdict computed again from the run directories.")
+    _title("5. Every chain, digest and verdict computed again from the run directories.")
     ok = _verify(done.runs)
-    _title("7. All of it as a page: opens in a browser, needs no network.")
+    _title("6. Is `reference` (B) better than `partial` (A)? Paired, on the same tasks.")
+    _compare(runs["partial"], runs["reference"])
+    _title("7. All of it as a page: open it in a browser, it needs no network.")
     click.echo(f"  {_page(done.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
-    click.echo(f"\nLook at one: ab show {runs['cheater']} --task toy-median")
+    click.echo(f"\nIn the terminal: {_program()} show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)
+
+
+def _program() -> str:
+    """The command as it was called: a fresh checkout has it in `.venv/bin` and not on the PATH."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name in {"ab", "agentbench"} and called.parent != Path() else "ab"
 
 
 def _title(text: str) -> None:
@@ -104,7 +118,7 @@ def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
 def _matrix(tasks: Sequence[LoadedTask], records: Sequence[AttemptRecord]) -> None:
     verdicts = {(record.task_id, record.variant): _short(record) for record in records}
     width = max(len(task.id) for task in tasks)
-    click.echo(f"  {'':{width}}  " + "  ".join(f"{name:17}" for name in METHODS))
+    click.echo((f"  {'':{width}}  " + "  ".join(f"{name:17}" for name in METHODS)).rstrip())
     for task in tasks:
         cells = "  ".join(f"{verdicts.get((task.id, name), '-'):17}" for name in METHODS)
         click.echo(f"  {task.id:{width}}  {cells}".rstrip())
@@ -121,15 +135,22 @@ def _caught(records: Sequence[AttemptRecord]) -> None:
     from agentbench.grading.headline import headline
 
     for record in records:
-        click.echo(printable(f"  {record.task_id}: {headline(record)}"))
+        click.echo(f"  {record.task_id}: {TRICKS.get(record.task_id, 'cheated')}")
+        click.echo(printable(f"    {headline(record)}"))
 
 
 def _compare(a: Path, b: Path) -> None:
-    from agentbench.reports.paired import compare_sides
-    from agentbench.reports.paired_text import as_markdown
+    from agentbench.core.text import printable
+    from agentbench.reports.paired import compare_sides, decision
     from agentbench.reports.sources import open_sides
 
-    click.echo(as_markdown(compare_sides(*open_sides(str(a), str(b)))))
+    found = compare_sides(*open_sides(str(a), str(b)))
+    click.echo(f"  {decision(found)}")
+    for note in found.comparison.notes:
+        click.echo(f"  - {note}")
+    for flip in found.flips:
+        click.echo(printable(f"  {flip.task}: {'; '.join(flip.why_a)} → {'; '.join(flip.why_b)}"))
+    click.echo(f"  in full: {_program()} report paired --run-a {a} --run-b {b}")
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:

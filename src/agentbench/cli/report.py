@@ -126,7 +126,7 @@ def paired(
 ) -> None:
     """Two methods on the same tasks: decision, comparability, tests, and the tasks that differ."""
     from agentbench.core.errors import InputError
-    from agentbench.reports.gate import judge, read_gate
+    from agentbench.reports.gate import judge, read_gate, undecided
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_sides
     from agentbench.statistics.paired import Method
@@ -139,14 +139,23 @@ def paired(
     if out is not None and form != "html":
         msg = f"--out goes with --format html; {form} is printed"
         raise InputError(msg)
-    a, b = open_sides(run_a, run_b)
+    form = "json" if as_json else form
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
-    report = compare_sides(a, b, rate=chosen, across_versions=across_versions, method=Method(method))
+    try:
+        a, b = open_sides(run_a, run_b)
+        report = compare_sides(a, b, rate=chosen, across_versions=across_versions, method=Method(method))
+    except InputError as error:
+        if gate:
+            # CI shows the first line of stdout, so that this is where it has to say why nothing could be decided.
+            click.echo(_undecided_text(undecided(error.message), form), nl=False)
+        raise
     verdict = judge(gate, report) if gate else None
-    if form == "html" and not as_json:
+    if form == "html":
         _write_page([side.run for side in (a, b) if side.run], report, out or Path("comparison"), verdict)
     else:
-        click.echo(_paired_text(report, "json" if as_json else form, verdict), nl=False)
+        click.echo(_paired_text(report, form, verdict), nl=False)
+    if verdict and form == "csv":
+        click.echo(verdict.line, err=True)
     if verdict and verdict.exit_code:
         raise click.exceptions.Exit(verdict.exit_code)
 
@@ -206,6 +215,13 @@ def _paired_text(found: PairedReport, form: str, verdict: GateVerdict | None) ->
     if form == "csv":
         return paired_data.as_csv(found)
     return (f"{verdict.line}\n\n" if verdict else "") + paired_text.as_markdown(found)
+
+
+def _undecided_text(verdict: GateVerdict, form: str) -> str:
+    """A gate over runs that cannot be compared: the line alone, in the form that was asked for."""
+    if form == "json":
+        return _json_text({"gate": verdict.as_json()})
+    return "" if form == "csv" else f"{verdict.line}\n"
 
 
 def _json_text(value: object) -> str:

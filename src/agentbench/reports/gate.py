@@ -24,6 +24,9 @@ from agentbench.statistics.trials import Rate
 EXAMPLE = "{rate: contract, max_drop: 0.05, non_inferiority: {margin: 0.1, alpha: 0.05}, max_cost_ratio: 1.5, no_new_safety: true, min_pairs: 20}"
 
 
+LONGEST_WHY = 600
+
+
 class NonInferiorityRule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     margin: float = Field(gt=0, lt=1)
@@ -134,6 +137,11 @@ def judge(gate: GateFile, report: PairedReport) -> GateVerdict:
     return GateVerdict(tuple(found))
 
 
+def undecided(why: str) -> GateVerdict:
+    """The verdict where nothing could be compared."""
+    return GateVerdict((Condition("comparison", Holding.UNDECIDED, plain(why, LONGEST_WHY)),))
+
+
 def _pairs(gate: GateFile, report: PairedReport) -> Condition | None:
     if gate.min_pairs is None:
         return None
@@ -165,8 +173,13 @@ def _non_inferior(gate: GateFile, report: PairedReport) -> Condition | None:
     found = non_inferior(interval, rule.margin, rule.alpha)
     by_standing = {Standing.HOLDS: Holding.HOLDS, Standing.FAILS: Holding.FAILS, Standing.UNDECIDED: Holding.UNDECIDED}
     words = "no interval: the tasks show no spread to measure it by"
-    if found.low is not None:
-        words = f"B minus A is at least {points(found.low)} (one-sided {rule.alpha:g}), the margin is {-rule.margin * 100:.1f}"
+    if interval is not None:
+        side = (
+            f"at most {points(interval.high)}"
+            if found.standing is Standing.FAILS
+            else f"at least {points(interval.low)}"
+        )
+        words = f"B minus A is {side} (one-sided {rule.alpha:g}), the margin is {-rule.margin * 100:.1f}"
     return Condition("non_inferiority", by_standing[found.standing], words)
 
 

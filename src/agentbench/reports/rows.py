@@ -85,6 +85,7 @@ class Cost(NamedTuple):
     exec: float
     human: float
     overhead: float
+    judge: float
     total: float
     unit: str
 
@@ -102,7 +103,10 @@ def _maybe(schema: CoreSchema) -> CoreSchema:
 def _members(**fields: CoreSchema) -> CoreSchema:
     """An object of which only these members are looked at."""
     return core_schema.typed_dict_schema(
-        {name: core_schema.typed_dict_field(schema, required=True) for name, schema in fields.items()},
+        {
+            name: core_schema.typed_dict_field(schema, required=schema["type"] != "default")
+            for name, schema in fields.items()
+        },
         extra_behavior="ignore",
     )
 
@@ -118,6 +122,11 @@ def _words(words: Sequence[str]) -> CoreSchema:
 
 
 _GATE = _values(outcome=_words(list(Outcome)))
+# Records made before judges had an item of their own do not name it.
+_COSTS = dict.fromkeys(Cost._fields, _REAL) | {
+    "judge": core_schema.with_default_schema(_REAL, default=0.0),
+    "unit": _TEXT,
+}
 _FIELDS = {
     "attempt_id": _TEXT,
     "task_id": _TEXT,
@@ -150,7 +159,7 @@ _FIELDS = {
     "workspace_verdict": _TEXT,
     "judge": _maybe(_values(verdict=_TEXT)),
     "usage": _values(**{name: _REAL if name.endswith("_sec") else _WHOLE for name in Usage._fields}),
-    "cost": _values(**{name: _TEXT if name == "unit" else _REAL for name in Cost._fields}),
+    "cost": _values(**_COSTS),
     "artifact_paths": _values(task_dir=_TEXT),
 }
 _VALIDATOR = SchemaValidator(

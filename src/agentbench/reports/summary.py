@@ -95,14 +95,10 @@ class Spending:
     exec: float
     human: float
     overhead: float
+    judge: float
     total: float
     passed: int
     """Attempts among them that passed."""
-
-    @property
-    def judge(self) -> float:
-        """What judges used: all of the total that is no other item."""
-        return max(0.0, round(self.total - self.lm - self.exec - self.human - self.overhead, 6))
 
     @property
     def per_pass(self) -> float | None:
@@ -304,6 +300,7 @@ def _spending(rows: Sequence[Row]) -> tuple[Spending, ...]:
                 exec=total([one.exec for one in costs]),
                 human=total([one.human for one in costs]),
                 overhead=total([one.overhead for one in costs]),
+                judge=total([one.judge for one in costs]),
                 total=total([one.total for one in costs]),
                 passed=sum([row.passed for row in some]),
             )

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from agentbench.core.canonical import Json
+
+
+class Room:
+    """Bytes that are left for something on a page. What does not fit is left out, and what follows it too."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def takes(self, value: object) -> bool:
+        """Whether `value` still fits, as the page would hold it."""
+        self.left -= len(json.dumps(value, separators=(",", ":")))
+        return self.left >= 0
+
 
 LONGEST_TEXT = 20_000
 LONGEST_LIST = 2_000
@@ -27,6 +41,12 @@ def bounded(value: object, *, text: int = LONGEST_TEXT, depth: int = 0) -> Json:
     if isinstance(value, list | tuple):
         return [bounded(one, text=text, depth=depth + 1) for one in value[:LONGEST_LIST]]
     return cut(str(value), text)
+
+
+def bounded_members(value: Mapping[str, object], *, text: int, items: int) -> dict[str, Json]:
+    """An object whose own lists hold at most `items`."""
+    cut_short = {key: one[:items] if isinstance(one, list) else one for key, one in value.items()}
+    return {key: bounded(one, text=text, depth=1) for key, one in cut_short.items()}
 
 
 def cut(value: str, longest: int) -> str:

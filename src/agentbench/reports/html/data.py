@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from agentbench import __version__
 from agentbench.core.canonical import Json
@@ -14,7 +15,7 @@ from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.figures import finite, total
 from agentbench.reports.gate import GateVerdict
-from agentbench.reports.html.bounded import bounded
+from agentbench.reports.html.bounded import Room, bounded, bounded_members
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.paired_data import as_json as paired_json
 from agentbench.reports.rows import Row
@@ -27,6 +28,11 @@ COLUMNS = (
     "run", "id", "task", "repeat", "kind", "reason", "headline", "why", "gates", "workspace", "judge", "badge", "score", "duration",
     "cost", "review", "assurance", "truth",
 )  # fmt: skip
+MOST_NAMED = 400
+"""Tasks, strata and the like that a run's card lists."""
+FLIP_BYTES = 2_000_000
+MOST_LINKS = 5
+"""Attempts at one task that a flip leads to."""
 _LETTERS = {Outcome.PASS: "p", Outcome.FAIL: "f", Outcome.ERROR: "e"}
 
 
@@ -82,7 +88,7 @@ def run_json(summary: Summary, name: str) -> dict[str, Json]:
     mean_cost = total([row.cost.total for row in rows]) / len(rows) if rows else 0.0
     mean_hours = total([row.duration for row in rows]) / 3600 / len(rows) if rows else 0.0
     return {
-        **found,
+        **bounded_members(found, text=500, items=MOST_NAMED),
         "name": bounded(name, text=120),
         "folder": bounded(run.path.resolve().name, text=300),
         "agents": bounded(sorted({row.agent for row in rows}), text=120),
@@ -144,24 +150,28 @@ def page_json(
 
 def comparison_json(report: PairedReport, index: dict[tuple[str, str], int]) -> dict[str, Json]:
     """The comparison with attempts named by their place in the list; `index`: (run folder, attempt id) to place."""
-    found = paired_json(report)
+    told = paired_json(report)
+    told.pop("flips")
+    found = bounded_members(told, text=500, items=MOST_NAMED)
     flips: list[Json] = [
         {
             "task": bounded(one.task, text=300),
             "a": one.mean_a,
             "b": one.mean_b,
-            "why_a": bounded(list(one.why_a), text=300),
-            "why_b": bounded(list(one.why_b), text=300),
-            "attempts_a": _places(one.rows_a, report.a, index),
-            "attempts_b": _places(one.rows_b, report.b, index),
+            "why_a": bounded(list(one.why_a)[:MOST_LINKS], text=300),
+            "why_b": bounded(list(one.why_b)[:MOST_LINKS], text=300),
+            "attempts_a": _places(one.rows_a, report.a, index)[:MOST_LINKS],
+            "attempts_b": _places(one.rows_b, report.b, index)[:MOST_LINKS],
         }
         for one in report.flips
     ]
-    found["flips"] = flips
+    room = Room(FLIP_BYTES)
+    found["flips"] = list(takewhile(room.takes, flips))
+    found["flipped"] = report.comparison.differing
     for side in ("a", "b"):
-        told = found[side]
-        if isinstance(told, dict):
-            told.pop("origin")
+        named = found[side]
+        if isinstance(named, dict):
+            named.pop("origin")
     return found
 
 

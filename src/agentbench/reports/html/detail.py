@@ -24,6 +24,7 @@ WHOLE_EVENT = 60_000
 """An event up to this many bytes is carried as it is."""
 EVENT_TEXT = 12_000
 MOST_FINDINGS = 200
+MOST_REVIEWS = 12
 UNREADABLE = (
     '{"seq":0,"t":0,"type":"unreadable","actor":"harness","payload":{"why":"not an event; ab verify says more"}}'
 )
@@ -45,7 +46,7 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
     """Everything about an attempt but its events."""
     return {
         "record": bounded(record.model_dump(mode="json")),
-        "review": bounded(list(review_lines(record, folder)), text=500),
+        "review": bounded(list(review_lines(record, folder))[:MOST_REVIEWS], text=500),
         "findings": list(trace.findings),
         "diff": _diff(record, folder),
         "output": _output(record, folder),

@@ -17,6 +17,7 @@ from agentbench.core.errors import InputError
 from agentbench.record.durable import failed
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.gate import GateVerdict
+from agentbench.reports.html.bounded import Room
 from agentbench.reports.html.data import attempt_row, comparison_json, page_json, truths
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.paired import PairedReport
@@ -29,7 +30,9 @@ SIDE = "data"
 MARKER = "agentbench-report.txt"
 SCRIPTS = ("dom.js", "figures.js", "views.js", "attempt.js", "trace.js", "app.js")
 MOST_ATTEMPTS = 50_000
-"""Attempts on one page: some 15 MB of rows."""
+ROW_BYTES = 14_000_000
+"""Rows of attempts on one page; with reviews and flips it stays below 20 MB whatever the records say."""
+REVIEW_BYTES = 2_000_000
 SINGLE_EVENTS = 20_000_000
 """Bytes of events that a page of one attempt carries."""
 
@@ -53,17 +56,21 @@ def write_page(
     attempts: list[list[Json]] = []
     reviews: dict[str, Json] = {}
     index: dict[tuple[str, str], int] = {}
+    room = Room(REVIEW_BYTES)
     try:
         for number, one in enumerate(summaries):
+            rows = Room(ROW_BYTES // len(runs))
             known = truths(one.adjudications)
             # Those that did not pass first: a page has a bound, and they are what people look for.
             ordered = sorted(one.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:most]
             for row, record in zip(ordered, one.run.records(ordered), strict=True):
-                place = len(attempts)
+                place, line = len(attempts), attempt_row(number, row, record, known.get(row.attempt_id))
+                if not rows.takes(line):
+                    break
                 told = _write_attempt(folder / SIDE, place, record, one.run.path)
-                attempts.append(attempt_row(number, row, record, known.get(row.attempt_id)))
+                attempts.append(line)
                 index[str(one.run.path), row.attempt_id] = place
-                if row.needs_review:
+                if row.needs_review and room.takes(told["review"]):
                     reviews[str(place)] = told["review"]
         compared = comparison_json(comparison, index) if comparison else None
         data = page_json(summaries, attempts, reviews, compared, gate)

@@ -14,7 +14,7 @@ function bars(rows, label) {
 
 /* Shares with intervals, one line each; `zero` draws a line at no difference. */
 function forest(rows, { low, high, zero, label, format, band }) {
-  const width = 640, left = 170, right = rows.some((row) => row.note) ? 150 : 20, step = 34, span = high - low || 1;
+  const width = 640, left = 170, right = rows.some((row) => row.note) ? 130 : 20, step = 34, span = high - low || 1;
   const x = (v) => left + ((Math.min(high, Math.max(low, v)) - low) / span) * (width - left - right);
   const bottom = rows.length * step + 6, ticks = [0, 1, 2, 3, 4].map((i) => low + (span * i) / 4);
   return frame(width, bottom + 24, label,
@@ -32,7 +32,7 @@ function forest(rows, { low, high, zero, label, format, band }) {
 
 /* Round numbers from 0 that reach `most`, about four steps. */
 function ticks(most) {
-  const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * 0.999) * power;
+  const rough = most / 4.5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * 0.999) * power;
   return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => i * step);
 }
 
@@ -53,7 +53,7 @@ const legend = (names) => h("div", { class: "legend" }, names.map((name, i) => h
 function survival(runs, key, xlabel, xformat) {
   const withData = runs.filter((run) => run[key] && run[key].steps.length);
   if (!withData.length) return null;
-  const most = Math.max(...withData.map((run) => run[key].steps[run[key].steps.length - 1][0]));
+  const most = 1.04 * Math.max(...withData.map((run) => run[key].steps[run[key].steps.length - 1][0]));
   const series = withData.map((run) => {
     const points = [[0, 0], ...run[key].steps.map((p) => [p[0], 1 - p[1]])];
     points.push([most, points[points.length - 1][1]]);
