@@ -63,3 +63,52 @@ def test_a_task_has_a_cap_of_its_own_over_its_repeats(ab: Ab, tmp_path: Path) ->
     assert set(by_task) == {"one", "two", "three"}
     assert all(spent <= 0.2 + 2 * REQUEST for spent in by_task.values())
     assert {one["termination"]["code"] for one in attempts} == {"cost_cap"}
+
+
+PRICES = "action_type,unit,unit_price\ntool_call,call,0.1\nllm_request,call,0.05\n"
+STEPS: list[dict[str, Any]] = [
+    {"apply_patch": {"unified_diff": PATCH}},
+    *({"list_files": {"glob": f"*{number}"}} for number in range(20)),
+]
+
+
+def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more: str) -> list[dict[str, Any]]:
+    """An agent without a model, whose every call costs 0.1."""
+    tasks = make_suite(tmp_path / "tasks", *names)
+    for name in names:
+        file = tasks / "tiny" / name / "task.yaml"
+        file.write_text(f"{file.read_text()}budget: {{usd: {usd}}}\n")
+    (tmp_path / "script.yaml").write_text(yaml.safe_dump({"steps": STEPS}))
+    (tmp_path / "prices.csv").write_text(PRICES)
+    ran = ab(
+        *("run", "--suite", "tiny", "--tasks-dir", str(tasks), "--agent", "scripted", "--json", *more),
+        *("--script", tmp_path / "script.yaml", "--prices", tmp_path / "prices.csv", "--out", tmp_path / "out"),
+    )
+    assert ran.code == 0, ran.stderr
+    verified = ab("verify", ran.json["run_dir"])
+    assert verified.code == 0, verified.stdout
+    attempts = ran.json["attempts"]
+    assert isinstance(attempts, list)
+    return attempts
+
+
+@pytest.mark.req("C-09", "M-06", "M-07", "M-11")
+def test_execution_counts_against_the_cap_of_an_attempt_without_a_model(ab: Ab, tmp_path: Path) -> None:
+    (one,) = priced_run(ab, tmp_path, ("one",), 1.0)
+    assert one["termination"]["code"] == "cost_cap"
+    assert "0 models" in one["termination"]["rationale"]
+    # Ten calls reach what is left of the cap beside the headroom; acceptance then takes place nevertheless.
+    assert one["usage"]["tool_calls"] == 10
+    assert one["result"]["passed"]
+    assert one["cost"]["exec"] >= 1.0
+    assert one["cost"]["lm"] == 0
+
+
+@pytest.mark.req("C-09", "M-07")
+def test_execution_counts_against_a_cap_that_attempts_share(ab: Ab, tmp_path: Path) -> None:
+    attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
+    calls = [one["usage"]["tool_calls"] for one in attempts]
+    assert calls[0] == 21
+    assert sum(calls) <= 31
+    assert [one["termination"]["code"] for one in attempts] == ["agent_stopped", "cost_cap", "cost_cap"]
+    assert {one["termination"]["evidence"] != [] for one in attempts[1:]} == {True}

@@ -109,6 +109,11 @@ class Account:
         with self._settled:
             self._book(component, amount)
 
+    def used_up(self) -> BudgetReached | None:
+        """The first cap, the attempt's own or one that it shares, of which nothing is left; None also while nothing was spent."""
+        with self._settled:
+            return self._first_full(held=False) if self._spent.micro else None
+
     def statement(self) -> Statement:
         with self._settled:
             spent, held = self._spent, self._held

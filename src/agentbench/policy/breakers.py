@@ -238,7 +238,7 @@ class Dominance:
         if _own_call(payload, world) is None and not isinstance(payload, LlmResponse):
             return None
         used = {
-            "cost": (world.spent.cost_micro_usd, world.budget.cost_micro_usd),
+            "cost": (world.spent.cost_micro(world.budget), world.budget.cost_micro_usd),
             "tokens": (world.spent.tokens, world.budget.tokens),
             "time": (world.elapsed_us, world.wall_us),
         }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.trace.events import LlmResponse, Payload, TestsFinished, ToolCallStarted
+from agentbench.trace.events import LlmResponse, Payload, TestsFinished, ToolCallFinished, ToolCallStarted
+
+HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,9 @@ class Budget:
     failed_cycles: int | None = None
     steps_are_calls: bool = False
     """The cap on tool calls is the agent's own `max_steps`, not the budget's: it ends the run under another code."""
+    exec_call_micro: int = 0
+    exec_hour_micro: int = 0
+    """What a tool call costs, and an hour of it: execution counts against the cap on cost like models do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,24 @@ class Spent:
     tokens: int = 0
     cost_micro_usd: int = 0
     failed_cycles: int = 0
+    finished_calls: int = 0
+    tool_us: int = 0
+
+    def exec_micro(self, budget: Budget) -> int:
+        """What execution has cost so far."""
+        return self.finished_calls * budget.exec_call_micro + self.tool_us * budget.exec_hour_micro // HOUR_US
+
+    def cost_micro(self, budget: Budget) -> int:
+        """Models and execution together: what the cap on cost is held against."""
+        return self.cost_micro_usd + self.exec_micro(budget)
 
     def after(self, payload: Payload) -> Spent:
         """This much, and one event more."""
         match payload:
             case ToolCallStarted():
                 return replace(self, tool_calls=self.tool_calls + 1)
+            case ToolCallFinished():
+                return replace(self, finished_calls=self.finished_calls + 1, tool_us=self.tool_us + payload.duration_us)
             case LlmResponse():
                 return replace(
                     self,
@@ -58,7 +75,7 @@ def reached(spent: Spent, budget: Budget) -> Reached | None:
     """The first cap with nothing left, in a fixed order; None while something is left of every one."""
     calls = TerminationCode.MAX_STEPS if budget.steps_are_calls else TerminationCode.TOOL_CALL_CAP
     caps = (
-        (TerminationCode.COST_CAP, spent.cost_micro_usd, budget.cost_micro_usd, "cost (micro-USD)"),
+        (TerminationCode.COST_CAP, spent.cost_micro(budget), budget.cost_micro_usd, _money(spent, budget)),
         (TerminationCode.TOKEN_CAP, spent.tokens, budget.tokens, "tokens"),
         (calls, spent.tool_calls, budget.tool_calls, "tool calls"),
         (TerminationCode.FAILED_CYCLE_CAP, spent.failed_cycles, budget.failed_cycles, "failed check cycles"),
@@ -67,3 +84,7 @@ def reached(spent: Spent, budget: Budget) -> Reached | None:
         if cap is not None and used >= cap:
             return Reached(code, f"{used} of {cap} {name} used")
     return None
+
+
+def _money(spent: Spent, budget: Budget) -> str:
+    return f"micro-units of cost ({spent.cost_micro_usd} models, {spent.exec_micro(budget)} execution)"

@@ -61,6 +61,8 @@ class SandboxPlan(Part):
     workdir: str
     python: str | None = None
     network: str
+    network_allow: tuple[str, ...] = ()
+    """What the recording proxy lets through, where the agent has network at all."""
     limits: dict[str, float]
 
 
@@ -98,6 +100,9 @@ class GuardPlan(Part):
     steps_are_calls: bool = False
     tokens: int | None = None
     cost_micro_usd: int | None = None
+    exec_call_micro: int = 0
+    exec_hour_micro: int = 0
+    """Prices of execution; 0 in manifests of versions that held the cap on cost against models alone."""
     failed_cycles: int | None = None
     max_installs: int | None = None
     deny_commands: tuple[tuple[str, Literal["gate", "penalty"]], ...] = ()

@@ -77,6 +77,8 @@ def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...],
         steps_are_calls=budget.steps_are_calls,
         tokens=budget.tokens,
         cost_micro_usd=budget.cost_micro_usd,
+        exec_call_micro=budget.exec_call_micro,
+        exec_hour_micro=budget.exec_hour_micro,
         failed_cycles=budget.failed_cycles,
         max_installs=limits.max_installs,
         deny_commands=contract.deny_commands,
@@ -99,6 +101,8 @@ def limits_from(plan: GuardPlan) -> Limits:
         cost_micro_usd=plan.cost_micro_usd,
         failed_cycles=plan.failed_cycles,
         steps_are_calls=plan.steps_are_calls,
+        exec_call_micro=plan.exec_call_micro,
+        exec_hour_micro=plan.exec_hour_micro,
     )
     return Limits(budget, plan.wall_us, Thresholds.of(plan.thresholds), plan.max_installs)
 

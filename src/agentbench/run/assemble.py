@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Gate, Observability, TerminationCode
 from agentbench.grading.decide import Verdict
 from agentbench.grading.facts import Facts
 from agentbench.policy.costs import Costs, Metered, itemise
@@ -93,7 +93,6 @@ class Attempted:
 def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRecord:
     """The record of INTERFACE: every field from the trace or from what surrounds it."""
     checks = [one.payload for one in facts.checks]
-    usage = facts.usage
     score = verdict.score.value if verdict.score is not None else None
     parts = verdict.components
     return AttemptRecord(
@@ -126,52 +125,71 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
         needs_review=verdict.needs_review,
         patch=_patch(facts, attempted.paths.task_dir),
         checks=tuple(_check(one) for one in checks),
-        progress=Progress(
-            f2p_passed=verdict.progress.f2p_passed,
-            f2p_total=verdict.progress.f2p_total,
-            p2p_kept=verdict.progress.p2p_kept,
-            p2p_total=verdict.progress.p2p_total,
-        ),
-        gates={
-            gate: GateRecord(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
-        },
+        progress=_progress(verdict),
+        gates=_gates(verdict),
         score=score,
         components=Components(
             correctness=parts.correctness, validity=parts.validity, safety=parts.safety, efficiency=parts.efficiency
         ),
-        tags=tuple(
-            Tag(id=tag.id, gate=tag.gate, evidence=tuple(tag.evidence), attributes=dict(tag.attributes))
-            for tag in verdict.tags
-        ),
-        scorers=tuple(
-            ScorerRecord(
-                name=one.payload.name,
-                type=one.payload.scorer_type,
-                required=one.payload.required,
-                verdict=one.payload.verdict,
-                score=one.payload.score_ppm / US,
-                detail=one.payload.detail,
-            )
-            for one in facts.scorers
-        ),
+        tags=_tags(verdict),
+        scorers=_scorers(facts),
         workspace_verdict=verdict.workspace.verdict,
         mean_score=verdict.workspace.mean_score,
         judge=_judge(facts),
         termination=_termination(verdict),
         limits=attempted.limits,
-        usage=Usage(
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_tokens=usage.cached_tokens,
-            model_requests=usage.model_requests,
-            tool_calls=usage.tool_calls,
-            test_cycles=usage.test_cycles,
-            wall_sec=round(attempted.agent_sec, 6),
-            tool_sec=usage.tool_us / US,
-            check_sec=usage.check_us / US,
-        ),
+        usage=_usage(facts, attempted.agent_sec),
         cost=_cost(itemise(attempted.metered(facts), attempted.prices), attempted.prices),
         artifact_paths=attempted.paths,
+    )
+
+
+def _progress(verdict: Verdict) -> Progress:
+    made = verdict.progress
+    return Progress(
+        f2p_passed=made.f2p_passed, f2p_total=made.f2p_total, p2p_kept=made.p2p_kept, p2p_total=made.p2p_total
+    )
+
+
+def _gates(verdict: Verdict) -> dict[Gate, GateRecord]:
+    return {
+        gate: GateRecord(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
+    }
+
+
+def _tags(verdict: Verdict) -> tuple[Tag, ...]:
+    return tuple(
+        Tag(id=tag.id, gate=tag.gate, evidence=tuple(tag.evidence), attributes=dict(tag.attributes))
+        for tag in verdict.tags
+    )
+
+
+def _scorers(facts: Facts) -> tuple[ScorerRecord, ...]:
+    return tuple(
+        ScorerRecord(
+            name=one.payload.name,
+            type=one.payload.scorer_type,
+            required=one.payload.required,
+            verdict=one.payload.verdict,
+            score=one.payload.score_ppm / US,
+            detail=one.payload.detail,
+        )
+        for one in facts.scorers
+    )
+
+
+def _usage(facts: Facts, agent_sec: float) -> Usage:
+    used = facts.usage
+    return Usage(
+        prompt_tokens=used.prompt_tokens,
+        completion_tokens=used.completion_tokens,
+        cached_tokens=used.cached_tokens,
+        model_requests=used.model_requests,
+        tool_calls=used.tool_calls,
+        test_cycles=used.test_cycles,
+        wall_sec=round(agent_sec, 6),
+        tool_sec=used.tool_us / US,
+        check_sec=used.check_us / US,
     )
 
 

@@ -20,6 +20,7 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import TerminationCode
 from agentbench.grading.terms import Caps, Terms, terms_of
 from agentbench.models.desk import Desk
+from agentbench.models.ledger import Account
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.validation import BaselineReport
@@ -33,6 +34,7 @@ from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.judging import wanted
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.manifesting import Place
+from agentbench.run.metering import Meter, priced
 from agentbench.run.noting import monitored, rationale
 from agentbench.run.plan import PlanRow
 from agentbench.run.working import work
@@ -60,6 +62,8 @@ class Attempt:
     blobs: BlobStore
     rules: Rules
     terms: Terms
+    account: Account
+    meter: Meter
     base_seed: int = PROTOCOL_SEED
     tell: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
@@ -166,7 +170,9 @@ def make_attempt(
         attempt.ended_by(error)
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
         attempt.ended_by(error)
-    return conclude(attempt), failure
+    closed = conclude(attempt)
+    attempt.meter.settle(closed.record.cost)
+    return closed, failure
 
 
 def end_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
@@ -179,8 +185,13 @@ def end_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: i
 
 def _attempt(row: PlanRow, lab: Lab, folder: AttemptFolder, log: EventLog) -> Attempt:
     task = row.task
-    rules = replace(rules_for(task.task, max_steps=row.configuration.max_steps), operator=lab.operator)
+    asked = rules_for(task.task, max_steps=row.configuration.max_steps)
+    caps = replace(asked.caps, budget=priced(asked.caps.budget, lab.models.prices))
+    rules = replace(asked, caps=caps, operator=lab.operator)
     budget = task.task.budget
+    account = lab.models.account(row)
+    meter = Meter(account, lab.models.prices)
+    log.listen(meter)
     return Attempt(
         row=row,
         lab=lab,
@@ -188,6 +199,8 @@ def _attempt(row: PlanRow, lab: Lab, folder: AttemptFolder, log: EventLog) -> At
         log=log,
         blobs=folder.blobs(),
         rules=rules,
+        account=account,
+        meter=meter,
         terms=terms_of(
             task.task,
             task.checks,

@@ -57,7 +57,7 @@ def open_attempt(attempt: Attempt) -> None:
         )
     )
     if attempt.row.configuration.patch is None:
-        attempt.desk = attempt.lab.models.desk(attempt.row, attempt.log, attempt.blobs)
+        attempt.desk = attempt.lab.models.desk(attempt.row, attempt.account, attempt.log, attempt.blobs)
         attempt.agent = make_agent(attempt.row.configuration.agent, agent_setup(attempt))
         if task.task.turns:
             conversing(attempt.agent)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.identity import Identities
+from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import LockedSource
-from agentbench.contract.schema import Repo
+from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
 from agentbench.grading.terms import Terms
 from agentbench.record.manifest import (
@@ -82,7 +83,7 @@ def manifest_of(
 
 def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
     task, loaded = row.task.task, row.task
-    environment, oracle = task.environment, task.oracle
+    environment = task.environment
     return Planned(
         repository=_repository(row),
         task=TaskIds(
@@ -103,25 +104,8 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
             )
             for check in loaded.checks
         ),
-        entrypoints=Entrypoints(
-            install=task.setup.commands,
-            build=oracle.build,
-            static=() if oracle.static == "none" else oracle.static,
-            acceptance=tuple(check.command or check.candidate or "" for check in loaded.checks),
-        ),
-        sandbox=SandboxPlan(
-            backend=place.backend,
-            image=environment.docker_image,
-            workdir=environment.workdir,
-            python=environment.python,
-            network=environment.network_policy,
-            limits={
-                "cpu": environment.cpu_limit,
-                "memory_mb": environment.mem_limit_mb,
-                "pids": environment.pids_limit,
-                "disk_mb": environment.disk_limit_mb,
-            },
-        ),
+        entrypoints=_entrypoints(loaded),
+        sandbox=_sandbox(environment, place.backend),
         environment=environment.env,
         secrets=environment.secrets,
         variant=row.configuration.variant,
@@ -143,6 +127,33 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
         ),
         base_seed=names.base_seed,
         seed=row.seed,
+    )
+
+
+def _entrypoints(loaded: LoadedTask) -> Entrypoints:
+    oracle = loaded.task.oracle
+    return Entrypoints(
+        install=loaded.task.setup.commands,
+        build=oracle.build,
+        static=() if oracle.static == "none" else oracle.static,
+        acceptance=tuple(check.command or check.candidate or "" for check in loaded.checks),
+    )
+
+
+def _sandbox(environment: Environment, backend: str) -> SandboxPlan:
+    return SandboxPlan(
+        backend=backend,
+        image=environment.docker_image,
+        workdir=environment.workdir,
+        python=environment.python,
+        network=environment.network_policy,
+        network_allow=environment.network_allow,
+        limits={
+            "cpu": environment.cpu_limit,
+            "memory_mb": environment.mem_limit_mb,
+            "pids": environment.pids_limit,
+            "disk_mb": environment.disk_limit_mb,
+        },
     )
 
 

@@ -14,7 +14,7 @@ from agentbench.core.errors import InputError
 from agentbench.models.client import ChatModel
 from agentbench.models.desk import Desk, LogSink, Sink
 from agentbench.models.keys import Keys
-from agentbench.models.ledger import Amount, Caps, Ledger
+from agentbench.models.ledger import Account, Amount, Caps, Ledger
 from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.models.recording import Recording, read_recording
 from agentbench.models.supply import Order, Supply
@@ -77,16 +77,18 @@ class Models:
             )
             self.ledger.task(record.task_id, Caps.of(self.task_usd)).charge("lm", spent)
 
-    def desk(self, row: PlanRow, log: EventLog, blobs: BlobStore) -> Desk | None:
+    def account(self, row: PlanRow) -> Account:
+        """A new account for one attempt, under those of its task and of the study."""
+        budget = row.task.task.budget
+        return self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd))
+
+    def desk(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> Desk | None:
         """The desk of one attempt; None when its configuration names no model."""
         choice = self._choice(row)
         if choice is None:
             return None
-        budget = row.task.task.budget
         order = Order(
-            account=self.ledger.attempt(
-                row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd)
-            ),
+            account=account,
             sink=LogSink(log, blobs),
             recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
             lenient=self.lenient,

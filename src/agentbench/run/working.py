@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,14 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
             proxy.open_way(sandbox, attempt.rules.caps.wall_sec)
         session = Session(
             write_briefing(task.task, task.statement, task.checks, attempt.rules),
-            Workplace(sandbox, spec.workdir, ground.prepared.base_tree, _operator(attempt), task.task.turns),
+            Workplace(
+                sandbox,
+                spec.workdir,
+                ground.prepared.base_tree,
+                _operator(attempt),
+                task.task.turns,
+                shared_cap(attempt),
+            ),
             attempt.rules,
             Record(attempt.log, attempt.blobs),
             cancelled=attempt.lab.cancelled.is_set,
@@ -77,6 +85,17 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         delta = take_delta(attempt, ground, sandbox)
         score(attempt, Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
         return delta
+
+
+def shared_cap(attempt: Attempt) -> Callable[[], tuple[TerminationCode, str] | None]:
+    """Asked before every call: whether the task or the study has spent its cap, whoever of its attempts that was."""
+
+    def beyond() -> tuple[TerminationCode, str] | None:
+        full = attempt.account.used_up()
+        # The attempt's own cap is held by a fold over its log, which anybody can make again.
+        return None if full is None or full.scope == "run" else (full.code, full.message)
+
+    return beyond
 
 
 def recording_proxy(attempt: Attempt) -> Proxy | None:

@@ -67,6 +67,8 @@ class Workplace:
     base: Tree | None = None
     operator: Operator | None = None
     turns: tuple[str, ...] = ()
+    beyond: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
+    """Whether a cap is spent that others spend too, and what to say then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Session:
         self._guard = guard = Guard(rules.limits, _monitor(rules, record))
         self._journal = journal = Journal(record.log, record.blobs, guard)
         self._operator = workplace.operator
+        self._beyond = workplace.beyond
         self._clock = clock
         self._sleep: Callable[[float], None] = time.sleep
         self._cancelled = cancelled
@@ -236,6 +239,9 @@ class Session:
             cap = reached(self._guard.spent, self._rules.caps.budget)
             if cap is not None:
                 self._end_by_cap(cap.code, cap.rationale)
+            shared = self._beyond()
+            if shared is not None:
+                self._end_by_cap(*shared, {"refused": 1, "shared": 1})
 
     def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
         """A request was refused for want of budget: the attempt's own, or one that several share.

@@ -38,6 +38,7 @@ class EventLog:
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
         self._attendant: Attendant | None = None
+        self._listeners: list[Callable[[Payload], None]] = []
 
     @classmethod
     def create(cls, path: Path, *, redact: Redactor | None = None) -> EventLog:
@@ -105,6 +106,8 @@ class EventLog:
             seq = self._write(body, payload.type, actor)
             for answer, who in self._attendant(seq, payload) if self._attendant else ():
                 self._write(self._body(answer), answer.type, who)
+            for listener in self._listeners:
+                listener(payload)
             return seq
 
     def attend(self, attendant: Attendant) -> None:
@@ -114,6 +117,10 @@ class EventLog:
         right behind the event, before anybody else's.
         """
         self._attendant = attendant
+
+    def listen(self, listener: Callable[[Payload], None]) -> None:
+        """From now on `listener` hears of every event. It must be quick, must not write to the log and must not raise."""
+        self._listeners.append(listener)
 
     @property
     def redact(self) -> Redactor | None:

@@ -1,0 +1,58 @@
+"""Execution booked on an account while it happens."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.models.ledger import Caps, Ledger
+from agentbench.policy.budget import Budget, Spent
+from agentbench.policy.prices import FallbackSchedule, parse_prices
+from agentbench.run.metering import Meter, priced
+from agentbench.trace.events import Excerpt, LlmRequest, ToolCallFinished, ToolCallStarted
+
+PRICES = parse_prices(b"action_type,unit,unit_price\ntool_call,call,0.5\ntool_call,second,0.1\n", "p")
+
+
+def started(number: int) -> ToolCallStarted:
+    return ToolCallStarted(call_id=f"c{number}", tool="run", arguments={})
+
+
+def finished(number: int, duration_us: int) -> ToolCallFinished:
+    return ToolCallFinished(call_id=f"c{number}", tool="run", ok=True, duration_us=duration_us)
+
+
+@pytest.mark.req("M-06", "M-07")
+def test_a_long_call_is_booked_on_the_way_and_no_second_twice() -> None:
+    now = [0.0]
+    account = Ledger().attempt("t", Caps.of(usd=3.0))
+    meter = Meter(account, PRICES, lambda: now[0])
+    ask = LlmRequest(request_id="r", provider="p", model="m", parameters={}, messages=Excerpt(), conversation_index=0)
+    meter(started(1))
+    assert account.statement().parts["exec"] == 500_000
+    now[0] = 10.0
+    meter(ask)
+    assert account.statement().parts["exec"] == 1_500_000
+    assert account.used_up() is None
+    now[0] = 30.0
+    meter(ask)
+    assert account.used_up() is not None
+    meter(finished(1, 30_000_000))
+    assert account.statement().parts["exec"] == 3_500_000
+    assert account.statement().parts["lm"] == 0
+
+
+@pytest.mark.req("M-06")
+@given(st.lists(st.integers(0, 600_000_000), max_size=30))
+def test_the_fold_over_the_log_finds_what_was_booked(durations: list[int]) -> None:
+    for prices in (PRICES, FallbackSchedule()):
+        account = Ledger().attempt("t")
+        meter = Meter(account, prices, lambda: 0.0)
+        spent, budget = Spent(), priced(Budget(), prices)
+        for number, took in enumerate(durations):
+            for event in (started(number), finished(number, took)):
+                meter(event)
+                spent = spent.after(event)
+        # The two round in different places: never by more than one unit.
+        assert abs(meter.booked - spent.cost_micro(budget)) <= 1
