@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check bench soak conformance validate-suites wheel clean
+.PHONY: help demo test check bench soak honest conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
@@ -12,6 +12,7 @@ help:
 	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
 	@echo 'make bench        measurements, printed with their conditions'
 	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
+	@echo 'make honest       real fixes and honest variants of them must be accepted: ARGS="FOLDER… --out build/honest"'
 	@echo 'make conformance  requirement -> tests -> result'
 	@echo 'make validate-suites  every task of tasks/: baseline fails, reference passes, nothing flakes'
 	@echo 'make wheel        dist/*.whl'
@@ -36,6 +37,10 @@ bench:
 soak:
 	@scripts/bootstrap --sandbox
 	@$(PYTHON_BIN)/python -m tests.run.faults $(ARGS)
+
+honest:
+	@scripts/bootstrap --sandbox
+	@$(PYTHON_BIN)/python -m tests.campaigns.honest $(or $(ARGS),tasks)
 
 conformance:
 	@scripts/bootstrap --try-sandbox

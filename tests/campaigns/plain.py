@@ -1,0 +1,77 @@
+"""The same tests by a plain call of pytest in the same sandbox: what the pinned runner must agree with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from agentbench.core.command import MIB, Command
+from agentbench.oracle.acceptance import protection_of
+from agentbench.oracle.bench import GradingBench
+from agentbench.oracle.invocation import Invocation
+from agentbench.oracle.pristine import base_entries
+from agentbench.oracle.protected import compose
+from agentbench.oracle.pytest_records import OWN_REPORT, TestRecord
+from agentbench.oracle.replica import ENV, open_replica
+from agentbench.workspace.patch import parse, plan
+
+FOLDER = "/tmp/plain_reporter"
+PLUGIN = """
+import json, os
+_fd = int(os.environ.pop("AB_RESULT_FD"))
+_pid = os.getpid()
+def _say(*words):
+    if os.getpid() == _pid:
+        os.write(_fd, (json.dumps(words) + "\\n").encode())
+def pytest_runtest_logreport(report):
+    _say(report.nodeid, report.when, report.outcome, type(report).__name__, hasattr(report, "wasxfail"))
+def pytest_sessionfinish(exitstatus):
+    _say("end")
+"""
+
+
+def outcomes(bench: GradingBench, patch: bytes, invocation: Invocation, timeout_sec: float) -> dict[str, str] | None:
+    """Outcome of each test; None when pytest did not come to its end.
+
+    Raises:
+        PatchInvalid: it cannot be applied.
+        SandboxError: ours.
+    """
+    base = base_entries(bench)
+    planned = plan(parse(patch), bench.prepared.base_tree)
+    tree = compose(base, planned.writes, protection_of(bench), bench.loaded.hidden_files())
+    arguments = [invocation.python, *invocation.options, "-m", "pytest", *invocation.arguments]
+    words = shlex.join(
+        [*arguments, "-p", "plain_reporter", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    )
+    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in invocation.env.items())
+    line = (
+        f"mkdir -p {FOLDER} && printf %s {shlex.quote(PLUGIN)} > {FOLDER}/plain_reporter.py && "
+        f"cd ./{shlex.quote(invocation.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {words}"
+    )
+    with open_replica(bench, tree) as sandbox:
+        done = sandbox.run(
+            Command(
+                line=line,
+                cwd=bench.spec.workdir,
+                env=ENV,
+                timeout_sec=timeout_sec,
+                side_channel=True,
+                side_bytes=64 * MIB,
+            )
+        )
+    tests: dict[str, TestRecord] = {}
+    ended = False
+    for raw in done.side.splitlines():
+        record = json.loads(raw)
+        if record == ["end"]:
+            ended = True
+            continue
+        test, when, outcome, kind, expected = record
+        found = tests.setdefault(test, TestRecord())
+        found.expected_failure |= expected
+        if kind == OWN_REPORT:
+            found.phases.setdefault(when, []).append(outcome)
+        elif outcome == "failed":
+            found.extra_failed = True
+    return {test: record.outcome for test, record in tests.items()} if ended else None

@@ -1,0 +1,99 @@
+"""The campaign itself: its variants are what they say, and it does not call a goal reached that is not."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentbench.tree.entry import Entry, FileWrite, Kind
+from tests.campaigns.honest import FIRST, PLAIN, Ledger, Row, chosen, table
+from tests.campaigns.variants import MAKERS, Work
+
+FILES = {
+    b"CHANGES.rst": b"Changes\n",
+    b"pyproject.toml": b'[project]\nname = "p"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n',
+    b"src/pack/__init__.py": b"",
+    b"src/pack/deep/__init__.py": b"",
+    b"src/pack/deep/core.py": b"def f( a ):\n    return a\n",
+    b"tests/conftest.py": b"import pytest\n",
+    b"tests/test_core.py": b"def test_f():\n    assert True\n",
+}
+
+
+class Files:
+    def entries(self) -> Iterator[Entry]:
+        return (
+            Entry(path, Kind.FILE, False, len(text), hashlib.sha256(text).hexdigest())
+            for path, text in sorted(FILES.items())
+        )
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        return FILES[path]
+
+
+FIX = FileWrite(b"src/pack/deep/core.py", b"def f( a ):\n    return a + 1\n")
+WORK = Work(Files(), frozenset(FILES), {FIX.path: FIX}, {b"tests/test_core.py": (b"def test_g():\n    pass\n", False)})
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_variant_keeps_the_fix_and_is_python(name: str) -> None:
+    made = MAKERS[name](WORK)
+    assert made is not None
+    assert (name == FIRST) == (made == {FIX.path: FIX})
+    fixed = (made[FIX.path].content or b"").decode()
+    assert "a + 1" in fixed
+    for path, write in made.items():
+        if path.endswith(b".py"):
+            ast.parse(write.content or b"")
+
+
+def test_a_new_module_is_imported_by_its_full_name() -> None:
+    made = MAKERS["adds_module"](WORK) or {}
+    assert b"from pack.deep._span_helpers import" in (made[FIX.path].content or b"")
+    assert b"src/pack/deep/_span_helpers.py" in made
+
+
+def test_variants_in_turn_use_all_of_them() -> None:
+    used = {name for number in range(14) for name in chosen("1", number)}
+    assert used == {*MAKERS, PLAIN}
+    assert all(chosen("3", number)[:2] == (FIRST, PLAIN) for number in range(5))
+
+
+def rows(*results: tuple[str, int]) -> list[Row]:
+    gate: dict[str, object] = {"rule": "x", "severity": "gate"}
+    return [
+        Row("s", f"t{number}", FIRST, "bwrap", result, gates=(gate,) * gates)
+        for number, (result, gates) in enumerate(results)
+    ]
+
+
+@pytest.mark.parametrize(
+    "bad, reached",
+    [
+        ([], True),
+        ([("fail", 1)], True),
+        ([("fail", 1), ("fail", 1)], False),
+        ([("fail", 0)], False),
+        ([("error", 0)], False),
+        ([("differs", 0)], False),
+    ],
+)
+def test_a_goal_that_is_missed_is_said_to_be(bad: list[tuple[str, int]], reached: bool) -> None:
+    lines, said = table(rows(*[("pass", 0)] * 100, *bad))
+    assert said is reached
+    assert ("goals reached" in lines[-1]) is reached
+
+
+def test_without_a_patch_no_goal_is_reached() -> None:
+    assert not table([])[1]
+
+
+def test_decisions_are_found_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "new" / "decisions.jsonl")
+    (row,) = rows(("fail", 1))
+    ledger.put(row)
+    assert Ledger(ledger.path).rows == {row.key: row}
