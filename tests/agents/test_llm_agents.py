@@ -56,7 +56,8 @@ def test_a_refused_diff_is_told_and_may_be_corrected(boxes: Boxes, tmp_path: Pat
 
 def test_the_same_failure_again_and_again_ends_it(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
-    assert done.ended.code is TerminationCode.NO_PROGRESS
+    assert done.ended.code is STOPPED
+    assert done.ended.rationale == f"gives up: the same tests failed {SAME_FAILURE} times in a row"
     assert len(done.requests) == SAME_FAILURE
 
 
@@ -230,7 +231,8 @@ def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -
 @pytest.mark.parametrize("nonsense", ["I would search.", '{"next": "dance"}', "[]", '{"next": '])
 def test_a_router_that_cannot_be_read_ends_the_team(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
     done = play(boxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
-    assert done.ended.code is TerminationCode.NO_PROGRESS
+    assert done.ended.code is STOPPED
+    assert done.ended.rationale.startswith("gives up: 3 answers in a row could not be read")
     assert len(done.requests) == 3
 
 

@@ -135,6 +135,16 @@ def test_a_script_with_mistakes_tells_all_of_them(ab: Ab, task: Path, tmp_path: 
     assert "answers.1.tool_calls.0.name" in refused.stderr
 
 
+@pytest.mark.req("T-04", "E-12")
+@pytest.mark.parametrize("agent", ["llm_v0", "subagents"])
+def test_an_agent_that_gives_up_leaves_a_run_that_verifies(ab: Ab, task: Path, tmp_path: Path, agent: str) -> None:
+    (task / "task.yaml").write_text(TASK.format(id="answer") + 'hints: {test_command: "grep -x 42 answer.txt"}\n')
+    ran = with_model(ab, task, script(tmp_path, {"text": "I do not know."}, after="repeat"), agent=agent)
+    assert ran.record["termination"]["code"] == "agent_stopped", ran.stderr
+    assert ran.record["result"]["failure_reason"] == "TESTS_FAILED"
+    assert ab("verify", run_folder(ran)).code == 0
+
+
 @pytest.mark.req("E-10")
 def test_secrets_that_an_agent_prints_are_redacted_everywhere(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": f"the key is {SECRET}\n"})

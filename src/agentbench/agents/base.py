@@ -38,6 +38,11 @@ class AgentExit:
         )
 
 
+def stopped(session: Session, why: str) -> AgentExit:
+    """The agent ends by its own decision, be it success or giving up; codes of breakers are for breakers alone."""
+    return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
+
+
 class Agent(Protocol):
     """An agent is made anew for every attempt and runs once."""
 
@@ -108,7 +113,18 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
     finally:
         session.close()
     # An agent that swallowed the end of its session has still reached the cap.
-    return _exit(session.ended) if session.ended is not None else ended
+    return _exit(session.ended) if session.ended is not None else _own(ended)
+
+
+_OWN = frozenset({TerminationCode.AGENT_STOPPED, TerminationCode.AGENT_CRASHED, TerminationCode.LLM_ERROR})
+
+
+def _own(ended: AgentExit) -> AgentExit:
+    """Caps, breakers and monitors end a run by what the log shows; an agent cannot speak for them."""
+    if ended.code in _OWN:
+        return ended
+    why = f"the agent says {ended.code}: {ended.rationale}"
+    return AgentExit(TerminationCode.AGENT_STOPPED, why, ended.evidence)
 
 
 def conversing(agent: Agent) -> Conversing:

@@ -6,14 +6,14 @@ session's caps. While further messages of the user are to come, the model's own 
 
 from __future__ import annotations
 
-from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.agents.base import AgentExit, AgentSetup, stopped
 from agentbench.agents.conversation import Conversation, Turn, tool_specs
 from agentbench.agents.packing import pack
 from agentbench.agents.project import look_at
 from agentbench.agents.prompt import Prompt, load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Observability
 from agentbench.models.protocol import Model, system, user
 from agentbench.models.text import find_patch
 from agentbench.tools.session import Session
@@ -60,18 +60,18 @@ class LlmAgent:
                 silent = 0
                 continue
             if session.turns_left and not turn.calls and patched is None:
-                return _stopped(session, f"the model ends its turn: {turn.reply.text[:200]}")
+                return stopped(session, f"the model ends its turn: {turn.reply.text[:200]}")
             found = run_tests(session, self._test_command)
             # Tests that passed before anything was done prove nothing by passing now: then the model says when it is done.
             if found.passed and (first.failures is not None or not turn.calls):
-                return _stopped(session, "the tests pass")
+                return stopped(session, "the tests pass")
             if not found.known and not turn.calls and patched is not False:
-                return _stopped(session, f"the model is done: {turn.reply.text[:200]}")
+                return stopped(session, f"the model is done: {turn.reply.text[:200]}")
             if progress.saw(found):
-                return AgentExit(TerminationCode.NO_PROGRESS, progress.why, (session.last_event,))
+                return stopped(session, f"gives up: {progress.why}")
             silent = 0 if patched or turn.calls else silent + 1
             if silent >= SILENT:
-                return _stopped(session, f"{silent} answers in a row with neither a call nor a patch that applies")
+                return stopped(session, f"{silent} answers in a row with neither a call nor a patch that applies")
             if found.failures is not None:
                 talk.messages.append(user(f"The tests still fail.\n\n{found.text}"))
 
@@ -96,10 +96,6 @@ class LlmAgent:
         if not result.ok:
             talk.messages.append(user(f"The patch was refused: {result.error_message}"))
         return result.ok
-
-
-def _stopped(session: Session, why: str) -> AgentExit:
-    return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
 
 
 def make(setup: AgentSetup) -> LlmAgent:

@@ -10,12 +10,12 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.agents.base import AgentExit, AgentSetup, stopped
 from agentbench.agents.conversation import Conversation, tool_specs
 from agentbench.agents.llm_v0 import require_model
 from agentbench.agents.prompt import load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Observability
 from agentbench.models.protocol import Model, system, user
 from agentbench.models.text import find_object, find_patch
 from agentbench.tools.session import Session
@@ -112,20 +112,22 @@ class Team:
             except Unreadable as problem:
                 unreadable += 1
                 if unreadable >= MAX_UNREADABLE:
-                    return AgentExit(TerminationCode.NO_PROGRESS, f"the router: {problem}", (session.last_event,))
+                    return stopped(
+                        session, f"gives up: {unreadable} answers in a row could not be read, the last: {problem}"
+                    )
                 board.append(_told("router", f"the last answer could not be read: {problem}"))
                 continue
             if route.next == "stop":
-                return AgentExit(TerminationCode.AGENT_STOPPED, f"the router: {route.why}", (session.last_event,))
+                return stopped(session, f"the router: {route.why}")
             found = self._delegate(session, route, board)
             if found is None:
                 continue
             # Tests that passed before anything was done prove nothing by passing now: then the router says when to stop.
             if found.passed and first.failures is not None:
-                return AgentExit(TerminationCode.AGENT_STOPPED, "the tests pass", (session.last_event,))
+                return stopped(session, "the tests pass")
             if progress.saw(found):
-                return AgentExit(TerminationCode.NO_PROGRESS, progress.why, (session.last_event,))
-        return AgentExit(TerminationCode.NO_PROGRESS, f"{MAX_ROUNDS} rounds without a solution", (session.last_event,))
+                return stopped(session, f"gives up: {progress.why}")
+        return stopped(session, f"gives up: {MAX_ROUNDS} rounds without a solution")
 
     def _delegate(self, session: Session, route: Route, board: list[str]) -> TestRun | None:
         """Let the chosen specialist work and put what it hands over on the board; the tests, if they were run."""
