@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -24,7 +25,7 @@ from agentbench.sandbox.cache import contents, prune
 from agentbench.sandbox.docker import labels, orphans
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
-from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
+from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from agentbench.tree.entry import FileWrite, Kind
 from tests.sandbox.conftest import SPEC, remove_images, require_docker
@@ -243,6 +244,9 @@ class TestImages:
         file.write_text(f"FROM {base}\nCOPY hidden.txt /hidden.txt\n")
         with pytest.raises(SetupFailed, match="does not build"):
             docker.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
+        another = DockerBackend(tmp_path / "state", engine)
+        with contextlib.closing(another), pytest.raises(SetupFailed, match="was not tried again"):
+            another.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
         engine.call("image", "rm", "--force", tag)
 
     @pytest.mark.parametrize("shell", [True, False])
@@ -254,7 +258,8 @@ class TestImages:
         spec = replace(SPEC, image=image)
         try:
             prepared = docker.prepare(plan(source), replace(spec, phase=Phase.SETUP), on_step=ignore)
-            assert prepared.details["server"].endswith("brought along")
+            assert "brought along: the image has none" in prepared.details["server"]
+            assert prepared.details["python"] == "absent"
             with docker.open(spec, prepared) as box:
                 assert box.run(Command(argv=("python3", "-V"))).exit_code == 127
                 done = box.run(Command(line="echo $0 $HOME"))
@@ -262,6 +267,32 @@ class TestImages:
                 assert done.exit_code == (0 if shell else 127)
                 box.write_files([FileWrite(b"new", b"x")])
                 assert {entry.path for entry in box.tree().entries()} > {b"new", b"src/app.py"}
+        finally:
+            engine.call("image", "rm", "--force", image)
+
+    @pytest.mark.req("C-04")
+    def test_image_of_busybox_alone_is_a_whole_sandbox(
+        self, docker: DockerBackend, engine: Engine, source: Path
+    ) -> None:
+        """Another libc, or none: nothing of the image is needed to run commands in it, or to read its tree."""
+        image = "agentbench-test/busybox:1"
+        engine.must("import", "-", image, stdin=_busybox_root())
+        spec = replace(SPEC, image=image)
+        try:
+            wanted = plan(source, "date +%s > made; ls -l / > /dev/null", capture=("busybox | head -n 1",))
+            prepared = docker.prepare(wanted, replace(spec, phase=Phase.SETUP), on_step=ignore)
+            assert b"BusyBox" in prepared.steps[1].stdout
+            with docker.open(spec, prepared) as box:
+                assert isinstance(box, Served)
+                assert re.fullmatch(r"python 3\.\d+\.\d+, brought along: the image has none that fits", box.server)
+                assert box.run(Command(line="id -u; python3 -V || wc -l < made")).stdout.kept == b"1000\n1\n"
+                assert box.run(Command(line="sleep 60 & yes", timeout_sec=0.5)).timed_out
+                assert box.kill_processes() == 0
+                running = box.start(Command(line="cat", timeout_sec=20))
+                running.write(b"\0binary\xff")
+                running.close_stdin()
+                assert running.wait().stdout.kept == b"\0binary\xff"
+                assert {entry.path for entry in box.tree().entries()} > {b"made", b"src/app.py"}
         finally:
             engine.call("image", "rm", "--force", image)
 
@@ -472,6 +503,24 @@ class TestEngine:
 
 def _from(image: str) -> bytes:
     return f"FROM {image}\nENV MINE=yes\n".encode()
+
+
+def _busybox_root() -> bytes:
+    program = shutil.which("busybox")
+    if program is None:
+        pytest.skip("no busybox on this machine to make a docker image of")
+    linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    if "not a dynamic executable" not in linked.stderr + linked.stdout:
+        pytest.skip("the busybox on this machine is linked with a libc: no docker image can be made of it alone")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(Path(program).resolve(), "bin/busybox")
+        listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+        for name in sorted(set(listed) - {"busybox"}):
+            info = tarfile.TarInfo(f"bin/{name}")
+            info.type, info.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(info)
+    return buffer.getvalue()
 
 
 def _bare_root(*, with_shell: bool) -> bytes:

@@ -45,6 +45,7 @@ def test_doctor_tells_backends_limits_isolation_and_remedies(invoke: Invoke, mon
     assert bwrap["available"]
     assert bwrap["weak"] == []
     assert set(bwrap["limits"]) == {"cpu", "memory", "pids", "disk"}
+    assert bwrap["server"].startswith("python 3.")
     assert {"capabilities", "host user", "network", "mounts", "host files"} <= {i["check"] for i in bwrap["isolation"]}
     assert report["keys"]["OPENROUTER_API_KEY"] == "present"
     assert "sk-do-not-show" not in done.output

@@ -74,6 +74,8 @@ def _backend_lines(backend: BackendHealth) -> list[str]:
     lines = [f"sandbox {backend.name}: {'WEAK' if backend.weak else 'ok'}"]
     lines.append(f"  limits: cpu {limits.cpu}, memory {limits.memory}, pids {limits.pids}, disk {limits.disk}")
     lines += [f"    {note}" for note in limits.notes]
+    if backend.server:
+        lines.append(f"  commands are run by {backend.server}")
     for check in backend.checks:
         lines.append(f"  {'ok  ' if check.ok else 'WEAK'} {check.name}: {check.detail}")
     if backend.open_ms is not None and backend.call_ms is not None:
@@ -121,6 +123,7 @@ def _backend_json(backend: BackendHealth) -> dict[str, object]:
         "notes": list(limits.notes) if limits else [],
         "isolation": [{"check": check.name, "ok": check.ok, "detail": check.detail} for check in backend.checks],
         "weak": [check.name for check in backend.weak],
+        "server": backend.server or None,
         "open_ms": backend.open_ms,
         "call_ms": backend.call_ms,
     }

@@ -160,6 +160,8 @@ class Observed(Part):
     env_digest: str
     backend: str
     image_digest: str | None = None
+    command_server: str = ""
+    """What runs commands inside: whose interpreter, or how without one."""
     enforcement: dict[str, str]
     """How strongly each limit holds here: hard, monitored, absent."""
     os: dict[str, str]

@@ -187,6 +187,7 @@ def _observed(row: PlanRow, ground: Ground, program: ProgramLayer | None) -> Obs
         env_digest=prepared.digest,
         backend=prepared.backend,
         image_digest=details.get("image_digest"),
+        command_server=details.get("server", ""),
         enforcement={
             "cpu": ground.limits.cpu,
             "memory": ground.limits.memory,

@@ -33,6 +33,8 @@ class Started:
     """Its cgroup files, by meaning."""
     memory_bytes: int
     """What its programs may hold."""
+    server: str
+    """What runs its commands."""
 
 
 class Box(ServedBox):
@@ -48,6 +50,7 @@ class Box(ServedBox):
         self._name = started.name
         self._spawned = spawned = started.spawned
         self._files = started.files
+        self._server = started.server
         self._known = known
         self._ooms = 0
         self._held = 0
@@ -67,6 +70,10 @@ class Box(ServedBox):
     @property
     def id(self) -> str:
         return self._name
+
+    @property
+    def server(self) -> str:
+        return self._server
 
     @property
     def trees(self) -> tuple[int, int]:

@@ -220,7 +220,13 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot be made visible in a sandbox, it does not exist: {', '.join(missing)}")
-        started = Started(name, nursery.spawner.spawn(request), plan.files, spec.limits.memory_mb * MIB)
+        started = Started(
+            name=name,
+            spawned=nursery.spawner.spawn(request),
+            files=plan.files,
+            memory_bytes=spec.limits.memory_mb * MIB,
+            server=interpreters.served_by(python),
+        )
         box = Box(started, environment({**birth.env, **spec.env}), None if self.copies else birth.known)
         self._memory.add(box)
         return box

@@ -19,7 +19,7 @@ from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.process import run_host
 from agentbench.sandbox import interpreter as interpreters
 from agentbench.sandbox.packages import host_settings, without_credentials
-from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec
+from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec, Served
 from agentbench.sandbox.registry import open_backend
 
 KEYS = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
@@ -46,6 +46,8 @@ class BackendHealth:
     remedy: str = ""
     open_ms: float | None = None
     call_ms: float | None = None
+    server: str = ""
+    """What runs commands inside."""
 
     @property
     def weak(self) -> tuple[Check, ...]:
@@ -144,8 +146,15 @@ def _examine(name: str, backend: Backend) -> BackendHealth:
         open_ms = (time.perf_counter() - started) * 1000
         times = sorted(_timed(box) for _ in range(9))
         checks = _isolation(box, backend.limits())
+        server = box.server if isinstance(box, Served) else ""
     return BackendHealth(
-        name, available=True, limits=backend.limits(), checks=checks, open_ms=open_ms, call_ms=times[len(times) // 2]
+        name,
+        available=True,
+        limits=backend.limits(),
+        checks=checks,
+        open_ms=open_ms,
+        call_ms=times[len(times) // 2],
+        server=server,
     )
 
 

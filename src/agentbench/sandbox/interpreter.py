@@ -49,6 +49,11 @@ class Interpreter:
         return digest([self.executable, self.full, self.stamp])
 
 
+def served_by(python: Interpreter) -> str:
+    """What runs commands where the host's interpreter does."""
+    return f"python {python.full}, the host's own ({python.executable})"
+
+
 def find(wanted: str | None) -> Interpreter:
     """
     Raises:

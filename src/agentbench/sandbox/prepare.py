@@ -20,7 +20,7 @@ from agentbench.sandbox.cache import DEFAULT_BYTES
 from agentbench.sandbox.etc import PLACES
 from agentbench.sandbox.failures import Failures, subject
 from agentbench.sandbox.freeze import Freezer, folder
-from agentbench.sandbox.interpreter import Interpreter
+from agentbench.sandbox.interpreter import Interpreter, served_by
 from agentbench.sandbox.layers import Layer, LayerStore
 from agentbench.sandbox.packages import PackageSettings, host_settings, setup_environment
 from agentbench.sandbox.protocol import Limits, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
@@ -197,6 +197,7 @@ class Preparer:
                 "layer": key,
                 "python": python.full,
                 "interpreter": python.executable,
+                "server": served_by(python),
                 "packages": "\n".join(inventory.packages(tree / "env")),
                 "registries": "\n".join(outcome.registries),
             },

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from agentbench.core.command import Command, Completed
 from agentbench.tree.entry import FileWrite, Tree
@@ -83,6 +83,14 @@ class Usage:
     disk_mb: float | None
     processes: int | None
     oom_kills: int | None
+
+
+@runtime_checkable
+class Served(Protocol):
+    """A sandbox that tells what runs its commands."""
+
+    @property
+    def server(self) -> str: ...
 
 
 class Running(Protocol):

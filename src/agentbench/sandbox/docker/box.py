@@ -35,6 +35,8 @@ class Body:
     meter: Meter
     pid: int
     """Of its first process, as this host sees it; 0 when it does not."""
+    server: str
+    """What runs its commands."""
     workdir: str
     in_memory: tuple[str, ...]
     """Places inside whose files live in memory."""
@@ -58,6 +60,10 @@ class DockerBox(ServedBox):
     @property
     def id(self) -> str:
         return self._body.name
+
+    @property
+    def server(self) -> str:
+        return self._body.server
 
     def set_environment(self, env: Mapping[str, str]) -> None:
         """For commands that start from now on."""

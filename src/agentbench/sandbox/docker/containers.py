@@ -102,6 +102,7 @@ class Containers:
                 fate=fate,
                 meter=Meter(self.engine, name, pid),
                 pid=pid,
+                server=birth.server,
                 workdir=spec.workdir,
                 in_memory=in_memory(spec, birth),
                 limits=spec.limits,

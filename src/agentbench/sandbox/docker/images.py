@@ -61,6 +61,14 @@ class Base:
     os: dict[str, str]
     env: tuple[str, ...]
 
+    @property
+    def server(self) -> str:
+        """What runs commands in it."""
+        whose = (
+            "brought along: the image has none that fits" if self.carried else f"the image's own ({self.python[-1]})"
+        )
+        return f"python {self.version}, {whose}"
+
 
 class Images:
     def __init__(self, engine: Engine, state: Path, owner: str = "") -> None:

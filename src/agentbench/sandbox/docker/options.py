@@ -37,6 +37,8 @@ class Birth:
     image: str
     python: tuple[str, ...]
     """How the interpreter of the server is started."""
+    server: str
+    """What runs commands, in words."""
     binds: list[tuple[Path, str]] = field(default_factory=list)
     network: str = "none"
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -109,7 +109,7 @@ class DockerPreparer:
             SandboxError: the environment is not one of this backend's.
         """
         base = self._images.base(spec)
-        birth = Birth(base.image, base.python, labels=self._containers.labels(spec.phase.value, spec))
+        birth = Birth(base.image, base.python, base.server, labels=self._containers.labels(spec.phase.value, spec))
         known: Mapping[bytes, Entry] | None = None
         if prepared is not None:
             known, birth.image = self._of(prepared)
@@ -151,6 +151,7 @@ class DockerPreparer:
             birth = Birth(
                 image=base.image,
                 python=base.python,
+                server=base.server,
                 binds=binds if spec.network or plan.commands else [],
                 network=network,
                 labels=self._containers.labels("setup", spec),
@@ -206,10 +207,10 @@ class DockerPreparer:
             "image_digest": base.image_digest,
             "prepared_image": outcome.image,
             "engine": self._engine.facts.version,
-            "python": base.version,
+            "python": "absent" if base.carried else base.version,
             "interpreter": base.python[-1],
             "pip": base.pip,
-            "server": f"python {base.version}, {'brought along' if base.carried else 'of the image'}",
+            "server": base.server,
             "packages": "\n".join(result.packages),
             "registries": "\n".join(registries),
             **{f"os.{name}": value for name, value in base.os.items()},
