@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
 from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.reports.html import page
 from agentbench.reports.rows import read_rows
 from agentbench.reports.sources import open_run
 from tests.reports.runs import record, run_dir
@@ -51,6 +52,36 @@ def test_comparisons_that_cannot_be_made_say_why(tmp_path: Path) -> None:
     assert "holds no finished attempt" in refused("paired", "--run-a", full, "--run-b", empty).message
     assert "no task in common" in refused("paired", "--run-a", full, "--run-b", other).message
     assert "only invalid runs" in refused("paired", "--run-a", full, "--run-b", invalid).message
+
+
+@pytest.mark.req("A-02", "A-04")
+@pytest.mark.parametrize("form", ["md", "csv", "json", "html"])
+def test_one_common_task_is_compared_and_shows_nothing(tmp_path: Path, form: str) -> None:
+    a = run_dir(tmp_path / "a", [record("x", "fail"), record("only-a")])
+    b = run_dir(tmp_path / "b", [record("x"), record("only-b")])
+    extra = ("--out", tmp_path / "page") if form == "html" else ()
+    result = invoke("paired", "--run-a", a, "--run-b", b, "--format", form, *extra)
+    assert result.exception is None
+    if form == "md":
+        first = result.output.splitlines()[0]
+        assert first.startswith("# NO DIFFERENCE SHOWN: B minus A +100.0 points")
+        assert "cannot detect anything: 1 differs, 5 must" in first
+        assert "only A ran" in result.output
+
+
+@pytest.mark.req("A-11")
+def test_a_page_has_a_bound_in_bytes_and_says_what_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ROW_BYTES", 30_000)
+    records = [record(f"{n:03}" + "é" * 400, "fail", needs_review=True, run_badge="x" * 9_000) for n in range(40)]
+    run = run_dir(tmp_path / "run", records)
+    summary(run, "html")
+    text = (tmp_path / "run-page" / "index.html").read_text(encoding="utf-8")
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert 0 < len(data["attempts"]) < 10
+    assert len(data["attempts"]) + data["omitted"] == 40
+    assert len(list((tmp_path / "run-page" / "data").iterdir())) == len(data["attempts"])
 
 
 @pytest.mark.req("E-14", "C-11")
@@ -211,6 +242,17 @@ def test_rows_say_what_the_records_say(tmp_path: Path) -> None:
         assert (row.needs_review, row.task_dir) == (one.needs_review, one.artifact_paths.task_dir)
         assert (row.seed, row.assurance, row.score) == (2**70, one.checks[0].assurance, one.score)
     assert open_run(run).records(rows) == tuple(records)
+
+
+def test_a_record_made_before_judges_had_a_cost_of_their_own_is_read(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a")])
+    path = run / "attempts.jsonl"
+    data = json.loads(path.read_bytes())
+    del data["cost"]["judge"]
+    path.write_text(json.dumps(data, separators=(",", ":")) + "\n", encoding="utf-8")
+    (row,) = open_run(run).rows
+    assert row.cost.judge == 0
+    assert row.cost.total == 0.5
 
 
 def test_every_error_is_one_of_ours(tmp_path: Path) -> None:

@@ -137,3 +137,46 @@ def test_power_of_a_plan_is_told_with_its_sanity_check() -> None:
     )
     assert found["power"] < 0.5
     assert found["problems"] == []
+
+
+@pytest.mark.req("A-03")
+def test_runs_that_cannot_be_compared_leave_a_gate_undecided_in_its_own_line(tmp_path: Path) -> None:
+    rule = gate(tmp_path, "max_drop: 0")
+    full, empty = run(tmp_path / "a", "++"), run_dir(tmp_path / "empty", [])
+    other = run_dir(tmp_path / "other", [record("t00", contract_id="sha256:other")])
+    for b, why in ((empty, "holds no finished attempt"), (other, "contract of 1 task differs"), ("nowhere", "exist")):
+        result = paired(full, b, "--gate", rule)
+        assert isinstance(result.exception, InputError)
+        (line,) = result.stdout.splitlines()
+        assert line.startswith("GATE UNDECIDED: comparison: ")
+        assert why in line
+        told = json.loads(paired(full, b, "--gate", rule, "--json").stdout)
+        assert (told["gate"]["verdict"], told["gate"]["exit_code"]) == ("undecided", 2)
+    assert not paired(full, empty).stdout
+
+
+@pytest.mark.req("A-03")
+def test_every_format_tells_the_verdict_of_the_gate(tmp_path: Path) -> None:
+    a, b, rule = run(tmp_path / "a", "++"), run(tmp_path / "b", "+-"), gate(tmp_path, "max_drop: 0")
+    for form in ("md", "csv", "json", "html"):
+        result = paired(a, b, "--gate", rule, "--format", form, *(("--out", str(tmp_path / "page")) * (form == "html")))
+        assert result.exit_code == 1
+        assert "GATE FAILS" in result.output
+    assert paired(a, b, "--gate", rule, "--format", "csv").stdout.startswith("task,")
+
+
+@pytest.mark.req("A-03", "A-07")
+def test_costs_are_compared_over_tasks_both_sides_ran_whatever_else_one_of_them_ran(tmp_path: Path) -> None:
+    dear = [record(f"dear{n}", cost={"total": 100.0}) for n in range(5)]
+    common = [record(f"t{n}", cost={"total": 1.0}) for n in range(4)]
+    a = run_dir(tmp_path / "a", [*common, *dear])
+    twice = [record(f"t{n}", repeat=k, cost={"total": 2.0}) for n in range(4) for k in (1, 2)]
+    b = run_dir(tmp_path / "b", twice)
+    result = paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5"))
+    assert result.exit_code == 1
+    assert "B costs 2.00 times as much per attempt" in result.output
+    told = json.loads(paired(a, b, "--json").output)
+    assert told["cost_per_attempt"] == {"a": 1.0, "b": 2.0}
+    assert told["cost_unit"] == "usd"
+    unknown = results_csv(tmp_path / "x.csv", "t0,x,1,pass,\nt1,x,1,pass,3\n")
+    assert paired(a, unknown, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 2

@@ -204,3 +204,12 @@ def test_the_summary_is_written_into_the_run_directory(mixed: Path) -> None:
     path = write_summary(mixed)
     assert path == mixed / "report_summary.md"
     assert path.read_text(encoding="utf-8") == invoke("summary", "--run", str(mixed))
+
+
+@pytest.mark.req("A-01", "G-16")
+def test_invalid_runs_are_listed_by_cause_even_when_all_were_the_agents_own(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "safety"), record("c", "safety")])
+    text = as_markdown(summarise(open_run(run)))
+    assert "## Invalid runs by cause" in text
+    assert "| safety | 2 |" in text
+    assert "Undecided outcomes" not in text

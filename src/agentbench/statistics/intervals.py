@@ -55,7 +55,9 @@ def clustered_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CO
     effective = float(tasks)
     if spread > 0 and tasks > 1:
         variance = tasks / (tasks - 1) * spread / trials**2
-        effective = min(float(trials), max(1.0, share * (1 - share) / variance))
+        # A spread that few tasks show is itself unsure: Korn and Graubard (1998) let Student's t of that many say by how much.
+        unsure = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
+        effective = min(float(trials), max(1.0, unsure * share * (1 - share) / variance))
     return Interval(*wilson(share * effective, effective, confidence), confidence, "Wilson, clustered by task")
 
 
