@@ -142,7 +142,7 @@ def options() -> argparse.Namespace:
     made.add_argument(
         "--only", action="append", choices=[peer.runner.removeprefix("run_") for peer in PEERS], help="this peer"
     )
-    made.add_argument("--times", type=int, default=80, help="calls of each kind (%(default)s)")
+    made.add_argument("--times", type=int, default=60, help="calls of each kind (%(default)s)")
     made.add_argument("--attempts", type=int, default=8, help="attempts at two workers (%(default)s)")
     made.add_argument("--install", action="store_true", help="install the peers and measure nothing")
     made.add_argument("--json", type=Path, metavar="FILE", help="default: bench/results/peers-DATE.json")

@@ -44,7 +44,7 @@ PEERS = (
     Peer("SWE-bench", "run_swebench", ("swebench==5.0.2",)),
     Peer("mini-swe-agent", "run_mini", ("mini-swe-agent==2.4.6",)),
     # aiohttp: it imports it and does not ask for it.
-    Peer("SWE-ReX", "run_swerex", ("swe-rex==1.4.0", "aiohttp==3.13.2"), packages_for_image=True),
+    Peer("SWE-ReX", "run_swerex", ("swe-rex==1.4.0", "aiohttp==3.14.5"), packages_for_image=True),
     Peer("Inspect AI, no isolation", "run_inspect", INSPECT, arguments=("local",)),
 )
 

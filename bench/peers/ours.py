@@ -90,7 +90,7 @@ def gradings(folder: Path, backend: str, count: int, workers: int) -> Ran:
     predictions = folder / f"predictions-{count}.jsonl"
     rows = [{"instance_id": "trivial", "model_name_or_path": "m", "model_patch": PATCH}] * count
     predictions.write_text("".join(json.dumps(row) + os.linesep for row in rows), encoding="utf-8")
-    arguments = ["grade", "--task", str(folder / "tasks"), "--predictions", str(predictions)]
+    arguments = ["grade", "--task", str(folder / "tasks" / "bench"), "--predictions", str(predictions)]
     ran = ab(folder, [*arguments, "--workers", str(workers), "--sandbox", backend])
     ran.expect_passed(count)
     return ran
