@@ -22,7 +22,8 @@ Examples:
   ab verify RUN --json
 
 The first line is the decision: VERIFIED, ALTERED with the first thing that was changed, removed, reordered, cut off or
-added, or INCOMPLETE when the run was never closed. Exit code 0 for VERIFIED, else 1.
+added, or INCOMPLETE when the run was never closed. Exit code 0 for VERIFIED, else 1. What could not be computed again (rules
+that neither this version nor the run has) and files that no chain vouches for are listed.
 """
 
 
@@ -65,6 +66,9 @@ def _as_text(report: RunReport) -> str:
     if not report.ok:
         lines.append(f"  looked at {_counts(report)}")
     lines += [f"  note {note}" for note in report.notes[:SHOWN]]
+    lines += [f"  not recomputed: {one}" for one in report.skipped]
+    if report.unsealed:
+        lines.append(f"  not sealed: {', '.join(report.unsealed)} (no chain vouches for it)")
     lines.append(f"  head {report.head or 'none'}")
     return "\n".join(printable(line) for line in lines)
 
@@ -86,5 +90,7 @@ def _as_json(report: RunReport) -> str:
         "events": report.events,
         "bytes": report.bytes,
         "recomputed": report.recomputed,
+        "not_recomputed": list(report.skipped),
+        "not_sealed": list(report.unsealed),
     }
     return json.dumps(value, ensure_ascii=True, indent=2)

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from agentbench.core.canonical import digest
+from agentbench.core.canonical import Json, digest
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Action, Severity, Trip
@@ -215,7 +215,17 @@ def _shown(text: str) -> str:
 @cache
 def published_rules() -> RuleSet:
     """The rules of this version."""
-    return parse_rules(files("agentbench.policy").joinpath("monitors.json").read_text(encoding="utf-8"))
+    return parse_rules(_published())
+
+
+def published_document() -> Json:
+    """The same as the document that they are."""
+    document: Json = json.loads(_published())
+    return document
+
+
+def _published() -> str:
+    return files("agentbench.policy").joinpath("monitors.json").read_text(encoding="utf-8")
 
 
 def parse_rules(text: str) -> RuleSet:

@@ -17,13 +17,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
 from agentbench.record.folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
+from agentbench.record.kept_rules import kept_rules
 from agentbench.record.manifest import Manifest, read_manifest
+from agentbench.record.recompute import Kept, Recomputed
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
 from agentbench.trace.log import read_events
@@ -31,10 +34,8 @@ from agentbench.trace.plain import sound
 from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 
-Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, Callable[[str], str | None]], Iterable[str]]
-"""Computes the verdict and the decisions of breakers again and says how the record and the log differ from them.
-
-The last argument reads the text of a blob."""
+Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, Kept], Recomputed]
+"""Computes the verdict and the decisions of breakers again and says how the record and the log differ from them."""
 
 _TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _BLOB = re.compile(rb'"blob":"([0-9a-f]{64})"')
@@ -47,6 +48,8 @@ class AttemptAudit:
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    skipped: str = ""
+    """What could not be computed again, and why."""
     chain: ChainReport | None = None
     recomputed: int = 0
 
@@ -106,6 +109,7 @@ def audit_attempt(
 
 class _Work:
     def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None) -> None:
+        self.run = run
         self.folder = run / sealed.task_dir
         self.sealed = sealed
         self.record = record
@@ -131,7 +135,10 @@ class _Work:
             self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
         if recompute and manifest and not self.audit.problems:
             self.audit.recomputed = 1
-            for difference in recompute(read_events(self.folder / EVENTS), manifest, self.record, self._blob_text):
+            kept = Kept(self._blob_text, partial(kept_rules, self.run))
+            again = recompute(read_events(self.folder / EVENTS), manifest, self.record, kept)
+            self.audit.skipped = again.skipped
+            for difference in again.differences:
                 self.found("inconsistent", EVENTS, f"computed again, it differs: {difference}")
 
     def _blob_text(self, name: str) -> str | None:

@@ -13,6 +13,7 @@ run's head with one noted earlier (`expect_head`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from agentbench.core.canonical import CanonicalError, Json, canonical, parse_can
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import AttemptAudit, Recompute, audit_attempt
 from agentbench.record.folder import EVENTS, content
+from agentbench.record.kept_rules import RULES
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
@@ -45,6 +47,10 @@ class RunReport:
     bytes: int
     recomputed: int
     """Verdicts that were computed again from the trace."""
+    skipped: tuple[str, ...] = ()
+    """What could not be computed again, and of how many attempts."""
+    unsealed: tuple[str, ...] = ()
+    """What lies in the run directory and no chain vouches for."""
 
     @property
     def ok(self) -> bool:
@@ -100,6 +106,7 @@ class _Audit:
         self.recompute = recompute
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.skipped: Counter[str] = Counter()
         self.counts = {"attempts": 0, "events": 0, "bytes": 0, "recomputed": 0}
 
     def run(self, expect_head: str | None) -> RunReport:
@@ -131,7 +138,20 @@ class _Audit:
         return self._report(log.chain.head)
 
     def _report(self, head: str) -> RunReport:
-        return RunReport(self.path, tuple(self.problems), tuple(self.notes), head, **self.counts)
+        skipped = tuple(f"{why} (attempts: {times})" for why, times in self.skipped.items())
+        return RunReport(
+            self.path,
+            tuple(self.problems),
+            tuple(self.notes),
+            head,
+            **self.counts,
+            skipped=skipped,
+            unsealed=self._unsealed(),
+        )
+
+    def _unsealed(self) -> tuple[str, ...]:
+        """Everything beside what is looked at; rules are vouched for by their names, which are in the manifests."""
+        return tuple(sorted({one.name for one in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}))
 
     def _count(self, chain: ChainReport) -> None:
         self.counts["events"] += chain.events
@@ -236,6 +256,8 @@ class _Audit:
             self._count(audit.chain)
         self.counts["attempts"] += 1
         self.counts["recomputed"] += audit.recomputed
+        if audit.skipped:
+            self.skipped[audit.skipped] += 1
 
     def _leftovers(self, log: _RunLog) -> None:
         """Attempts without a seal, and folders nobody knows."""

@@ -6,7 +6,7 @@ Nothing but those two goes in, so anybody who holds a run directory can check ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agentbench.core.canonical import Json
 from agentbench.grading.decide import Verdict, decide
@@ -14,7 +14,7 @@ from agentbench.grading.facts import fold
 from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from agentbench.policy.budget import Budget
 from agentbench.policy.guard import GUARDS, Limits
-from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, published_rules
+from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
 from agentbench.policy.recheck import recheck
 from agentbench.policy.thresholds import Thresholds
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
@@ -107,42 +107,61 @@ def limits_from(plan: GuardPlan) -> Limits:
     return Limits(budget, plan.wall_us, Thresholds.of(plan.thresholds), plan.max_installs)
 
 
-def recompute_guard(
-    events: Iterable[Event], plan: GuardPlan, blobs: Callable[[str], str | None] = lambda _name: None
-) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What lies beside an attempt's log and decisions may need: the text of a blob, and rules by their digest."""
+
+    blob: Callable[[str], str | None] = lambda _name: None
+    rules: Callable[[str], RuleSet | None] = lambda _name: None
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """How record and decisions differ from what the events give, and what could not be computed again."""
+
+    differences: tuple[str, ...] = ()
+    skipped: str = ""
+
+
+def recompute_guard(events: Iterable[Event], plan: GuardPlan, kept: Kept | None = None) -> Recomputed:
     """Where a decision of a breaker or monitor in the log is not the one that its events give.
 
-    Alerts of monitors are computed again when this version has the rules they came from.
+    By the rules that the run was made with: those of this version, or those that the run keeps.
     """
+    kept = kept or Kept()
     contract = ContractRules(
         plan.deny_commands, plan.allow_new_dependencies, plan.dependency_severity, operator=plan.operator
     )
     try:
         limits = limits_from(plan)
     except ValueError as error:
-        return [str(error)]
-    if plan.monitors != published_rules().digest:
-        return []
-    return recheck(events, limits, PolicyMonitor(contract, blobs=blobs), GUARDS | MONITORS)
+        return Recomputed((str(error),))
+    own = published_rules()
+    rules = own if plan.monitors == own.digest else kept.rules(plan.monitors)
+    if rules is None:
+        why = f"rules differ ({plan.monitors[:19]}… then, {own.digest[:19]}… here), and the run does not keep them"
+        return Recomputed(skipped=f"decisions of breakers and monitors: {why}")
+    return Recomputed(
+        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=kept.blob), GUARDS | MONITORS))
+    )
 
 
 def recompute(
-    events: Iterable[Event],
-    manifest: Manifest,
-    record: AttemptRecord,
-    blobs: Callable[[str], str | None] = lambda _name: None,
-) -> list[str]:
-    """How record and decisions differ from what the events give; empty when they do not."""
+    events: Iterable[Event], manifest: Manifest, record: AttemptRecord, kept: Kept | None = None
+) -> Recomputed:
+    """Make every decision again from the events."""
     planned = manifest.protocol_manifest.planned
     known = list(events)
     verdict = decide(fold(known), terms_from(planned))
     recorded = record.model_dump(mode="json")
-    decisions = recompute_guard(known, planned.guard, blobs) if planned.guard else []
-    return decisions + [
+    none = Recomputed(skipped="decisions of breakers and monitors: made by a version that had none")
+    decisions = recompute_guard(known, planned.guard, kept) if planned.guard else none
+    verdicts = tuple(
         f"{name} is {_shown(_at(recorded, name))} in the record, {_shown(value)} computed again"
         for name, value in _decided(verdict).items()
         if _at(recorded, name) != value
-    ]
+    )
+    return Recomputed(decisions.differences + verdicts, decisions.skipped)
 
 
 def _decided(verdict: Verdict) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentbench.policy.prices import Prices
 from agentbench.record.folder import AttemptFolder
+from agentbench.record.kept_rules import keep_rules
 from agentbench.record.rundir import RunDirectory
 from agentbench.run.attempt import make_attempt
 from agentbench.run.judging import JudgeChoice
@@ -105,4 +106,5 @@ class AttemptJob:
         self.observer.finished(self.row, self.run.adopt(errand.folder))
 
     def _register(self) -> AttemptFolder:
+        keep_rules(self.run.path)
         return self.run.begin(self.row.task.id, self.row.repeat, supersedes=self.supersedes)
