@@ -29,6 +29,12 @@ def test_the_workflow_compares_posts_and_ends_with_the_code_of_the_gate(tmp_path
     script = "\n".join(step.get("run", "") for step in steps)
     for part in ("ab report paired", "--gate gate.yaml", "gh pr comment", "steps.gate.outputs.exit"):
         assert part in script
+    # A pull request finds a baseline only where something keeps one.
+    used = {step["uses"].split("@")[0]: step for step in steps if "uses" in step}
+    kept, found = used["actions/cache/save"], used["actions/cache/restore"]
+    assert kept["with"]["path"] == found["with"]["path"] == "baseline"
+    assert kept["with"]["key"].startswith(found["with"]["restore-keys"])
+    assert (kept["if"], found["if"]) == ("github.event_name == 'push'", "github.event_name == 'pull_request'")
     gate = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   "))
     path = tmp_path / "gate.yaml"
     path.write_text(gate, encoding="utf-8")
