@@ -34,6 +34,7 @@ SOURCES = f"{STAGE}/s"
 LAYERS = f"{STAGE}/l"
 DISK = f"{STAGE}/d"
 MERGED = f"{STAGE}/m"
+EMPTY = f"{STAGE}/e"
 
 
 class Cgroup(TypedDict):
@@ -132,13 +133,14 @@ def _mounts(request: Request) -> None:
             copy_into(layer, f"{DISK}/u", request["uid"])
         mount(f"{DISK}/u", MERGED, flags=MS_BIND)
     else:
-        _overlay(lower, userxattr=request["userxattr"])
+        os.mkdir(EMPTY, 0o755)
+        _overlay(lower or [EMPTY], userxattr=request["userxattr"])
+        # The first source is the sandbox's /etc. Bound as it is, its place below the state folder could be read from the
+        # mount table inside; an overlay of nothing over it has only our own short names to tell.
+        mount("overlay", f"{SOURCES}/0", "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={SOURCES}/0:{EMPTY}")
 
 
 def _overlay(lower: list[str], *, userxattr: bool) -> None:
-    if not lower:
-        os.mkdir(f"{STAGE}/e", 0o755)
-        lower = [f"{STAGE}/e"]
     # No folder may be redirected and no file copied up in part: the harness reads the upper layer as "what changed".
     extra = "userxattr" if userxattr else "redirect_dir=nofollow,metacopy=off,index=off"
     options = f"lowerdir={':'.join(lower)},upperdir={DISK}/u,workdir={DISK}/w,{extra}"
