@@ -74,6 +74,26 @@ def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> N
     assert [judged(""), judged("<failure/>"), judged("<skipped/>")] == [0, 1, 1]
 
 
+def test_a_task_comes_back_as_it_went_out(tmp_path: Path, lab: Lab) -> None:
+    before = load_task(task(tmp_path))
+    after = load_task(import_folder(export_task(before, tmp_path / "out", lab), tmp_path / "back/s"))
+    assert after.checks == before.checks
+    assert after.checks[0].fail_to_pass == ("tests/test_a.py::T::test_x[a b::[c]]",)
+    assert after.hidden_files() == before.hidden_files()
+    assert (after.statement, after.task.setup) == (before.statement, before.task.setup)
+    assert (after.folder / "repo/a.py").read_text() == "x = 1\n"
+    assert after.reference_file is not None
+    assert after.reference_file.read_bytes() == b"p\n"
+
+
+def test_a_task_of_ours_that_was_changed_for_the_worse_is_refused(tmp_path: Path, lab: Lab) -> None:
+    out = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
+    (out / "tests/agentbench.json").write_text('{"oracle": 3}')
+    with pytest.raises(InputError, match=r"agentbench\.json is no contract"):
+        import_folder(out, tmp_path / "back/s")
+    assert not (tmp_path / "back/s/t").exists()
+
+
 def harbor(tmp_path: Path) -> Path:
     folder = tmp_path / "their-task"
     files = {

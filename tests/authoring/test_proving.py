@@ -33,6 +33,18 @@ def test_a_test_of_the_fix_that_differs_between_runs_is_refused_by_name() -> Non
     assert kind_of([{"new": FAIL}, {"new": PASS}], [{"new": PASS}] * 2) == "flaky"
 
 
+def test_a_test_that_only_the_parent_passes_by_luck_is_left_out_where_others_fail_every_time() -> None:
+    before = [{"lucky": FAIL, "new": FAIL}, {"lucky": PASS, "new": FAIL}]
+    proof = compare(before, [{"lucky": PASS, "new": PASS}] * 2, 1.0)
+    assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("lucky",))
+
+
+def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
+    luck = {f"t{number}": PASS for number in range(30)}
+    after = [{"new": PASS, **luck}, {"new": PASS, **dict.fromkeys(luck, FAIL)}]
+    assert kind_of([{"new": FAIL, **luck}] * 2, after) == "flaky"
+
+
 def test_an_old_test_that_differs_between_runs_is_only_not_required() -> None:
     proof = compare([{"old": PASS, "new": FAIL}] * 2, [{"old": PASS, "new": PASS}, {"old": FAIL, "new": PASS}], 1.0)
     assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("old",))

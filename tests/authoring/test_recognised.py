@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentbench.authoring.comparing import Proof, slowed
+from agentbench.authoring.comparing import Proof, compare, slowed
 from agentbench.authoring.fromcommit import Made, Wanted, from_commit
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.authoring.symptoms import moved_on, needs_network, uses_clock, whys_of
+from agentbench.contract.load import load_task
+from agentbench.oracle.acceptance import grade
 from agentbench.run.lab import Lab
+from agentbench.run.validation import validation_bench
 from tests.authoring.conftest import BEFORE, put
 from tests.authoring.made_up_index import Shelf
 from tests.workspace import reference_git
@@ -45,6 +50,25 @@ def test_flaky_tests_by_their_ids(repo: Path, lab: Lab) -> None:
     assert error.kind == "flaky"
     assert set(error.tests) <= {f"tests/test_calc.py::test_luck[{number}]" for number in range(40)}
     assert error.tests[0] in error.message
+
+
+def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    flaking = "tests/test_calc.py::test_luck[a b]"
+
+    def unsteady(*given: Any) -> Proof:
+        proof = compare(*given)
+        kept = tuple(test for test in proof.pass_to_pass if test != flaking)
+        return dataclasses.replace(proof, pass_to_pass=kept, unsteady=(flaking,))
+
+    monkeypatch.setattr("agentbench.authoring.proving.compare", unsteady)
+    test = "def test_odd():\n    assert half(3) == 1.5\n\n\n"
+    luck = "@pytest.mark.parametrize('value', ['a b', '[x]'])\ndef test_luck(value):\n    pass\n"
+    found = made(repo, lab, {"tests/test_calc.py": HEAD + test + luck})
+    task = load_task(found.folder)
+    assert flaking in (found.folder / "notes.md").read_text()
+    bench = validation_bench(lab.ground(task), lab)
+    (check,) = grade((found.folder / "reference.patch").read_bytes(), bench).checks
+    assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
 
 
 def test_tests_that_depend_on_the_clock(repo: Path, lab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,51 @@ def test_a_row_becomes_a_task_and_the_task_the_same_row(
     (tmp_path / "again").mkdir()
     again = import_instance(one(tmp_path, {**back, "repo": "me/calc"}), str(repo), tmp_path / "again/swe", lab)
     assert load_task(again).hidden_files() == task.hidden_files()
+
+
+class TestSpellings:
+    """How the datasets themselves write their rows."""
+
+    def test_verified_and_lite_have_lists_in_strings_and_more_columns(
+        self, tmp_path: Path, row: dict[str, object]
+    ) -> None:
+        more = {"difficulty": "<15 min fix", "version": "1.0", "created_at": "2024-01-01", "hints_text": ""}
+        found = one(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
+        assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
+
+    def test_pro_has_lower_case_lists_of_python_and_says_what_is_required(
+        self, tmp_path: Path, row: dict[str, object]
+    ) -> None:
+        lower = {key.lower(): value for key, value in row.items()}
+        more = {"fail_to_pass": repr(F2P), "requirements": "- exact halves", "interface": "half(value)"}
+        found = one(tmp_path, {**lower, **more, "repo_language": "python"})
+        assert found.fail_to_pass == tuple(F2P)
+        assert found.problem == ("half(3) is 1\n\n## Requirements\n\n- exact halves\n\n## Interface\n\nhalf(value)\n")
+
+    @pytest.mark.parametrize("listed", [True, False])
+    def test_parquet(self, tmp_path: Path, row: dict[str, object], listed: bool) -> None:
+        duckdb = pytest.importorskip("duckdb")
+        ids = F2P if listed else json.dumps(F2P)
+        (tmp_path / "rows.json").write_text(json.dumps([{**row, "FAIL_TO_PASS": ids}]))
+        place = tmp_path / "rows.parquet"
+        duckdb.sql(f"copy (select * from read_json('{tmp_path / 'rows.json'}')) to '{place}' (format parquet)")  # noqa: S608 - our own paths
+        ((where, found),) = read_instances(place)
+        assert isinstance(found, Instance)
+        assert where.endswith("rows.parquet[0]")
+        assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
+        assert found.patch == str(row["patch"]).encode()
+
+    def test_parquet_without_duckdb_says_what_to_install(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "duckdb", None)
+        with pytest.raises(InputError, match="needs DuckDB") as found:
+            list(read_instances(tmp_path / "rows.parquet"))
+        assert "[query]" in found.value.remedy
+
+    def test_a_file_that_is_no_parquet(self, tmp_path: Path) -> None:
+        pytest.importorskip("duckdb")
+        (tmp_path / "rows.parquet").write_bytes(b"nothing of the kind")
+        with pytest.raises(InputError, match="cannot be read"):
+            list(read_instances(tmp_path / "rows.parquet"))
 
 
 class TestRefused:

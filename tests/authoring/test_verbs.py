@@ -19,7 +19,7 @@ def run(*arguments: str) -> object:
     return done.exception if done.exception is not None and not isinstance(done.exception, SystemExit) else done.output
 
 
-@pytest.mark.parametrize("verb", ["from-commit", "harvest", "import", "export"])
+@pytest.mark.parametrize("verb", ["from-commit", "harvest", "import", "export", "screen"])
 def test_every_verb_has_help(verb: str) -> None:
     assert "Usage:" in str(run(verb, "--help"))
     assert verb in str(run("--help"))

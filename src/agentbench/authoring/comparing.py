@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from agentbench.authoring.splitting import Unsuitable
 
 LISTED = 8
+MAX_UNSTEADY = 25
+"""So many tests are left out of a task at most: with more of them its suite is no judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,21 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
     """
     tests = list(dict.fromkeys(test for run in after for test in run))
     unsteady = [test for test in tests if _differs(test, before) or _differs(test, after)]
-    # A test that the fix is about and that does not do the same every time: whoever solves it would be judged by luck.
-    shaky = [test for test in unsteady if any(run.get(test) != "passed" for run in before)]
-    if shaky:
-        raise Unsuitable(
-            "flaky",
-            f"tests give different outcomes under the same conditions: {listed(shaky)}",
-            remedy="choose another commit",
-            tests=shaky,
-        )
     passing = [test for test in tests if after[0].get(test) == "passed" and test not in unsteady]
     flipped = tuple(test for test in passing if before[0].get(test) != "passed")
+    # A test that the fix is about and that does not do the same every time with it: whoever solves it would be judged by
+    # luck. One that the parent passes now and then is left out, where others show the defect every time.
+    about = [test for test in unsteady if any(run.get(test) != "passed" for run in before)]
+    never = [test for test in about if all(run.get(test) != "passed" for run in before)]
+    shaky = [test for test in never if _differs(test, after)] or ([] if flipped else about)
+    if shaky or len(unsteady) > MAX_UNSTEADY:
+        named = shaky or unsteady
+        raise Unsuitable(
+            "flaky",
+            f"tests give different outcomes under the same conditions: {listed(named)}",
+            remedy="choose another commit",
+            tests=named,
+        )
     if not flipped:
         raise _no_flip(before[0], after[0])
     kept = tuple(test for test in passing if before[0].get(test) == "passed")

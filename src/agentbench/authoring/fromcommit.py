@@ -151,6 +151,7 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
         flags = tuple(statements.check(draft.statement, draft.reference, sources, taken.known).lines())
         draft = dataclasses.replace(
             ready.draft,
+            command=" ".join([draft.command, *(_quoted(f"--deselect={test}") for test in proof.unsteady)]),
             fail_to_pass=proof.fail_to_pass,
             pass_to_pass=proof.pass_to_pass,
             strata=_strata(taken, ready, proof),
@@ -334,7 +335,7 @@ def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> 
         parts.append("R is without its submodules: they could not be fetched.")
     if proof.unsteady:
         unsteady = "\n".join(f"- {test}" for test in proof.unsteady)
-        parts.append(f"Not required, since they gave different outcomes:\n{unsteady}")
+        parts.append(f"Left out, since they gave different outcomes:\n{unsteady}")
     if taken.parts.removed_tests:
         parts.append("The commit removed these tests; they stay in R: " + ", ".join(taken.parts.removed_tests))
     if flags:

@@ -87,11 +87,18 @@ class History:
         self._mirror = mirror
 
     def head(self) -> str:
-        """The newest commit of the main branch, as far as its name tells.
+        """The newest commit of the main branch: where the repository's own HEAD is, else as far as names tell.
 
         Raises:
             SourceError: the repository has no commit.
         """
+        done = self._mirror.git.run(
+            self._mirror.git_dir, "ls-remote", "-q", "--end-of-options", self._mirror.url, "HEAD"
+        )
+        named = done.stdout.kept.decode("utf-8", "replace").split() if done.ok else []
+        if named:
+            with contextlib.suppress(SourceError):
+                return self._mirror.resolve(named[0])
         for name in ("main", "master", "trunk", "develop"):
             with contextlib.suppress(SourceError):
                 return self._mirror.resolve(name)
@@ -105,7 +112,7 @@ class History:
         Raises:
             SourceError: there is no such commit.
         """
-        found = self._mirror.resolve(wanted)
+        found = self._resolve(wanted)
         (commit,) = self._log("-1", found)
         return commit
 
@@ -116,7 +123,10 @@ class History:
             SourceError: `start` is not there, or `since` is no date.
         """
         options = ["--no-merges", f"--max-count={limit}", *([f"--since={since}"] if since else [])]
-        return self._log(*options, self._mirror.resolve(start))
+        return self._log(*options, self._resolve(start))
+
+    def _resolve(self, wanted: str) -> str:
+        return self.head() if wanted == "HEAD" else self._mirror.resolve(wanted)
 
     def read(self, commit: str, path: str) -> bytes | None:
         """A file as a commit has it; None when it has none there."""

@@ -1,0 +1,106 @@
+"""Repositories as they come: what is refused with its reason, and what is taken all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.authoring.fromcommit import Wanted, from_commit, take
+from agentbench.authoring.splitting import Unsuitable
+from agentbench.contract.load import load_task
+from agentbench.run.lab import Lab
+from tests.authoring.conftest import BEFORE, FIX, put
+from tests.workspace.reference_git import git, repository
+
+pytestmark = pytest.mark.req("C-03", "C-18", "R-08")
+
+
+def wanted(repo: Path) -> Wanted:
+    return Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60)
+
+
+def refused(repo: Path, lab: Lab) -> Unsuitable:
+    with pytest.raises(Unsuitable) as found:
+        from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
+    return found.value
+
+
+@pytest.mark.parametrize("name", ["HEAD", "main", "v1", "side", "{short}"])
+def test_every_name_of_a_commit_comes_to_its_full_id(repo: Path, lab: Lab, name: str) -> None:
+    fix = put(repo, FIX, "Fix")
+    git(repo, "tag", "v1")
+    git(repo, "branch", "side")
+    taken = take(wanted(repo), name.replace("{short}", fix[:8]), lab)
+    assert taken.commit.id == fix
+
+
+def test_a_project_below_the_root_is_installed_from_where_it_is(tmp_path: Path, lab: Lab) -> None:
+    repo = repository(tmp_path / "mono")
+    files = {f"python/{name}": content for name, content in BEFORE.items()}
+    put(
+        repo,
+        {
+            **files,
+            "python/setup.py": "import setuptools\nsetuptools.setup()\n",
+            "python/requirements-dev.txt": "mock\n",
+            "README.md": "x",
+        },
+        "Begin",
+    )
+    fix = put(repo, {f"python/{name}": content for name, content in FIX.items()}, "Fix")
+    taken = take(wanted(repo), fix, lab)
+    assert taken.detected.plans[0].commands == (
+        "python -m pip install -e ./python -r python/requirements-dev.txt pytest",
+    )
+    assert taken.detected.editable == "./python"
+
+
+def test_tests_beside_the_project_run_from_the_root(tmp_path: Path, lab: Lab) -> None:
+    repo = repository(tmp_path / "apart")
+    put(repo, {"lib/calc.py": BEFORE["calc.py"], "checks/test_none.py": "", "conftest.py": ""}, "Begin")
+    test = "import sys\nsys.path.insert(0, 'lib')\n" + str(FIX["tests/test_calc.py"])
+    fix = put(repo, {"lib/calc.py": FIX["calc.py"], "checks/test_calc.py": test}, "Fix")
+    made = from_commit(wanted(repo), fix, lab)
+    assert "checks/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
+
+
+def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    modules = f'[submodule "data"]\n\tpath = data\n\turl = {tmp_path / "nowhere"}\n'
+    put(repo, {".gitmodules": modules}, "Data")
+    git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},data")
+    git(repo, "commit", "-q", "-m", "Link")
+    for name, content in FIX.items():
+        (repo / name).write_text(str(content))
+    git(repo, "add", *FIX)
+    git(repo, "commit", "-q", "-m", "Fix half")
+    made = from_commit(wanted(repo), "HEAD", lab)
+    assert load_task(made.folder).task.repo.submodules is False  # type: ignore[union-attr]
+    assert "without its submodules" in (made.folder / "notes.md").read_text()
+
+
+def test_sources_that_are_no_utf8_are_carried_as_they_are(repo: Path, lab: Lab) -> None:
+    latin = "# -*- coding: latin-1 -*-\n# é\ndef half(value):\n    return value // 2\n".encode("latin-1")
+    put(repo, {"calc.py": latin}, "Latin")
+    fix = put(repo, {**FIX, "calc.py": latin.replace(b"//", b"/")}, "Fix")
+    made = from_commit(wanted(repo), fix, lab)
+    assert b"\xe9" in (made.folder / "reference.patch").read_bytes()
+
+
+def test_a_compiler_that_is_missing_is_named(repo: Path, lab: Lab) -> None:
+    put(repo, {"setup.py": "raise SystemExit(\"error: command 'gcc' failed: No such file or directory\")\n"}, "Package")
+    error = refused(repo, lab)
+    assert error.kind == "setup failed"
+    assert "needs a compiler" in error.remedy
+
+
+def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    put(repo, {"requirements.txt": "agentbench-never-there\n"}, "Need")
+    error = refused(repo, lab)
+    assert error.kind == "setup failed"
+    assert "the package index could not be reached" in error.remedy
