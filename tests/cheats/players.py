@@ -12,7 +12,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.oracle.bench import GradingBench
 from agentbench.workspace.delta import extract
-from tests.oracle.toy import delta_of
+from tests.oracle.toy import HIDDEN, REPO, UNIT, Bed, delta_of
 
 HERE = Path(__file__).parent
 EVERYBODY = "AB_CHEATS_ON_DOCKER"
@@ -57,19 +57,30 @@ class Player:
     script: str | None = None
     patch: bytes | None = None
     timeout_sec: int = 60
+    repo: dict[str, str] = field(default_factory=dict)
+    """Files that the project has beside those of the toy."""
+    hidden: dict[str, str] | None = None
+    oracle: dict[str, object] = field(default_factory=dict)
+    check: dict[str, object] = field(default_factory=dict)
+    """What the oracle and its one check have that is not as usual."""
 
-    def play(self, bench: GradingBench) -> bytes:
-        """Δ: as given, made of its changes, or taken from a sandbox in which its script ran."""
+    def bench(self, bed: Bed, folder: Path) -> GradingBench:
+        """The task that it is given."""
+        oracle = {**self.oracle, "checks": [{**UNIT, "timeout_sec": self.timeout_sec, **self.check}]}
+        hidden = HIDDEN if self.hidden is None else self.hidden
+        return bed.bench(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle)
+
+    def play(self, bench: GradingBench) -> tuple[bytes, str | None]:
+        """Δ: as given, made of its changes, or taken from a sandbox in which its script ran; and what is wrong with it."""
         if self.patch is not None:
-            return self.patch
+            return self.patch, None
         if self.script is None:
-            return delta_of(bench, self.changes, self.links)
+            return delta_of(bench, self.changes, self.links), None
         with bench.backend.open(bench.spec, bench.prepared) as sandbox:
             sandbox.run(Command(line=self.script, cwd=bench.spec.workdir, timeout_sec=60))
             sandbox.kill_processes()
             delta = extract(bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated)
-        assert delta.problem is None
-        return delta.patch
+        return delta.patch, delta.problem
 
 
 def players(kind: str) -> list[Player]:
@@ -91,6 +102,10 @@ def _load(path: Path) -> Player:
         script=getattr(module, "SCRIPT", None),
         patch=getattr(module, "PATCH", None),
         timeout_sec=getattr(module, "TIMEOUT_SEC", 60),
+        repo=getattr(module, "REPO", {}),
+        hidden=getattr(module, "HIDDEN", None),
+        oracle=getattr(module, "ORACLE", {}),
+        check=getattr(module, "CHECK", {}),
     )
 
 

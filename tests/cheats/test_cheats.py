@@ -10,12 +10,13 @@ from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance, GradingBench
 from tests.cheats.players import Player, parametrised, players
-from tests.oracle.toy import UNIT, Bed
+from tests.oracle.toy import Bed
 
 
 def graded(bed: Bed, folder: Path, player: Player) -> tuple[GradingBench, Acceptance]:
-    bench = bed.bench(folder, oracle={"checks": [{**UNIT, "timeout_sec": player.timeout_sec}]})
-    return bench, grade(player.play(bench), bench)
+    bench = player.bench(bed, folder)
+    patch, problem = player.play(bench)
+    return bench, grade(patch, bench, problem=problem)
 
 
 def told(result: Acceptance) -> str:

@@ -31,6 +31,8 @@ from agentbench.tree.entry import Entry
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.comparison import Globs
 
+MOST_CLOSELY = 1000
+"""Tests that the watch over the runner looks at without exception; a look takes about a millisecond."""
 _RANK = {Outcome.FAIL: 0, Outcome.ERROR: 1, Outcome.PASS: 2}
 
 
@@ -163,7 +165,9 @@ def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> O
     bench = subject.bench
     found = survey(bench, check, invocation)
     requirement = requirement_of(bench, check)
-    pins = pins_of(bench, found, subject.base)
+    pins = dataclasses.replace(
+        pins_of(bench, found, subject.base), closely=requirement.fail_to_pass[:MOST_CLOSELY], written=_written(subject)
+    )
     with (
         packed(configuration_file(bench, found)) as kit,
         open_replica(bench, subject.tree, [kit.mount]) as sandbox,
@@ -177,6 +181,13 @@ def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> O
         usual.update(pristine(bench, check, invocation)[0].usual)
     seen = decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
     return dataclasses.replace(seen, findings=(*seen.findings, *build_findings(found.fingerprint, built)))
+
+
+def _written(subject: Subject) -> tuple[str, ...]:
+    """Python files that the candidate wrote, as the runner names them."""
+    hidden = subject.bench.loaded.hidden_files()
+    paths = [write.path for write in subject.tree.writes if write.content is not None and write.path.endswith(b".py")]
+    return tuple(path.decode("utf-8", "surrogateescape") for path in paths if path not in hidden)
 
 
 # --- other commands ---------------------------------------------------------------------------------------------------

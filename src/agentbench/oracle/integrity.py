@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +23,11 @@ from agentbench.tree.entry import FileWrite
 from agentbench.workspace.change import FilePatch
 from agentbench.workspace.comparison import Globs
 from agentbench.workspace.evidence import path_text
+from agentbench.workspace.hunks import REMOVE
 
 MAX_FINDINGS = 50
+TELLING = 8
+"""Characters of a line that is not found in two places by chance."""
 MAX_SOURCE = 2 * 1024 * 1024
 START_UP = frozenset({b"sitecustomize.py", b"usercustomize.py"})
 RUNNER_MODULES = frozenset(
@@ -55,11 +59,19 @@ def inspect(subject: Inspected) -> tuple[Finding, ...]:
     generated = Globs((*subject.generated, *BYTECODE))
     found = [*_scope(subject, generated), *_planted(subject), *_dependencies(subject)]
     about_runner = _is_about_testing(subject.base)
-    for patch, content in _sources(subject, generated):
+    moved = _taken_away(subject.patches)
+    sources = list(_sources(subject, generated))
+    # What product code imports is product code, whatever it is called.
+    disguised = any(_imports_tests(content) for patch, content in sources if not _is_test(patch.path))
+    for patch, content in sources:
         before = subject.before.get(patch.old_path, b"")
+        had = _nameless(before)
+        has = _nameless(content) if had else had
         added = {number for number, _ in patch.added_lines()} or set(range(1, content.count(b"\n") + 2))
-        for one in _code(content, added, is_test=_is_test(patch.path)):
+        for one in _code(content, added, is_test=_is_test(patch.path) and not disguised):
             known = bool(one.token) and one.token.encode() in before
+            known |= not one.token and 0 < has[one.rule, one.detail] <= had[one.rule, one.detail]
+            known |= not one.last and _line(content, one.line) in moved
             known |= about_runner and one.rule in {"runner_internals", "skip_from_source"}
             found.append(_finding(patch.path, one, content, known=known))
     found.sort(key=lambda one: one.severity != "gate")
@@ -69,16 +81,32 @@ def inspect(subject: Inspected) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _finding(path: bytes, one: Suspicion, content: bytes, *, known: bool) -> Finding:
+def _taken_away(patches: Iterable[FilePatch]) -> frozenset[bytes]:
+    """Lines that Δ removes somewhere: where the same line comes again, code was moved."""
+    texts = (text.strip() for patch in patches for hunk in patch.hunks for mark, text in hunk.lines if mark == REMOVE)
+    return frozenset(text for text in texts if len(text) >= TELLING)
+
+
+def _nameless(content: bytes) -> Counter[tuple[str, str]]:
+    """How often a file has what no word gives away: laid out anew, it is the same as before."""
+    tree = _tree(content)
+    found = () if tree is None else suspicions(tree, script=content.startswith(b"#!"))
+    return Counter((one.rule, one.detail) for one in found if not one.token)
+
+
+def _line(content: bytes, number: int) -> bytes:
     lines = content.split(b"\n")
-    text = lines[one.line - 1] if 0 < one.line <= len(lines) else b""
+    return lines[number - 1].strip() if 0 < number <= len(lines) else b""
+
+
+def _finding(path: bytes, one: Suspicion, content: bytes, *, known: bool) -> Finding:
     return Finding(
         rule=one.rule,
         severity="note" if known or not one.grave else "gate",
         detail=one.detail,
         path=path_text(path)[0],
         line=one.line,
-        excerpt=text.strip()[:200].decode("utf-8", "backslashreplace"),
+        excerpt=_line(content, one.line)[:200].decode("utf-8", "backslashreplace"),
     )
 
 
@@ -161,6 +189,24 @@ def _is_test(path: bytes) -> bool:
     name = posixpath.basename(path)
     in_folder = any(part in TEST_FOLDERS for part in path.split(b"/")[:-1])
     return in_folder or name in RUNNER_FILES or name.startswith(b"test_") or name.endswith(b"_test.py")
+
+
+def _imports_tests(content: bytes) -> bool:
+    """Whether a file imports a module that is called like a test, by a statement or by its name in a text."""
+    tree = _tree(content)
+    for node in ast.walk(tree) if tree is not None else ():
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            names = [node.value] if all(part.isidentifier() for part in node.value.lstrip(".").split(".")) else []
+            names = [name for name in names if "." in name]
+        for name in names:
+            if any(part == "tests" or part.startswith("test_") or part.endswith("_test") for part in name.split(".")):
+                return True
+    return False
 
 
 def _sources(subject: Inspected, generated: Globs) -> Iterator[tuple[FilePatch, bytes]]:

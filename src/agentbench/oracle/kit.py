@@ -16,7 +16,7 @@ from pathlib import Path
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount
 
-_PROGRAMS = ("run.py", "session.py", "sentinel.py", "witness.py", "fingerprint.py")
+_PROGRAMS = ("run.py", "pins.py", "face.py", "session.py", "sentinel.py", "witness.py", "fingerprint.py")
 _COPY = "r"
 _READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
 
@@ -32,9 +32,14 @@ class Canaries:
 
 
 def draw_canaries() -> Canaries:
-    """Two that must fail (a plain assertion, a unittest one) and one that must pass, named like nothing in particular."""
-    names = [f"test_{secrets.token_hex(5)}" for _ in range(4)]
+    """Some that must fail (plain assertions about values of several kinds, a unittest one) and one that must pass.
+
+    They are named like nothing in particular.
+    """
+    names = [f"test_{secrets.token_hex(5)}" for _ in range(7)]
     left, right = secrets.token_hex(8), secrets.token_hex(8)
+    low = secrets.randbelow(1000)
+    high = low + 2 + secrets.randbelow(1000)
     # `__test__` makes a function a test whatever patterns the project's configuration has.
     source = f"""import unittest
 
@@ -49,7 +54,24 @@ def {names[1]}():
     assert value == {left!r}
 
 
-{names[0]}.__test__ = {names[1]}.__test__ = True
+def {names[4]}():
+    value = {low}
+    assert value == {high} - 0.5
+
+
+def {names[5]}():
+    value = {low} + 0.25
+    assert abs(value - {high}) < 1e-6
+
+
+def {names[6]}():
+    value = [{left!r}, {low}]
+    assert value == [{left!r}, {high}]
+
+
+for test in ({names[0]}, {names[1]}, {names[4]}, {names[5]}, {names[6]}):
+    test.__test__ = True
+del test
 
 
 class T{names[3]}(unittest.TestCase):
@@ -58,7 +80,7 @@ class T{names[3]}(unittest.TestCase):
 """
     return Canaries(
         module=f"test_{secrets.token_hex(5)}.py",
-        failing=frozenset({names[0], names[2]}),
+        failing=frozenset({names[0], names[2], *names[4:]}),
         passing=frozenset({names[1]}),
         source=source,
     )

@@ -7,7 +7,7 @@ environment.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,16 +16,19 @@ from agentbench.core.errors import TaskError
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.environment import Interpreter, fingerprint
+from agentbench.oracle.inside.sentinel import is_test
 from agentbench.oracle.invocation import Invocation
 from agentbench.oracle.kit import packed
 from agentbench.oracle.protected import GradedTree, Protection, compose, top_level_names
 from agentbench.oracle.pytest_records import canaries_held, passing_canary_passed
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
+from agentbench.oracle.replaced import replaced_names
 from agentbench.oracle.replica import declares_build, open_replica, run_build
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
 MAX_CONFIGURATION = 4 * 1024 * 1024
+MAX_TEST = 1024 * 1024
 
 
 class OracleTrouble(TaskError):
@@ -50,6 +53,8 @@ class Survey(BaseModel):
     """What the watch over the runner reports of R itself."""
     tests: dict[str, tuple[str, dict[str, str]]]
     """Modules of the tests: file, and a digest of each function."""
+    replaced: tuple[str, ...]
+    """Names that the tests themselves replace while they run."""
     python: Interpreter
     fingerprint: dict[str, str]
     """Of the runner after R's own build; empty where no build is declared."""
@@ -125,9 +130,23 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         passing_canary=passing_canary_passed(told, run.canaries),
         usual=told.unusual(),
         tests=told.test_code,
+        replaced=replaced_names(_test_sources(bench)),
         python=python,
         fingerprint=made,
     )
+
+
+def _test_sources(bench: GradingBench) -> Iterator[bytes]:
+    """Python files of the tests as they are in R with the hidden files, as far as they are of a size that people write."""
+    hidden = bench.loaded.hidden_files()
+    yield from (file.content for path, file in hidden.items() if path.endswith(b".py"))
+    for path, entry in base_entries(bench).items():
+        if path not in hidden and path.endswith(b".py") and is_test(_text(path)) and entry.size <= MAX_TEST:
+            yield bench.prepared.base_tree.read(path, max_bytes=MAX_TEST)
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
 
 
 def _trouble(run: PytestRun, check: Check) -> str:
@@ -167,6 +186,12 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
             inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
         ),
         tests=found.tests,
+        replaced=found.replaced,
+        conftests=tuple(
+            posixpath.join(bench.spec.workdir, _text(path))
+            for path in sorted({*base, *hidden})
+            if posixpath.basename(path) == b"conftest.py" and path.isascii()
+        ),
         guarded=tuple(sorted(path for path in guarded if path.isascii() or path.isprintable())),
     )
 

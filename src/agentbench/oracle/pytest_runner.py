@@ -49,6 +49,14 @@ class Pins:
     """Files of the tests that count, as seen inside: code under test has no business in them."""
     tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
     """Modules of the tests as they are when nothing but R is there."""
+    replaced: tuple[str, ...] = ()
+    """Names that the tests themselves replace while they run."""
+    conftests: tuple[str, ...] = ()
+    """R's own, as seen inside."""
+    closely: tuple[str, ...] = ()
+    """Tests that have to come to pass: the watch never leaves them out."""
+    written: tuple[str, ...] = ()
+    """Python files of the patch, relative to the workspace: code under test whatever they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,11 @@ def run_pytest(
         "absent": [] if pins is None else list(pins.absent),
         "configuration": None if pins is None else _configuration(pins.configuration, kit),
         "tests": {} if pins is None else {name: [file, dict(code)] for name, (file, code) in pins.tests.items()},
+        "replaced": [] if pins is None else list(pins.replaced),
+        "conftests": [] if pins is None else list(pins.conftests),
         "guarded": [] if pins is None else list(pins.guarded),
+        "closely": [] if pins is None else list(pins.closely),
+        "written": [] if pins is None else list(pins.written),
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": kit.canary_file,
     }

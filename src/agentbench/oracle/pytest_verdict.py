@@ -74,6 +74,15 @@ def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
+GRAVE = frozenset(
+    {
+        *("open test", "open test line by line", "open object", "open runner"),
+        *("set __code__", "code of the runner", "ctypes", "sys._current_frames"),
+    }
+)
+"""What honest code has no use for, of all that the interpreter reports."""
+
+
 def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
     """What the interpreter reported of code under test. Only what honest code has no use for is grave.
 
@@ -88,10 +97,12 @@ def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
         "code of the runner": "looks into the functions of the program that grades it",
         "code of a calling test": "looks at the code of the test that calls it",
         "open /proc": "looks at processes and descriptors in /proc",
+        "open test line by line": "reads the source of the tests that grade it, as lines for a traceback",
+        "open object": "opens a file by an object that tells its path only while it is opened",
+        "ctypes": "reaches into the interpreter's own memory",
+        "sys._current_frames": "looks at what all threads are doing",
     }
-    grave = sight.what in {"open test", "open runner", "set __code__", "code of the runner"} or sight.what.startswith(
-        ("gc.", "sys.set")
-    )
+    grave = sight.what in GRAVE or sight.what.startswith(("gc.", "sys.set"))
     grave |= borrowed and sight.what == "code of a calling test"
     detail = details.get(sight.what, f"asks the interpreter about its surroundings ({sight.what})")
     return Finding("watched_run", "gate" if grave else "note", detail, path=sight.file, line=sight.line)

@@ -6,12 +6,27 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 RUNNER = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest"})
 FRAME_VALUES = frozenset({"f_locals", "f_back", "co_consts", "tb_frame", "gi_frame"})
 HANDLES = frozenset({"_hookexec", "_inner_hookexec", "get_hookimpls", "pluginmanager", "runtest"})
 """Attributes of a running session. A project may have the same words for parts of its own."""
-FRAME_CALLS = frozenset({"_getframe", "currentframe", "getouterframes", "_current_frames", "walk_stack", "stack"})
+FRAME_CALLS = frozenset(
+    {
+        "_getframe",
+        "currentframe",
+        "getouterframes",
+        "_current_frames",
+        "walk_stack",
+        "stack",
+        "extract_stack",
+        "format_stack",
+    }
+)
+CONTEXT_CALLS = frozenset({"stack", "trace", "getframeinfo", "getouterframes", "getinnerframes"})
+CONTEXT = 4
+"""Where what these give has the source lines around a call."""
 MEMORY_CALLS = frozenset({"get_objects", "get_referrers", "get_referents"})
 ENDINGS = frozenset({"exit", "quit", "_exit", "abort"})
 VERDICTS = frozenset({"skip", "xfail", "exit", "importorskip", "SkipTest", "fail"})
@@ -128,7 +143,9 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _frames(node: ast.AST) -> Iterator[Suspicion]:
-    if isinstance(node, ast.Attribute) and node.attr in FRAME_VALUES:
+    if _wants_source(node):
+        yield Suspicion("frame_walking", node.lineno, "reads the source line of its caller", "code_context", grave=True)
+    elif isinstance(node, ast.Attribute) and node.attr in FRAME_VALUES:
         detail = f"looks into the frames of its callers ({node.attr})"
         yield Suspicion("frame_walking", node.lineno, detail, node.attr, grave=node.attr != "tb_frame")
     elif isinstance(node, ast.Call):
@@ -139,6 +156,16 @@ def _frames(node: ast.AST) -> Iterator[Suspicion]:
             yield Suspicion(
                 "frame_walking", node.lineno, f"searches the interpreter's memory ({name})", name, grave=True
             )
+
+
+def _wants_source(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+    """`inspect.stack()[1].code_context`, or the same by number."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "code_context"
+    if not (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == CONTEXT):
+        return False
+    inner = [one for one in ast.walk(node.value) if isinstance(one, ast.Call)]
+    return any((_dotted(one.func) or [""])[-1] in CONTEXT_CALLS for one in inner)
 
 
 def _hidden_words(node: ast.AST) -> Iterator[Suspicion]:

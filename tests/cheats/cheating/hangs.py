@@ -10,4 +10,4 @@ while True:
 """,
 }
 
-TIMEOUT_SEC = 3
+TIMEOUT_SEC = 8

@@ -128,7 +128,11 @@ def become_main(pytest: types.ModuleType) -> None:
     sys.modules["__main__"] = main
 
 
-def main() -> int:
+def prepare() -> tuple[list[str], list[object], Callable[..., int]] | int:
+    """Everything before pytest: its arguments, our part of it, and what to call when it has come back.
+
+    All that must not be found is in here, so that no frame has it while code under test runs.
+    """
     job = json.loads(sys.stdin.buffer.read())
     status = int(job.pop("exit"))
     sys.dont_write_bytecode = True
@@ -142,23 +146,55 @@ def main() -> int:
         send("no_pytest", str(error)[:500])
         return status
     os.chdir(job["cwd"])
-    session, sentinel, witness = load("session"), load("sentinel"), load("witness")
+    pins, session, face = load("pins"), load("session"), load("face")
+    sentinel, witness = load("sentinel"), load("witness")
     if job["mode"] == "survey":
         send("names", importable(frozen))
         behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
         send("python", behind, os.path.dirname(sys.executable), [path for path in frozen if "-packages" in path])
-        send("plugins", session.installed_plugins(frozen))
+        send("plugins", pins.installed_plugins(frozen))
     import_path = [os.getcwd()] if job["module"] else []
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     become_main(pytest)
     kit = os.path.dirname(os.path.abspath(__file__))
-    sys.addaudithook(witness.Witness(send, job["workspace"], job["guarded"], kit, sentinel.is_test))
-    send("end", session.run(job, send, frozen, sentinel.Sentinel(job["workspace"]), sealed))
+    sys.addaudithook(witness.Witness(send, job, kit, sentinel.is_test))
+    watch = sentinel.Sentinel(job["workspace"], job["replaced"], job["conftests"])
+    recorder = session.Recorder(job, send, watch)
+    recorder.undo = [pins.pin_distributions(job, frozen), pins.pin_configuration(job)]
+    pins.pin_rewriting(job, frozen)
+    plugin, watch.functions = face.face({name: sealed(way) for name, way in recorder.ways().items()})
+
+    def leave(ended: int | None, crash: str, kind: str) -> int:
+        recorder.ended(ended, crash, kind)
+        return status
+
+    return session.arguments(job), [plugin], sealed(leave)
+
+
+def run(arguments: list[str], plugins: list[object]) -> tuple[int | None, str, str]:
+    """Run pytest: its exit status; else what it died of, in words, and of what kind that was."""
+    import pytest  # noqa: PLC0415
+
+    try:
+        return int(pytest.main(arguments, plugins=plugins)), "", ""
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest included: it is told, not obeyed
+        try:
+            said = "".join(str(error))[:1000]
+        except BaseException:  # noqa: BLE001 - it may be anybody's
+            said = ""
+        return None, said, type(error).__name__
+
+
+def main() -> int:
+    ready = prepare()
+    if isinstance(ready, int):
+        return ready
+    status: int = ready[2](*run(ready[0], ready[1]))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except Exception:  # noqa: BLE001, S112 - it may be anybody's
             continue
     return status
 
