@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +106,44 @@ def test_hosts_that_restrict_user_namespaces_get_their_remedy(tmp_path: Path, fi
     (tmp_path / "proc/sys" / file).write_text(value + "\n")
     assert word in user_namespaces(tmp_path)
     assert word in for_failed_start("bwrap: setting up uid map: Permission denied", tmp_path)
+
+
+@pytest.mark.req("R-06")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sandbox start: [Errno 13] mount bind on /: Permission denied",
+        "bwrap: setting up uid map: Permission denied",
+        "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+    ],
+)
+def test_doctor_recognises_ubuntus_restriction_and_names_the_switch(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """What Ubuntu 24.04 says where its kernel refuses: to an ordinary user's harness, and to bubblewrap."""
+    (tmp_path / "restricted").write_text("1\n")
+    monkeypatch.setattr("agentbench.sandbox.remedies._APPARMOR", tmp_path / "restricted")
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    done = invoke(doctor)
+    assert done.exit_code == 3
+    assert done.output.startswith("NOT READY")
+    assert said in done.output
+    assert "remedy: AppArmor restricts unprivileged user namespaces here (Ubuntu 23.10 and newer)" in done.output
+    assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in done.output
+
+
+def test_root_and_users_get_the_remedy_that_helps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "bwrap-userns-restrict" in user_namespaces(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "bwrap-userns-restrict" not in user_namespaces(tmp_path)
+    assert "--sandbox docker" in user_namespaces(tmp_path)
 
 
 def test_refused_overlay_and_containers_get_their_remedy(tmp_path: Path) -> None:
