@@ -231,3 +231,28 @@ def test_no_text_breaks_the_inspection(text: str) -> None:
     content = text.encode("utf-8", "surrogatepass")
     patches = [added("a.py", "x")]
     inspect(Inspected(patches, [FileWrite(b"a.py", content=content)], {}, frozenset()))
+
+
+def test_a_file_laid_out_anew_is_what_it_was() -> None:
+    before = b"class A:\n  def __eq__(self, other): return True\n"
+    content = b"class A:\n    def __eq__(self, other):\n        return True\n"
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,3 @@\n class A:\n-  def __eq__(self, other): return True\n+    def __eq__(self, other):\n+        return True\n"
+    subject = Inspected(parse(patch), [FileWrite(b"a.py", content=content)], {b"a.py": before}, frozenset({b"a.py"}))
+    assert [one.severity for one in inspect(subject)] == ["note"]
+    twice = content + content.replace(b"A", b"B").replace(b"\n    ", b"\n  ")
+    more = patch.replace(b"+1,3", b"+1,6") + b"".join(b"+" + line for line in twice.splitlines(keepends=True)[3:])
+    subject = Inspected(parse(more), [FileWrite(b"a.py", content=twice)], {b"a.py": before}, frozenset({b"a.py"}))
+    assert {one.severity for one in inspect(subject)} == {"gate"}
+
+
+@pytest.mark.parametrize("line, severity", [("    caller = frame.f_back", "note"), ("    caller = own.f_back", "gate")])
+def test_code_that_is_moved_to_another_file_is_what_it_was(line: str, severity: str) -> None:
+    gone = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1 @@\n x = 1\n-    caller = frame.f_back\n"
+    new = f"--- /dev/null\n+++ b/b.py\n@@ -0,0 +1,2 @@\n+def f(frame):\n+{line}\n".encode()
+    writes = [
+        FileWrite(b"a.py", content=b"x = 1\n"),
+        FileWrite(b"b.py", content=f"def f(frame):\n{line}\n".encode()),
+    ]
+    before = {b"a.py": b"x = 1\n    caller = frame.f_back\n"}
+    found = inspect(Inspected(parse(gone + new), writes, before, frozenset({b"a.py"})))
+    assert [(one.path, one.severity) for one in found] == [("b.py", severity)]
