@@ -92,6 +92,24 @@ def test_an_interrupted_run_records_what_was_in_flight_and_leaves_no_process(
     assert not [problem for problem in verified.json["problems"] if problem["kind"] == "altered"], verified.stdout
 
 
+@pytest.mark.req("R-13", "R-10")
+def test_an_impatient_person_is_answered_and_loses_nothing(slow: Slow) -> None:
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    for _ in range(8):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "interrupted: what is in flight is ended and written down" in err
+    assert "loses nothing either" in err
+    assert "Traceback" not in err
+    records = slow.records()
+    assert [(one["final"], one["run_status"]) for one in records] == [(True, "invalid")] * 2
+    verified = slow.ab("verify", slow.run)
+    assert verified.code == 0, verified.stdout
+
+
 @pytest.mark.req("R-13")
 def test_a_killed_run_leaves_nothing_and_resumes_without_loss_or_repetition(slow: Slow) -> None:
     process = slow.start()

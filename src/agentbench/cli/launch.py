@@ -16,6 +16,7 @@ from agentbench.cli.fail_on import Condition, held, parse
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_done
 from agentbench.cli.progress import Progress
+from agentbench.cli.run_interrupts import patiently
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.ids import new_ulid
@@ -242,16 +243,17 @@ def _carry_out(study: Study, *, quiet: bool) -> Done:
     progress = Progress(quiet=quiet)
     study.observer = progress
     status = "interrupted"
-    try:
-        study.carry_out()
-        status = "completed"
-    finally:
-        progress.close()
-        for run in study.runs.values():
-            write_summary(run.path)
-            run.close("completed" if status == "completed" else "interrupted")
-            if not quiet:
-                click.echo(f"run directory: {run.path}", err=True)
+    with patiently():
+        try:
+            study.carry_out()
+            status = "completed"
+        finally:
+            progress.close()
+            for run in study.runs.values():
+                write_summary(run.path)
+                run.close("completed" if status == "completed" else "interrupted")
+                if not quiet:
+                    click.echo(f"run directory: {run.path}", err=True)
     return Done(tuple(run.path for run in study.runs.values()))
 
 
