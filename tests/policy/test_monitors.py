@@ -47,7 +47,8 @@ def test_ordinary_work_raises_no_alert(capsys: pytest.CaptureFixture[str]) -> No
     found = sum(len(examples) for examples in POSITIVES.values())
     with capsys.disabled():
         sys.stdout.write(
-            f"\nmonitors: precision {found / (found + len(wrong)):.4f} ({found} found, {len(wrong)} false)\n"
+            f"\nmonitors: precision {found / (found + len(wrong)):.4f} ({found} examples of {len(POSITIVES)} rules found, "
+            f"{len(wrong)} of {len(ordinary)} benign ones flagged)\n"
         )
     assert wrong == []
 

@@ -36,6 +36,19 @@ Monitor = Callable[[int, Payload], tuple[Trip, ...]]
 """Looks at what is said or done in one event."""
 
 
+BREAKERS: tuple[Callable[[], Breaker], ...] = (
+    Backpressure,
+    CommandCeiling,
+    FailedWrites,
+    RepeatedCalls,
+    RepeatedInstalls,
+    Oscillation,
+    NoProgress,
+    Dominance,
+)
+"""Every breaker, in the order in which they are asked. (`Violations` counts what monitors decide, and is asked with them.)"""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All that a guard's decisions depend on besides the events. A manifest holds it, so that they can be made again."""
@@ -59,17 +72,8 @@ class Guard:
         )
         self._monitor = monitor
         self._violations = Violations()
-        self._writes = FailedWrites()
-        self._breakers: tuple[Breaker, ...] = (
-            Backpressure(),
-            CommandCeiling(),
-            self._writes,
-            RepeatedCalls(),
-            RepeatedInstalls(),
-            Oscillation(),
-            NoProgress(),
-            Dominance(),
-        )
+        self._breakers: tuple[Breaker, ...] = tuple(make() for make in BREAKERS)
+        self._writes = next(one for one in self._breakers if isinstance(one, FailedWrites))
         self._active = False
         self.quarantined: Trip | None = None
         """Set once something prohibited was tried: the agent may only read from then on."""
