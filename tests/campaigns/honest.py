@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask, load_task
+from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
@@ -255,8 +256,8 @@ def main() -> int:
     with Lab(sandbox=asked.sandbox) as lab, ThreadPoolExecutor(asked.workers) as pool:
         until = time.monotonic() + asked.minutes * 60
         running = [
-            pool.submit(Campaign(lab, ledger, chosen(asked.variants, number), asked.sandbox, until).task, task)
-            for number, task in enumerate(tasks)
+            pool.submit(Campaign(lab, ledger, chosen(asked.variants, _number(task)), asked.sandbox, until).task, task)
+            for task in tasks
         ]
         for number, (task, one) in enumerate(zip(tasks, running, strict=True), start=1):
             try:
@@ -270,6 +271,11 @@ def main() -> int:
     bad = [asdict(row) for row in rows if row.result not in {"pass", "agrees", "none"}]
     (asked.out / f"not-accepted.{asked.sandbox}.json").write_text(json.dumps(bad, indent=1), "utf-8")
     return 0 if reached else 1
+
+
+def _number(task: LoadedTask) -> int:
+    """The same for a task in every run, whichever other tasks there are."""
+    return int(sha256_hex(task.id.encode())[:8], 16)
 
 
 def chosen(wanted: str, number: int) -> tuple[str, ...]:
