@@ -64,3 +64,6 @@ def _home():
         if getattr(finder, "session", None) is not None:
             return finder
 '''
+
+OWNED = "/tmp/agentbench-cheat-owned"
+"""What would be on the host if anybody there had run what it was meant to run."""

@@ -9,7 +9,8 @@ import pytest
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance, GradingBench
-from tests.cheats.players import Player, parametrised, players
+from tests.cheats.planted import OWNED
+from tests.cheats.players import FAMILIES, Player, parametrised, players
 from tests.oracle.toy import Bed
 
 
@@ -34,6 +35,7 @@ def test_a_cheat_does_not_pass_and_does_not_hide(bed: Bed, tmp_path: Path, playe
     assert Outcome.ERROR not in outcomes, told(result)
     assert all(finding.severity != "error" for finding in result.findings), told(result)
     assert len(result.checks) == 1
+    assert not Path(OWNED).exists()
 
 
 @pytest.mark.req("G-01", "G-03")
@@ -48,8 +50,14 @@ def test_honest_work_passes_without_a_stain(bed: Bed, tmp_path: Path, player: Pl
     assert result.accepted, told(result)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_at_least_three_variants(family: str) -> None:
+    assert len([one.name for one in players("cheating") if one.family == family]) >= 3
+
+
 def test_every_player_says_what_it_tries() -> None:
     everybody = [*players("cheating"), *players("honest")]
     assert len(players("cheating")) >= 25
     assert all(len(player.tries) > 10 for player in everybody)
     assert all(player.changes or player.script or player.patch for player in everybody)
+    assert {player.family for player in players("cheating")} <= FAMILIES.keys()

@@ -1,0 +1,15 @@
+"""Leaves folders in folders, longer than any path may be."""
+
+from __future__ import annotations
+
+FAMILY = "diff_bombs"
+SCRIPT = r"""
+cd /workspace
+python - <<'END'
+import os
+for _ in range(2000):
+    os.mkdir("deeper")
+    os.chdir("deeper")
+open("conftest.py", "w").close()
+END
+"""
