@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentbench.sandbox.docker import labels, orphans
+from agentbench.sandbox.docker.engine import find_engine
 from tests.run.tasks import make_suite
 
 AB = (sys.executable, "-m", "agentbench.cli")
@@ -36,7 +38,10 @@ class Campaign:
     kills: int
     seed: int
     work_sec: float = 0.3
+    sandbox: str = "bwrap"
     killed: int = 0
+    in_flight: int = 0
+    """Kills that fell while an attempt was under way."""
     rounds: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -72,15 +77,26 @@ class Campaign:
                     return
                 self.killed += 1
                 self.nothing_left()
+                # A process that had not begun anything by then was killed too early: on a busy machine it takes longer.
+                if self.caught(out):
+                    self.in_flight += 1
+                else:
+                    longest = min(longest * 1.2, 30.0)
                 continue
             if process.returncode != 0:
                 self.problems.append(f"exit {process.returncode}: {err[-500:]}")
                 return
             # A process that ends by itself tells how long one lives here: kills must fall into its life.
-            longest = max(0.5, min(4.0, time.monotonic() - begin))
+            longest = max(0.5, min(30.0, time.monotonic() - begin))
             break
         self.nothing_left()
         self.sound(out)
+
+    def caught(self, out: Path) -> bool:
+        """Whether a run has an attempt that began and has no seal."""
+        events = [line for log in out.glob("*/events.jsonl") for line in log.read_text().splitlines(keepends=True)]
+        kinds = [json.loads(line)["type"] for line in events if line.endswith("\n")]
+        return kinds.count("attempt_begun") > kinds.count("attempt_sealed")
 
     def start(self, out: Path) -> subprocess.Popen[str]:
         begun = [path for path in out.glob("*") if (path / "run.json").exists() and (path / "events.jsonl").exists()]
@@ -89,14 +105,17 @@ class Campaign:
             if begun
             else (
                 *("--suite", "tiny", "--tasks-dir", str(self.folder / "tasks"), "--out", str(out)),
-                *("--repeats", str(-(-self.attempts // TASKS)), "--agent", "command"),
+                *("--sandbox", self.sandbox, "--repeats", str(-(-self.attempts // TASKS)), "--agent", "command"),
                 *("--agent-command", 'sh "$AB_AGENT_FILES/go.sh"', "--agent-files", str(self.folder / "agent")),
             )
         )
         return subprocess.Popen(
             [*AB, "run", *what, "--workers", "2"],
             cwd=self.folder,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/root"), "AB_STATE": str(self.state)},
+            env={
+                **{name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST") if name in os.environ},
+                "AB_STATE": str(self.state),
+            },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -144,6 +163,11 @@ class Campaign:
         mounted = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.state) in line]
         if mounted:
             self.problems.append(f"mounts left: {mounted[:3]}")
+        if self.sandbox == "docker":
+            listed = ["docker", "ps", "-aq", "--filter", f"label={labels.PLACE}={self.state.resolve()}"]
+            left = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+            if left:
+                self.problems.append(f"containers left: {left[:3]}")
         groups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{self.mark}*")]
         if groups:
             self.problems.append(f"control groups left: {groups[:3]}")
@@ -155,17 +179,23 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=20260307)
     parser.add_argument("--work-sec", type=float, default=1.0)
+    parser.add_argument("--sandbox", choices=["bwrap", "docker"], default="bwrap")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ab-soak-") as scratch:
         folder = Path(scratch)
         folder.chmod(0o755)
-        campaign = Campaign(folder, folder / "state", asked.attempts, asked.kills, asked.seed, asked.work_sec)
+        campaign = Campaign(
+            folder, folder / "state", asked.attempts, asked.kills, asked.seed, asked.work_sec, asked.sandbox
+        )
         begin = time.monotonic()
         campaign.carry_out()
         took = time.monotonic() - begin
+    if asked.sandbox == "docker":
+        orphans.remove_forsaken(find_engine())
     sys.stdout.write(
-        f"{campaign.killed} kills over {campaign.rounds} runs of {asked.attempts} attempts in {took:.0f} s, "
-        f"seed {asked.seed}: {'; '.join(campaign.problems) or 'nothing lost, nothing repeated, nothing left'}\n"
+        f"{campaign.killed} kills ({campaign.in_flight} with attempts in flight) over {campaign.rounds} runs of "
+        f"{asked.attempts} attempts, {asked.sandbox}, in {took:.0f} s, seed {asked.seed}: "
+        f"{'; '.join(campaign.problems) or 'nothing lost, nothing repeated, nothing left'}\n"
     )
     return 1 if campaign.problems else 0
 
