@@ -39,6 +39,15 @@ def test_a_test_that_only_the_parent_passes_by_luck_is_left_out_where_others_fai
     assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("lucky",))
 
 
+def test_a_test_function_whose_parameters_are_called_otherwise_in_every_run_is_left_out_as_a_whole() -> None:
+    def run(outcome: str, now: str) -> dict[str, str]:
+        return {"t.py::new": outcome, f"t.py::now[{now}]": PASS, "t.py::now[0]": PASS, "t.py::old[0]": PASS}
+
+    proof = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
+    assert (proof.fail_to_pass, proof.pass_to_pass) == (("t.py::new",), ("t.py::old[0]",))
+    assert proof.unsteady == ("t.py::now",)
+
+
 def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
     luck = {f"t{number}": PASS for number in range(30)}
     after = [{"new": PASS, **luck}, {"new": PASS, **dict.fromkeys(luck, FAIL)}]

@@ -15,7 +15,7 @@ MAX_UNSTEADY = 25
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the runs came to. `unsteady`: tests that differed between runs and are required by nobody."""
+    """What the runs came to. `unsteady`: tests, or test functions as a whole, that differed between runs: left out."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
@@ -30,7 +30,8 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
     Raises:
         Unsuitable: nothing flips from failing to passing, or not every time.
     """
-    tests = list(dict.fromkeys(test for run in after for test in run))
+    changing = _changing(before) | _changing(after)
+    tests = [test for test in dict.fromkeys(test for run in after for test in run) if _function(test) not in changing]
     unsteady = [test for test in tests if _differs(test, before) or _differs(test, after)]
     passing = [test for test in tests if after[0].get(test) == "passed" and test not in unsteady]
     flipped = tuple(test for test in passing if before[0].get(test) != "passed")
@@ -50,7 +51,7 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
     if not flipped:
         raise _no_flip(before[0], after[0])
     kept = tuple(test for test in passing if before[0].get(test) == "passed")
-    return Proof(flipped, kept, tuple(unsteady), duration_sec, len(before) + len(after))
+    return Proof(flipped, kept, (*unsteady, *sorted(changing)), duration_sec, len(before) + len(after))
 
 
 def slowed(proof: Proof, slow: Mapping[str, str]) -> Proof:
@@ -83,6 +84,26 @@ def timing(tests: Sequence[str], how: str) -> Unsuitable:
 def listed(tests: Sequence[str]) -> str:
     more = f" and {len(tests) - LISTED} more" if len(tests) > LISTED else ""
     return f"{', '.join(tests[:LISTED])}{more}"
+
+
+def _function(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def _changing(runs: Sequence[Mapping[str, str]]) -> set[str]:
+    """Test functions whose parameters are called otherwise in every run (by the time of day, say): none can be required."""
+    return {
+        _function(test)
+        for run in runs
+        for test in run
+        if "[" in test
+        and not all(test in other for other in runs)
+        and all(_has(other, _function(test)) for other in runs)
+    }
+
+
+def _has(run: Mapping[str, str], function: str) -> bool:
+    return any(_function(test) == function for test in run)
 
 
 def _differs(test: str, runs: Sequence[Mapping[str, str]]) -> bool:
