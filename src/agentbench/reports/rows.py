@@ -10,7 +10,7 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationError, core_schema
 
@@ -177,41 +177,40 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
     Raises:
         InputError: a line is not a record that this version can read.
     """
-    finals: list[Row] = []
-    superseded = 0
+    path = folder / ATTEMPTS
     # Rows hold no cycles: looking for some while hundreds of thousands of them come in would take as long as reading.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for row, final in _rows(folder / ATTEMPTS):
-            if final:
-                finals.append(row)
-            else:
-                superseded += 1
+        with path.open("rb") as file:
+            return _rows(file, path)
+    except FileNotFoundError:
+        return (), 0
+    except OSError as error:
+        raise failed("read", path, error) from error
     finally:
         if collecting:
             gc.enable()
-    return tuple(finals), superseded
 
 
-def _rows(path: Path) -> Iterator[tuple[Row, bool]]:
+def _rows(file: BinaryIO, path: Path) -> tuple[tuple[Row, ...], int]:
     known: dict[str, str] = {}
-    offset = 0
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if not raw.endswith(b"\n"):
-                    return
-                try:
-                    value = _VALIDATOR.validate_json(raw)
-                except ValidationError as error:
-                    raise _refused(f"{path}:{number}", raw, error) from None
-                yield _row(value, known, offset, len(raw) - 1), value["final"]
-                offset += len(raw)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise failed("read", path, error) from error
+    finals: list[Row] = []
+    superseded = offset = 0
+    read = _VALIDATOR.validate_json
+    for number, raw in enumerate(file, start=1):
+        if not raw.endswith(b"\n"):
+            break
+        try:
+            value = read(raw)
+        except ValidationError as error:
+            raise _refused(f"{path}:{number}", raw, error) from None
+        if value["final"]:
+            finals.append(_row(value, known, offset, len(raw) - 1))
+        else:
+            superseded += 1
+        offset += len(raw)
+    return tuple(finals), superseded
 
 
 def _row(one: Mapping[str, Any], known: dict[str, str], offset: int, length: int) -> Row:
