@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ from agentbench.sandbox.spawn.main import remove_tree
 
 KINDS = ("python", "prepared")
 _FAILED = "failed.json"
+_MEASURED = "measured"
+"""Bytes and files of a layer's tree when it was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,11 @@ class LayerStore:
         finally:
             os.close(fd)
 
-    def find(self, kind: str, key: str) -> Layer | None:
-        """The newest build of a key, kept from removal for as long as this store is open."""
+    def find(self, kind: str, key: str, *, needs: Iterable[str] = ()) -> Layer | None:
+        """The newest whole build of a key, kept from removal for as long as this store is open.
+
+        `needs`: what has to be noted of it, or it is not taken for whole.
+        """
         place = self._place(kind, key)
         for _ in range(3):
             try:
@@ -106,9 +111,14 @@ class LayerStore:
                 meta = json.loads((place / build / "meta.json").read_text())
             except (OSError, ValueError):
                 return None
+            if not isinstance(meta, dict) or not set(needs) <= set(meta):
+                return None
             layer = Layer(kind, key, build, place / build, meta)
-            if self._use(layer.folder) and layer.tree.is_dir():
-                return layer
+            if self._use(layer.folder):
+                if _whole(layer):
+                    return layer
+                os.close(self._uses.pop(layer.folder))
+                return None
         return None
 
     def failure(self, kind: str, key: str) -> Mapping[str, Json] | None:
@@ -152,7 +162,7 @@ class LayerStore:
         build = building.name.removeprefix(".building-")
         (building / "use").touch()
         with (building / "meta.json").open("w") as file:
-            json.dump(meta, file)
+            json.dump({**meta, _MEASURED: [*measure(building / "tree")]}, file)
             file.flush()
             os.fsync(file.fileno())
             # The files themselves too, before the name: a power cut must not leave a layer that looks whole.
@@ -288,6 +298,24 @@ def _failure(place: Path) -> Mapping[str, Json] | None:
 
 def _sync_file_system(fd: int) -> None:
     ctypes.CDLL(None).syncfs(fd)
+
+
+def measure(tree: Path) -> tuple[int, int]:
+    """Bytes and files. Linked files of the interpreter's layer count too: they go only when nobody links them."""
+    total = files = 0
+    for top, _, names in os.walk(tree):
+        for name in names:
+            total += os.lstat(os.path.join(top, name)).st_size
+            files += 1
+    return total, files
+
+
+def _whole(layer: Layer) -> bool:
+    """Nobody writes to a layer, but disks fail and people tidy up: what is missing or cut short is built again."""
+    try:
+        return layer.tree.is_dir() and layer.meta.get(_MEASURED) in (None, [*measure(layer.tree)])
+    except OSError:
+        return False
 
 
 def tree_bytes(tree: Path) -> int:

@@ -21,7 +21,7 @@ from agentbench.sandbox.etc import PLACES
 from agentbench.sandbox.failures import Failures, subject
 from agentbench.sandbox.freeze import Freezer, folder
 from agentbench.sandbox.interpreter import Interpreter, served_by
-from agentbench.sandbox.layers import Layer, LayerStore
+from agentbench.sandbox.layers import Layer, LayerStore, measure
 from agentbench.sandbox.packages import PackageSettings, host_settings, setup_environment
 from agentbench.sandbox.protocol import Limits, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.setup import SetupRun, secret_guard
@@ -73,6 +73,12 @@ class Preparer:
         self._bases: dict[str, Layer] = {}
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
+        try:
+            return self._prepare(plan, spec, on_step)
+        except OSError as error:
+            raise SandboxError(f"an environment could not be prepared: {error}") from error
+
+    def _prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
         key = self._key(plan, spec)
         with self._locked(key):
             # `fresh` means "not from before this backend": what this one built or tried itself is not repeated.
@@ -81,16 +87,13 @@ class Preparer:
                 return replace(self._ready[key][0], cached=True)
             base = self._base(self._backend.interpreter(spec.python))
             with self._backend.layers.building("prepared", key):
-                layer = None if plan.fresh else self._backend.layers.find("prepared", key)
+                layer = None if plan.fresh else self._backend.layers.find("prepared", key, needs=preserved.KEYS)
                 cached = layer is not None
                 if layer is None:
                     if not plan.fresh:
                         self._failures.repeat_older(subject(key, plan, spec, host_settings().addresses()), on_step)
-                    try:
-                        layer = self._build(key, plan, spec, base, on_step)
-                        self._failures.forget(key)
-                    except OSError as error:
-                        raise SandboxError(f"an environment could not be prepared: {error}") from error
+                    layer = self._build(key, plan, spec, base, on_step)
+                    self._failures.forget(key)
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
             self._ready[key] = (prepared, layer, known)
             return prepared
@@ -102,7 +105,10 @@ class Preparer:
             SandboxError: the environment is not one of this backend's.
         """
         if prepared is None:
-            return Birth(layers=(self._base(self._backend.interpreter(spec.python)).tree,))
+            try:
+                return Birth(layers=(self._base(self._backend.interpreter(spec.python)).tree,))
+            except OSError as error:
+                raise SandboxError(f"the layer of an interpreter could not be made: {error}") from error
         ready = self._ready.get(prepared.details.get("layer", ""))
         if ready is None:
             raise SandboxError(f"the environment {prepared.key} was not prepared by this backend")
@@ -182,7 +188,7 @@ class Preparer:
         after = _entries(tree / "workspace")
         entries = list(after.values())
         changed = sorted(path for path, entry in outcome.before.items() if after.get(path) != entry)
-        total, files = _size(tree)
+        total, files = measure(tree)
         meta: dict[str, Json] = {
             "label": plan.key,
             "created": now_iso(),
@@ -272,7 +278,7 @@ class Preparer:
                 freezer.copy(upper, target)
         finally:
             box.close()
-        total, files = _size(building / "tree")
+        total, files = measure(building / "tree")
         meta: dict[str, Json] = {"label": f"python {python.full}", "pip": pip, "bytes": total, "files": files}
         return self._backend.layers.commit("python", key, building, meta)
 
@@ -303,13 +309,3 @@ class Preparer:
 def _entries(workspace: Path) -> dict[bytes, Entry]:
     with FolderTree.at(workspace) as tree:
         return {entry.path: entry for entry in tree.entries()}
-
-
-def _size(tree: Path) -> tuple[int, int]:
-    """Bytes and files. Linked files of the interpreter's layer count too: they go only when nobody links them."""
-    total = files = 0
-    for top, _, names in os.walk(tree):
-        for name in names:
-            total += os.lstat(os.path.join(top, name)).st_size
-            files += 1
-    return total, files

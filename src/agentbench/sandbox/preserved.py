@@ -13,6 +13,9 @@ from agentbench.sandbox.protocol import Prepared, SetupStep
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import NOTHING_CHANGED, FolderTree
 
+KEYS = ("digest", "steps", "entries", "changed", "lockfiles", "details")
+"""What is noted of every environment."""
+
 
 def dump_steps(steps: Iterable[SetupStep]) -> list[Json]:
     return [

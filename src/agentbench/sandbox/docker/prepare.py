@@ -75,11 +75,13 @@ class DockerPreparer:
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
         try:
-            return self._prepare(plan, spec, on_step)
-        except ImageGone:
+            with contextlib.suppress(ImageGone):
+                return self._prepare(plan, spec, on_step)
             # What an image was made ready as may go at any time: somebody pruned. It is made again.
             self._images.forget()
             return self._prepare(plan, spec, on_step)
+        except OSError as error:
+            raise SandboxError(f"an environment could not be prepared: {error}") from error
 
     def _prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
         base = self._images.base(spec, fresh=plan.fresh)
@@ -129,7 +131,7 @@ class DockerPreparer:
 
     def _find(self, key: str) -> Layer | None:
         """What was prepared before, if the engine still has its image."""
-        layer = self._layers.find(_KIND, key)
+        layer = self._layers.find(_KIND, key, needs=preserved.KEYS)
         if layer is None:
             return None
         try:
