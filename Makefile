@@ -4,13 +4,14 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check bench soak honest conformance validate-suites wheel clean
+.PHONY: help demo test check bench bench-peers soak honest conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
 	@echo 'make test         all tests'
 	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
-	@echo 'make bench        measurements, printed with their conditions'
+	@echo 'make bench        measurements on both backends, printed with their conditions and kept as JSON (about fifteen minutes)'
+	@echo 'make bench-peers  the same trivial work by ours and by other harnesses, side by side (installs them elsewhere)'
 	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
 	@echo 'make honest       real fixes and honest variants of them must be accepted: ARGS="FOLDER… --out build/honest"'
 	@echo 'make conformance  requirement -> tests -> result'
@@ -29,10 +30,18 @@ check:
 	@scripts/bootstrap
 	@scripts/check
 
+# Each replaces its own part of the file and leaves the others. BENCH="calls sandbox" takes only these, RESULTS=FILE writes elsewhere.
+BENCH ?= startup trace monitors gateway reports calls sandbox crowd setup attempt grading waiting
+RESULTS ?= bench/results/ours.json
+
 bench:
 	@scripts/bootstrap --sandbox
-	@for name in $(filter-out conditions,$(basename $(notdir $(wildcard bench/*.py)))); do \
-	  echo "== bench/$$name.py"; $(PYTHON_BIN)/python -m "bench.$$name" $(ARGS) || exit $$?; echo; done
+	@for name in $(BENCH); do \
+	  echo "== bench/$$name.py"; $(PYTHON_BIN)/python -m "bench.$$name" --json "$(RESULTS)" $(ARGS) || exit $$?; echo; done
+
+bench-peers:
+	@scripts/bootstrap --sandbox
+	@$(PYTHON_BIN)/python -m bench.peers $(ARGS)
 
 soak:
 	@scripts/bootstrap --sandbox

@@ -27,7 +27,7 @@ from agentbench.models.supply import Order, Supply
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor
-from bench.conditions import conditions
+from bench.measuring import Report, parser, reporting
 
 REQUESTS = 300
 WAITING = 100
@@ -127,11 +127,6 @@ def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
 
 
-def quantiles(values: list[float]) -> str:
-    cuts = statistics.quantiles(values, n=20)
-    return f"p50 {statistics.median(values) * 1e3:6.2f} ms  p95 {cuts[18] * 1e3:6.2f} ms"
-
-
 class Harness:
     """Gateways as a run makes them: a log and blobs each, one ledger and one transport for all."""
 
@@ -152,25 +147,52 @@ class Harness:
         return str(self.gateways[-1].door / SOCKET)
 
 
-def compare(direct: Callable[[], tuple[float, float]], through: Callable[[], tuple[float, float]], part: int) -> str:
+def compare(
+    report: Report,
+    name: str,
+    direct: Callable[[], tuple[float, float]],
+    through: Callable[[], tuple[float, float]],
+    part: int,
+) -> None:
     """Alternating, so that whatever else the machine does falls on both."""
-    pairs = [(direct()[part], through()[part]) for _ in range(REQUESTS)]
+    pairs = [(direct()[part] * 1000, through()[part] * 1000) for _ in range(REQUESTS)]
     plain, longer = [one for one, _ in pairs], [two for _, two in pairs]
-    added = statistics.median(longer) - statistics.median(plain)
-    return f"direct {quantiles(plain)}   gateway {quantiles(longer)}   added {added * 1e3:5.2f} ms"
+    report.times(f"{name}, direct", plain)
+    report.times(f"{name}, through the gateway", longer)
+    report.value("  added (medians)", statistics.median(longer) - statistics.median(plain), "ms", most=3)
+
+
+def waiting(report: Report, harness: Harness, paths: list[str]) -> None:
+    """Gateways alone, without attempts around them (those are in bench.waiting)."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    clients = context.Process(target=waiting_clients, args=(paths, there))
+    clients.start()
+    time.sleep(HOLD_SEC - 2)
+    threads, held = threading.active_count(), resident_mb()
+    times = here.recv()
+    clients.join()
+    report.value(f"{WAITING} gateways waiting, resident in all", held, "MB", most=250)
+    report.value("  threads", threads, "threads")
+    report.value("  answered", len(times), "requests", least=WAITING)
+    report.value("  longest after the model's own time", (max(times) - HOLD_SEC) * 1e3, "ms")
+    for gateway in harness.gateways:
+        gateway.close()
+    harness.supply.close()
 
 
 def main() -> None:
+    asked = parser(__doc__).parse_args()
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     model = context.Process(target=upstream, args=(there,), daemon=True)
     model.start()
     port = here.recv()
-    with tempfile.TemporaryDirectory() as folder:
-        print(
-            f"conditions: {conditions()}; {REQUESTS} requests of {len(json.dumps(CONVERSATION)) / 1000:.0f} kB, alternating"
+    with reporting("gateway", asked.json) as report, tempfile.TemporaryDirectory() as folder:
+        report.note(
+            f"{REQUESTS} requests of {len(json.dumps(CONVERSATION)) / 1000:.0f} kB, direct and through by turns"
         )
-        empty = resident_mb()
+        report.value("before any gateway", resident_mb(), "MB")
         harness = Harness(Path(folder), port)
         paths = [harness.open() for _ in range(WAITING)]
         straight = http.client.HTTPConnection("127.0.0.1", port)
@@ -178,26 +200,10 @@ def main() -> None:
         for _ in range(20):
             ask(straight)
             ask(gated)
-        print(f"whole answer        {compare(lambda: ask(straight), lambda: ask(gated), 1)}   (wanted: 3)")
-        first = compare(lambda: ask(straight, stream=True), lambda: ask(gated, stream=True), 0)
-        print(f"stream, first byte  {first}   (wanted: 3)")
-        clients = context.Process(target=waiting_clients, args=(paths, there))
-        clients.start()
-        time.sleep(HOLD_SEC - 2)
-        threads, held = threading.active_count(), resident_mb()
-        times = here.recv()
-        clients.join()
-        print(
-            f"{WAITING} attempts waiting: {held:.0f} MB resident in all (before any gateway: {empty:.0f} MB), "
-            f"{threads} threads   (wanted: 250 MB)"
-        )
-        print(
-            f"answered: {len(times)} of {WAITING}, the model's own {HOLD_SEC:.0f} s and at most "
-            f"{(max(times) - HOLD_SEC) * 1e3:.0f} ms more"
-        )
-        for gateway in harness.gateways:
-            gateway.close()
-        harness.supply.close()
+        compare(report, "whole answer", lambda: ask(straight), lambda: ask(gated), 1)
+        first = (lambda: ask(straight, stream=True), lambda: ask(gated, stream=True))
+        compare(report, "stream, first byte", *first, 0)
+        waiting(report, harness, paths)
     model.kill()
 
 

@@ -8,7 +8,6 @@ or a patch with its start, effect and end. Processor time, so that other load do
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count, cycle, islice
@@ -27,7 +26,7 @@ from agentbench.trace.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from bench.conditions import conditions
+from bench.measuring import Report, parser, reporting
 from tests.policy.examples import STRICT, Example, benign, judged, positives, said
 from tests.policy.traces import limits, patched, tested
 
@@ -63,7 +62,7 @@ def asked(number: int) -> LlmRequest:
     )
 
 
-def cost(events: int) -> None:
+def cost(events: int, report: Report) -> None:
     told = list(islice(ordinary(), events))
     for name, monitor in (("breakers and monitors", PolicyMonitor(STRICT)), ("breakers alone", lambda _seq, _one: ())):
         guard = Guard(limits(wall_sec=None), monitor)
@@ -75,28 +74,34 @@ def cost(events: int) -> None:
             if seq in {events // 2, events}:
                 marks.append(time.process_time() - begin)
         first, whole = marks
-        print(
-            f"{name}: {whole / events * 1e6:.1f} µs per event over {events} events"
-            f" (first half {first / (events // 2) * 1e6:.1f}, second {(whole - first) / (events - events // 2) * 1e6:.1f})"
-        )
+        report.value(f"{name}, over {events} events, each", whole / events * 1e6, "us")
+        report.value("  first half", first / (events // 2) * 1e6, "us")
+        report.value("  second half", (whole - first) / (events - events // 2) * 1e6, "us")
 
 
-def quality() -> None:
+def quality(report: Report) -> None:
     false = sum(bool(judged(one)) for one in benign())
     ordinary_count = sum(1 for _ in benign())
-    print(f"{'rule':32}{'positives':>10}{'found':>8}{'false':>8}{'precision':>11}")
     for rule, examples in positives().items():
         found = sum(rule in names(one) for one in examples)
         wrong = sum(rule in {trip.rule for trip in judged(one)} for one in benign())
-        print(f"{rule:32}{len(examples):>10}{found:>8}{wrong:>8}{found / (found + wrong):>11.3f}")
-    print(f"{false} of {ordinary_count} ordinary commands, patches and plans raise an alert")
+        report.value(f"{rule}: precision over {len(examples)} positives", found / (found + wrong), "")
+        report.value(f"{rule}: recall", found / len(examples), "")
+    report.note(f"{false} of {ordinary_count} ordinary commands, patches and plans raise an alert")
 
 
 def names(example: Example) -> set[str]:
     return {trip.rule for trip in judged(example, STRICT)}
 
 
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("events", nargs="?", type=int, default=EVENTS, metavar="EVENTS")
+    asked = options.parse_args()
+    with reporting("monitors", asked.json) as report:
+        cost(asked.events, report)
+        quality(report)
+
+
 if __name__ == "__main__":
-    print(conditions())
-    cost(int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS)
-    quality()
+    main()

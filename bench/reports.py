@@ -19,7 +19,7 @@ from agentbench.reports.sources import open_run, open_sides
 from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.paired import compare, pair
 from agentbench.statistics.trials import Rate
-from bench.conditions import conditions
+from bench.measuring import Report, parser, reporting
 from tests.reports.large import large_run
 from tests.web.sample import events, sample, write_run
 
@@ -36,10 +36,6 @@ def timed(action: Callable[[], object]) -> tuple[float, float]:
 def processor() -> float:
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in both)
-
-
-def shown(took: tuple[float, float]) -> str:
-    return f"{took[0]:6.2f} s, {took[1]:6.2f} s of processor"
 
 
 def summary(run: Path) -> tuple[tuple[float, float], float]:
@@ -76,45 +72,60 @@ def first_view(page: Path) -> float | None:
 
 
 def main() -> None:
-    print(f"conditions: {conditions()}")
-    with tempfile.TemporaryDirectory() as name:
+    asked = parser(__doc__).parse_args()
+    with reporting("reports", asked.json) as report, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        summaries(folder)
-        comparison(folder)
-        pages(folder)
+        summaries(folder, report)
+        comparison(folder, report)
+        pages(folder, report)
 
 
-def summaries(folder: Path) -> None:
+def told(report: Report, name: str, took: tuple[float, float], *, most: float | None = None) -> None:
+    report.value(name, took[0], "s", most=most)
+    report.value("  of the processor", took[1], "s")
+
+
+def summaries(folder: Path, report: Report) -> None:
     for attempts in (10_000, 50_000, 100_000):
         took, memory = summary(large_run(folder / f"r{attempts}", attempts, 2_000))
-        print(f"summary of {attempts:7} attempts   {shown(took)}, {memory:4.0f} MB   (wanted at 100000: 3 s, 500 MB)")
+        last = attempts == 100_000
+        told(report, f"summary of {attempts} attempts", took, most=3 if last else None)
+        report.value("  memory", memory, "MB", most=500 if last else None)
 
 
-def comparison(folder: Path) -> None:
+def comparison(folder: Path, report: Report) -> None:
     paths = [large_run(folder / name, 10_000, 2_000, variant=name, seed=seed) for name, seed in (("a", 3), ("b", 4))]
     a, b = open_sides(*map(str, paths))
     pairing = pair(a.trials, b.trials, Rate.CONTRACT)
     values = [float(one.difference) for one in pairing.pairs]
-    print(f"bootstrap, 10000 x 2000 x 5      {shown(timed(lambda: bootstrap_interval(values)))}   (wanted: 1 s)")
-    print(f"whole comparison of the same     {shown(timed(lambda: compare(pairing, Rate.CONTRACT)))}")
+    told(report, "bootstrap, 10000 draws of 2000 tasks with 5 runs", timed(lambda: bootstrap_interval(values)), most=1)
+    told(report, "whole comparison of the same", timed(lambda: compare(pairing, Rate.CONTRACT)))
 
 
-def pages(folder: Path) -> None:
+def pages(folder: Path, report: Report) -> None:
     for attempts in (1_000, 5_000):
         names = [f"task-{number:05}" for number in range(attempts)]
         records = [sample(name, "pass" if number % 3 else "fail") for number, name in enumerate(names)]
         run = write_run(folder / f"p{attempts}", records, traces={f"tasks/{name}": events() * 3 for name in names})
         page = folder / f"page{attempts}"
-        took = timed(functools.partial(_write, page, run))
+        last = attempts == 5_000
+        told(
+            report,
+            f"page of {attempts} attempts",
+            timed(functools.partial(_write, page, run)),
+            most=10 if last else None,
+        )
         view = first_view(page / "index.html")
-        seen = "no browser" if view is None else f"first view {view:.2f} s"
-        print(f"page of {attempts:5} attempts          {shown(took)}, {seen}   (wanted at 5000: 10 s, 1 s)")
+        if view is None:
+            report.note("first view not measured: no browser")
+        else:
+            report.value("  first view", view, "s", most=1 if last else None)
     long = [one for _ in range(4_000) for one in events("x" * 700)]
     run = write_run(folder / "long", [sample("long")], traces={"tasks/long": long})
     size = (run / "tasks/long/events.jsonl").stat().st_size / 1e6
-    took = timed(functools.partial(_write, folder / "longpage", run))
+    told(report, f"page of a {size:.0f} MB trace", timed(functools.partial(_write, folder / "longpage", run)))
     parts = len(list((folder / "longpage/data").glob("t0-*")))
-    print(f"page of a {size:4.0f} MB trace          {shown(took)}, {len(long)} events in {parts} parts")
+    report.note(f"{len(long)} events in {parts} parts")
 
 
 def _write(page: Path, run: Path) -> None:

@@ -25,7 +25,7 @@ from agentbench.trace.events import (
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
 from agentbench.trace.verify import verify_log
-from bench.conditions import conditions
+from bench.measuring import parser, reporting
 
 EVENTS = 30_000
 TIMES = 5
@@ -89,28 +89,28 @@ def median_of(action: Callable[[], float]) -> float:
 
 
 def main() -> None:
+    asked = parser(__doc__).parse_args()
     payloads = [payload for number in range(EVENTS // 3) for payload in mix(number)]
     redact = Redactor({"API_KEY": "a-key-that-is-not-there", "TOKEN": "another-one"})
-    with tempfile.TemporaryDirectory() as folder:
+    with reporting("trace", asked.json) as report, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         plain = median_of(lambda: write(path, payloads, None))
         redacted = median_of(lambda: write(path, payloads, redact))
         size = path.stat().st_size
-        print(f"conditions: {conditions()}; median of {TIMES}; {EVENTS} events, {size / EVENTS:.0f} bytes each")
-        print(f"write              {EVENTS / plain:9.0f} events/s   (fsync at the end; wanted: 20000)")
-        print(f"write, redacting   {EVENTS / redacted:9.0f} events/s")
+        report.note(f"{EVENTS} events of {size / EVENTS:.0f} bytes on average; medians of {TIMES}; fsync at the end")
+        report.value("write", EVENTS / plain, "events/s", least=20_000)
+        report.value("write, redacting", EVENTS / redacted, "events/s")
         verified = median_of(lambda: timed(lambda: verify_log(path)))
-        print(f"verify             {size / verified / 1e6:9.1f} MB/s       (wanted: 50)")
+        report.value("verify", size / verified / 1e6, "MB/s", least=50)
         read = median_of(lambda: timed(lambda: sum(1 for _ in read_events(path))))
-        print(f"read, typed        {size / read / 1e6:9.1f} MB/s")
+        report.value("read, typed", size / read / 1e6, "MB/s")
         some = median_of(lambda: timed(lambda: sum(1 for _ in read_events(path, types={"attempt_closed"}))))
-        print(f"read, one type     {size / some / 1e6:9.1f} MB/s")
+        report.value("read, one type", size / some / 1e6, "MB/s")
         for length in (1_000, 10_000, 30_000):
             seconds = median_of(functools.partial(write, path, payloads[:length], None))
             again = median_of(lambda: timed(lambda: verify_log(path)))
-            print(
-                f"{length:6} events: write {seconds * 1e6 / length:6.1f} us, verify {again * 1e6 / length:6.1f} us per event"
-            )
+            report.value(f"{length} events: write, each", seconds * 1e6 / length, "us")
+            report.value(f"{length} events: verify, each", again * 1e6 / length, "us")
 
 
 if __name__ == "__main__":
