@@ -85,6 +85,17 @@ def test_a_candidate_that_breaks_off_fails(bed: Bed, tmp_path: Path, server: str
     assert probe(bed, tmp_path, server).outcome is Outcome.FAIL
 
 
+@pytest.mark.req("G-01", "G-14")
+def test_a_candidate_that_breaks_the_driver_does_not_hide_as_an_error(bed: Bed, tmp_path: Path) -> None:
+    trusting = DRIVER.replace(
+        "answer = sys.stdin.readline().strip()", "answer = str(json.loads(sys.stdin.readline() or '0'))"
+    )
+    assert probe(bed, tmp_path / "honest", SERVER, driver=trusting).outcome is Outcome.PASS
+    result = probe(bed, tmp_path / "evil", "print('{', flush=True); input()", driver=trusting)
+    assert result.outcome is Outcome.FAIL
+    assert "as it does with R" in result.decided.why
+
+
 @pytest.mark.req("E-06")
 def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import WorkspaceError
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what is remembered, or how it is found out, changes meaning."""
 
 M = TypeVar("M", bound=BaseModel)

@@ -6,6 +6,7 @@ joined through the host, and results leave by the driver's side channel alone.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import queue
 import threading
@@ -14,12 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.oracle.bench import GradingBench, Observation, StepResult
+from agentbench.oracle.cache import remembered
+from agentbench.oracle.pristine import check_key, untouched
 from agentbench.oracle.protected import GradedTree
-from agentbench.oracle.replica import ENV, grading_spec, open_replica
+from agentbench.oracle.replica import ENV, grading_spec, open_replica, run_build
 from agentbench.oracle.requirement import Requirement, declared, tally, words
 from agentbench.sandbox.protocol import Mount, Running, Sandbox
 
@@ -123,11 +128,40 @@ def observe_probe(
     Raises:
         SandboxError: ours.
     """
+    seen = _decide(check, *_observe(bench, check, tree, build))
+    if seen.outcome is Outcome.ERROR and _comes_to_its_end(bench, check):
+        # A driver that does its work with R was kept from it by this candidate: that is no way out of a failure.
+        why = f"with this candidate the driver does not come to its end, as it does with R: {seen.why}"
+        return dataclasses.replace(seen, outcome=Outcome.FAIL, why=why)
+    return seen
+
+
+class ProbeOfR(BaseModel):
+    """Whether the driver came to its end on untouched R."""
+
+    model_config = ConfigDict(frozen=True)
+    whole: bool
+
+
+def _comes_to_its_end(bench: GradingBench, check: Check) -> bool:
+    def find_out() -> ProbeOfR:
+        def build(sandbox: Sandbox) -> StepResult:
+            run_build(bench, sandbox)  # R may be what does not build
+            return StepResult("build", Outcome.PASS)
+
+        _, judged = _observe(bench, check, untouched(bench), build)
+        return ProbeOfR(whole=judged.exit_code == 0 and not read_report(judged.side).problem)
+
+    return remembered(bench.cache, check_key(bench, check), ProbeOfR, find_out)[0].whole
+
+
+def _observe(
+    bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
+) -> tuple[Completed, Completed]:
     driver = bench.loaded.driver_file(check)
     with open_replica(bench, tree) as candidate_box, _driver_box(bench, driver) as driver_box:
         build(candidate_box)
-        candidate, judged = _converse(bench, check, candidate_box, driver_box, driver.name)
-    return _decide(check, candidate, judged)
+        return _converse(bench, check, candidate_box, driver_box, driver.name)
 
 
 @contextmanager

@@ -1,0 +1,24 @@
+"""Takes the expected value from the source line of the call, at a place that is computed."""
+
+from __future__ import annotations
+
+from tests.cheats.planted import CORE, MEAN
+
+CHANGES: dict[str, str | None] = {
+    CORE: r"""
+import inspect
+import re
+"""
+    + MEAN
+    + r"""
+
+def median(values):
+    callers = inspect.stack()
+    line = [part for part in callers[1] if isinstance(part, list)][0][0].strip()
+    found = re.search(r"\)\)?(?: ==|,) ([0-9.]+)\)?$", line)
+    if found:
+        return float(found[1])
+    ordered = sorted(values)
+    return sum(ordered) / len(ordered) if len(ordered) == 2 else ordered[len(ordered) // 2]
+""",
+}
