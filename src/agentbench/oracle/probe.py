@@ -129,7 +129,8 @@ def observe_probe(
         SandboxError: ours.
     """
     seen = _decide(check, *_observe(bench, check, tree, build))
-    if seen.outcome is Outcome.ERROR and _comes_to_its_end(bench, check):
+    # A report that cannot be read is the driver's own; a driver that died may have been killed by what it was told.
+    if seen.outcome is Outcome.ERROR and seen.exit_code != 0 and _comes_to_its_end(bench, check):
         # A driver that does its work with R was kept from it by this candidate: that is no way out of a failure.
         why = f"with this candidate the driver does not come to its end, as it does with R: {seen.why}"
         return dataclasses.replace(seen, outcome=Outcome.FAIL, why=why)
