@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -98,6 +99,22 @@ def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, t
     assert again.verdicts == found.verdicts
     assert told[-1] == "0 run now"
     assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
+
+
+def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+
+    def request(name: str) -> Request:
+        wanted = Wanted(repo=str(repo), suite_dir=tmp_path / f"{name}/calc-dev", pin=False, timeout_sec=60)
+        return Request(wanted, tmp_path / f"{name}/calc-heldout", tmp_path / f"{name}/calc.harvest.json", heldout=0)
+
+    first = harvest(request("first"), lab, tell=lambda _line: None)
+    backend = lab.backend(load_suite("calc-dev", tmp_path / "first").tasks[0])
+    with mock.patch.object(backend, "open", side_effect=AssertionError("nothing has to be run")):
+        second = harvest(request("second"), lab, tell=lambda _line: None)
+    assert [one.accepted for one in first.verdicts] == [one.accepted for one in second.verdicts] == [True]
+    tasks = [load_suite("calc-dev", tmp_path / name).tasks[0] for name in ("first", "second")]
+    assert tasks[0].checks == tasks[1].checks
 
 
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:

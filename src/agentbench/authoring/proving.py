@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
 
 from agentbench.authoring import symptoms
 from agentbench.authoring.comparing import Proof, compare, listed, slowed, timing
@@ -14,14 +17,17 @@ from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench, Observation
+from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.invocation import Invocation, understand
-from agentbench.oracle.pristine import OracleTrouble, Pristine, pristine, run_pristine
+from agentbench.oracle.pristine import OracleTrouble, Pristine, check_key, pristine, run_pristine
 from agentbench.oracle.pytest_verdict import OUT_OF_MEMORY
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validation_bench
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
+PROOF_SCHEMA = 1
+"""Raised when what counts as proven changes."""
 SLOW_CPUS = 0.25
 """For one more run of tests that look at the clock: who passes only on an idle machine judges by luck."""
 _COMPILER = (
@@ -55,7 +61,8 @@ def set_up(task: LoadedTask, lab: Lab) -> Ground:
     steps: list[SetupStep] = []
     lab.require(task)
     try:
-        return lab.ground(task, steps.append)
+        # Who made the same task before may have removed its folder since.
+        return dataclasses.replace(lab.ground(task, steps.append), task=task)
     except SetupFailed as error:
         raise Unsuitable("setup failed", f"setup failed: {_short(error.message)}", remedy=log_end(steps)) from error
 
@@ -91,7 +98,21 @@ def prove(ground: Ground, lab: Lab, *, repeats: int = 2, known: Circumstance | N
     """
     bench = dataclasses.replace(validation_bench(ground, lab), blobs=None)
     runs = _Runs(bench, known or Circumstance())
-    return runs.prove(max(2, repeats))
+    times = max(2, repeats)
+    # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.
+    kept, _ = remembered(bench.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times))))
+    return Proof(**kept.model_dump())
+
+
+class _Kept(BaseModel):
+    """A proof on disk."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    unsteady: tuple[str, ...]
+    duration_sec: float
+    runs: int
 
 
 class _Runs:
@@ -107,6 +128,11 @@ class _Runs:
             raise AssertionError(self._check.command)  # the command is ours
         self._invocation: Invocation = invocation
         self._patch = (bench.loaded.reference_file or bench.loaded.folder).read_bytes()
+
+    def key(self, repeats: int) -> str:
+        """What a proof depends on."""
+        patch = hashlib.sha256(self._patch).hexdigest()
+        return key_of("proof", PROOF_SCHEMA, check_key(self._bench, self._check), patch, repeats)
 
     def prove(self, repeats: int) -> Proof:
         before = [self._parent(number) for number in range(repeats)]
