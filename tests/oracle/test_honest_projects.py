@@ -122,6 +122,17 @@ def test_a_conftest_of_the_project_may_wrap_tests(bed: Bed, tmp_path: Path) -> N
             return [1, 2, 3]
 
 
+        class Odd(type):
+            # As old libraries made namespaces of XML.
+
+            def __getattr__(cls, name):
+                raise ValueError(name)
+
+
+        class Abstract(metaclass=Odd):
+            pass
+
+
         def around(function):
             @functools.wraps(function)
             def wrapped(*given, **named):
@@ -233,6 +244,12 @@ def test_a_fix_may_change_how_the_project_rewrites_functions(bed: Bed, tmp_path:
 def test_a_test_may_hand_over_the_folder_it_lies_in(bed: Bed, tmp_path: Path) -> None:
     scan = """
 
+def names(place):
+    import os
+
+    return sorted(os.listdir(place)) + [one.name for one in os.scandir(place)]
+
+
 def scan(places):
     import os
 
@@ -243,7 +260,17 @@ def scan(places):
         "tests/test_scan.py": """
             from pathlib import Path
 
-            from toy.core import scan
+            import pathlib
+
+            from toy.core import names, scan
+
+
+            class Place(type(pathlib.Path())):
+                pass  # as some libraries have their own
+
+
+            def test_names(tmpdir):
+                assert names(tmpdir) == names(Place(str(tmpdir))) == []
 
 
             def test_scan():

@@ -339,8 +339,10 @@ def _origin(module: types.ModuleType, decorator: ast.expr) -> str:
     while isinstance(decorator, (ast.Call, ast.Attribute)):
         decorator = decorator.func if isinstance(decorator, ast.Call) else decorator.value
     found = vars(module).get(decorator.id) if isinstance(decorator, ast.Name) else None
-    if not isinstance(found, types.ModuleType):
-        found = sys.modules.get(str(getattr(found, "__module__", None)))
+    if type(found) is types.FunctionType or issubclass(type(found), type):
+        found = sys.modules.get(str(found.__module__))
+    elif not isinstance(found, types.ModuleType):
+        found = sys.modules.get(str(type(found).__module__))
     return getattr(found, "__file__", None) or ""
 
 
