@@ -65,7 +65,7 @@ function verdictTab(record, detail, index) {
 
 function scorersCard(record) {
   const rows = record.scorers.map((one) => h("details", { class: "scorer", open: one.verdict === "FAIL" && one.required },
-    h("summary", {}, verdictBadge(one.verdict), h("span", { class: "grow" }, h("strong", {}, safe(one.name)), h("span", { class: "dim" }, " " + safe(one.type)), !one.required && badge("line", "advisory")), h("span", { class: "num dim" }, one.score === null ? "–" : one.score.toFixed(2))),
+    h("summary", {}, verdictBadge(one.verdict), h("span", { class: "grow" }, h("strong", {}, safe(one.name)), h("span", { class: "dim" }, " " + safe(one.type)), !one.required && [" ", badge("line", "advisory")]), h("span", { class: "num dim" }, one.score === null ? "–" : one.score.toFixed(2))),
     h("div", { class: "inset" }, h("pre", {}, safe(one.detail || "no detail")))));
   return h("section", { class: "card", id: "scorers" }, h("header", {}, h("h2", {}, "Scorers"), h("span", { class: "spacer" }), h("span", { class: "dim" }, "OVERALL"), verdictBadge(record.workspace_verdict), h("span", { class: "num dim" }, "mean " + (record.mean_score === null ? "–" : record.mean_score.toFixed(2)))), h("div", { class: "body" }, rows));
 }

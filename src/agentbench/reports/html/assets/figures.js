@@ -39,7 +39,7 @@ function ticks(most) {
 function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) {
   const width = 640, height = 262, left = 54, bottom = 40, top = 22, right = 14;
   const xs = series.flatMap((one) => one.points.map((p) => p[0])), ys = series.flatMap((one) => one.points.map((p) => p[1]));
-  const xmax = Math.max(1e-9, ...xs), high = ymax ?? Math.max(1e-9, ...ys);
+  const xmax = Math.max(...xs) || 1, high = ymax ?? (Math.max(...ys) || 1);
   const x = (v) => left + (v / xmax) * (width - left - right), y = (v) => top + (1 - v / high) * (height - top - bottom);
   const path = (points) => points.map((p, i) => (i === 0 ? "M" : step ? `H${x(p[0]).toFixed(1)} V` : "L") + (i === 0 || !step ? `${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}` : y(p[1]).toFixed(1))).join(" ");
   return frame(width, height, label,
