@@ -121,6 +121,7 @@ def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
     assert {"network.inside", "network.metadata_service"} <= rules
     manifest = (run / record["artifact_paths"]["task_dir"] / "manifest.json").read_text()
     assert '"replayable": false' in manifest
+    assert "tunnels by destination, count and digest" in manifest
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
     replayed = ab("replay", run, *options)

@@ -122,3 +122,12 @@ def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decid
     assert decision["payload"]["justification"] == "looked at it"
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
+
+
+@pytest.mark.req("M-04")
+@pytest.mark.parametrize("verb", [("list",), ("decide", "--stop", "--reason", "x")])
+def test_a_folder_that_is_no_run_is_told_so(ab: Ab, tmp_path: Path, verb: tuple[str, ...]) -> None:
+    (tmp_path / "runs").mkdir()
+    ran = ab("operator", verb[0], tmp_path / "runs", *verb[1:])
+    assert ran.code == 2
+    assert "is not a run directory" in ran.stderr

@@ -39,9 +39,10 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from agentbench.core.text import printable
+    from agentbench.record.rundir import RunDirectory
     from agentbench.run.operator import pending_questions
 
-    runs = [run] if run is not None else sorted(path for path in out.glob("*") if path.is_dir())
+    runs = [RunDirectory.open(run).path] if run is not None else sorted(path for path in out.glob("*") if path.is_dir())
     found = [(path, one) for path in runs for one in pending_questions(path)]
     if as_json:
         click.echo(json.dumps({"questions": [{"run_dir": str(path.absolute()), **asdict(one)} for path, one in found]}))

@@ -88,7 +88,7 @@ def _headline(replays: tuple[Replay, ...]) -> str:
             return f"UNAVAILABLE {_name(one)}: {one.why}"
     again = sum(one.agreement == "agrees" for one in replays)
     checks = sum(len(one.checks) for one in replays)
-    return f"AGREES {again} attempts replayed, {checks} outcomes compared"
+    return f"AGREES {again} attempt{'' if again == 1 else 's'} replayed, {checks} outcomes compared"
 
 
 def _name(one: Replay) -> str:

@@ -52,7 +52,7 @@ def headline(report: RunReport) -> str:
 
 def _counts(report: RunReport) -> str:
     attempts = f"{report.attempts} attempt" + ("" if report.attempts == 1 else "s")
-    return f"{attempts}, {report.events} events, {report.recomputed} verdicts computed again"
+    return f"{attempts}, {report.events} events, {report.recomputed} verdict{'' if report.recomputed == 1 else 's'} computed again"
 
 
 def _as_text(report: RunReport) -> str:

@@ -217,7 +217,17 @@ def _observed(row: PlanRow, ground: Ground, program: ProgramLayer | None) -> Obs
         seed=row.seed,
         started_at=now_iso(),
         agent_program={} if program is None else program.described(),
-        notes=ground.limits.notes,
+        notes=(*ground.limits.notes, *_network_notes(row)),
+    )
+
+
+def _network_notes(row: PlanRow) -> tuple[str, ...]:
+    """Why a run cannot be replayed, and what there is of it instead."""
+    if row.task.task.environment.network_policy != "always":
+        return ()
+    return (
+        "network: the agent reaches what is listed through the recording proxy; plain requests are recorded in full, tunnels "
+        "by destination, count and digest; nothing is answered from the recording, so the agent's work is not replayable",
     )
 
 
