@@ -225,10 +225,11 @@ def _network_notes(row: PlanRow) -> tuple[str, ...]:
     """Why a run cannot be replayed, and what there is of it instead."""
     if row.task.task.environment.network_policy != "always":
         return ()
-    return (
+    told = (
         "network: the agent reaches what is listed through the recording proxy; plain requests are recorded in full, tunnels "
-        "by destination, count and digest; nothing is answered from the recording, so the agent's work is not replayable",
+        "by destination, count and digest; nothing is answered from the recording, so the agent's work is not replayable"
     )
+    return (told,)
 
 
 def _hardware() -> dict[str, str]:
