@@ -69,6 +69,24 @@ def test_what_cannot_be_asked_is_one_clear_error(tmp_path: Path) -> None:
         assert message in result.exception.message
 
 
+def test_a_question_changes_nothing(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("x")])
+    before = (run / "attempts.jsonl").read_bytes()
+    for sql in (
+        f"copy (select 1) to '{run / 'attempts.jsonl'}'",
+        f"attach '{tmp_path / 'new.db'}'",
+        f"select 1; copy (select 1) to '{tmp_path / 'new.csv'}'",
+        "create table t as select 1",
+        "",
+    ):
+        result = query(sql, run)
+        assert isinstance(result.exception, InputError), sql
+        assert "expected one statement that reads" in result.exception.message
+    assert (run / "attempts.jsonl").read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["run"]
+    assert "task_id" in query("describe attempts", run).output
+
+
 def test_without_duckdb_the_command_to_install_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     genuine: Callable[..., Any] = builtins.__import__
 

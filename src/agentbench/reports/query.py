@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 INSTALL = "pip install 'agentbench[query]'"
+READING = ("SELECT", "EXPLAIN")
 LARGEST_LINE = 64 * 1024 * 1024
 
 _ATTEMPT_COLUMNS = {
@@ -87,6 +88,12 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    # Evidence is read, never written: COPY, ATTACH and the like would let a question change what it asks about.
+    kinds = [one.type.name for one in connection.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] not in READING:
+        found = ", ".join(kinds) or "none"
+        msg = f"expected one statement that reads ({', '.join(READING)}), found {found}"
+        raise InputError(msg, remedy="to keep an answer, redirect the output of --format csv or json")
     result = connection.execute(sql)
     if result.description is None:
         return Answer((), ())
