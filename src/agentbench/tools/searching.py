@@ -1,7 +1,8 @@
 """search: lines that match a regular expression, by ripgrep in the sandbox, or by Python there when ripgrep is missing.
 
-Which files are searched is decided on the host, so both engines see the same ones in the same order. The pattern is never
-run on the host: one that takes for ever would stop the harness, in the sandbox it only meets its time limit.
+Which files are searched is decided on the host, so all engines see the same ones in the same order. A regular expression is
+never run on the host: one that takes for ever would stop the harness, in the sandbox it only meets its time limit. Words are
+looked for on the host where the project is small (`nearby`): that is much faster than starting a program.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import binascii
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import resources
 
 from pydantic import Field, JsonValue, field_validator
@@ -21,15 +21,15 @@ from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.tools.bench import Bench, Work, text_stream
 from agentbench.tools.definition import Arguments, define
-from agentbench.tools.paths import show
+from agentbench.tools.hits import Hit
+from agentbench.tools.nearby import find_nearby
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.running import plain
 from agentbench.tools.scope import matches
-from agentbench.tree.entry import Kind
+from agentbench.tree.entry import Entry, Kind
 
 MAX_RESULTS = 1_000
 MAX_FILE = 1024 * 1024
-LINE_CHARS = 400
 KEEP_BYTES = 8 * 1024 * 1024
 
 RIPGREP = "rg"
@@ -60,30 +60,14 @@ class Search(Arguments):
         return plain(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    path: bytes
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{show(self.path)}:{self.line}:{self.text}"
-
-
 def search(bench: Bench, arguments: Search) -> Work:
-    paths, skipped = _candidates(bench, arguments.glob)
+    entries, skipped = _candidates(bench, arguments.glob)
     notes = [f"{skipped} files larger than {MAX_FILE} bytes were left out"] if skipped else []
-    hits: list[Hit] = []
-    if paths:
-        literal, completed = False, _look(bench, arguments.query, paths, literal=False)
-        if _pattern_is_bad(completed):
-            literal, completed = True, _look(bench, arguments.query, paths, literal=True)
-        if literal:
-            notes.append("the query is not a valid regular expression; it was searched as plain text")
-        _require_answer(completed)
-        hits = list(_hits(completed.stdout.head, arguments.max_results + 1))
-        if completed.stdout.dropped_bytes and len(hits) <= arguments.max_results:
-            notes.append("there are more matches than could be looked at")
+    limit = arguments.max_results + 1
+    hits = find_nearby(bench.watch, arguments.query, entries, limit)
+    if hits is None:
+        hits, told = _by_program(bench, arguments.query, [entry.path for entry in entries], limit)
+        notes += told
     more = len(hits) > arguments.max_results
     if more:
         notes.append(f"only the first {arguments.max_results} matches are shown; narrow the query or the glob")
@@ -91,7 +75,23 @@ def search(bench: Bench, arguments: Search) -> Work:
     return Work(ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode()))
 
 
-def _candidates(bench: Bench, glob: str | None) -> tuple[list[bytes], int]:
+def _by_program(bench: Bench, query: str, paths: list[bytes], limit: int) -> tuple[list[Hit], list[str]]:
+    """What the sandbox's program finds, and what is to be said about it."""
+    if not paths:
+        return [], []
+    notes = []
+    completed = _look(bench, query, paths, literal=False)
+    if _pattern_is_bad(completed):
+        completed = _look(bench, query, paths, literal=True)
+        notes.append("the query is not a valid regular expression; it was searched as plain text")
+    _require_answer(completed)
+    hits = list(_hits(completed.stdout.head, limit))
+    if completed.stdout.dropped_bytes and len(hits) < limit:
+        notes.append("there are more matches than could be looked at")
+    return hits, notes
+
+
+def _candidates(bench: Bench, glob: str | None) -> tuple[list[Entry], int]:
     """Regular files to search, sorted, and how many were too large for it."""
     globs = (glob,) if glob is not None else ()
     found, skipped = [], 0
@@ -101,7 +101,7 @@ def _candidates(bench: Bench, glob: str | None) -> tuple[list[bytes], int]:
         if entry.size > MAX_FILE:
             skipped += 1
         elif entry.size:
-            found.append(path)
+            found.append(entry)
     return found, skipped
 
 
@@ -180,10 +180,7 @@ def _hit(data: dict[str, JsonValue]) -> Hit | None:
     path, line, number = _bytes(data.get("path")), _bytes(data.get("lines")), data.get("line_number")
     if path is None or line is None or not isinstance(number, int):
         return None
-    text = printable(line.decode("utf-8", "replace").rstrip("\r\n"), keep="\t")
-    if len(text) > LINE_CHARS:
-        text = text[:LINE_CHARS] + "[...]"
-    return Hit(path.removeprefix(b"./"), number, text)
+    return Hit.of(path.removeprefix(b"./"), number, line)
 
 
 def _bytes(value: JsonValue) -> bytes | None:

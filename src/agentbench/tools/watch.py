@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
+from agentbench.tools.contents import SHARED
 from agentbench.tools.journal import Journal
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
@@ -131,6 +132,19 @@ class Watch:
             OSError, TreeTooLarge.
         """
         return self._tree.read(path, max_bytes=max_bytes)
+
+    def content(self, entry: Entry) -> tuple[bytes | None, bool]:
+        """What a small file holds, None when it cannot be had; and whether the live workspace had to be asked for it."""
+        found = SHARED.get(entry.sha256)
+        if found is not None:
+            return found, False
+        found = _read(self._base, entry) if self._base is not None else None
+        live = found is None
+        if live:
+            found = _read(self._tree, entry)
+        if found is not None:
+            SHARED.put(entry.sha256, found)
+        return found, live
 
     def target(self, path: bytes) -> bytes:
         """Where a symlink of the workspace points.
