@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from agentbench.core.errors import InputError, SandboxError, SandboxUnavailable
 from agentbench.sandbox.account import PREFERRED_UID, choose
 from agentbench.sandbox.bundle import server_source
-from agentbench.sandbox.interpreter import look
+from agentbench.sandbox.interpreter import installed, look
 from agentbench.sandbox.inventory import packages
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import Owner, default_state
@@ -60,6 +61,19 @@ def test_shims_are_not_interpreters(tmp_path: Path) -> None:
     shim.chmod(0o755)
     assert look(shim) is None
     assert look(tmp_path / "absent") is None
+
+
+def test_folder_on_the_path_that_cannot_be_entered_has_no_interpreters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    before = [found.executable for found in installed()]
+    monkeypatch.setenv("PATH", f"/root/.cargo/bin:{os.environ['PATH']}")
+    is_dir = Path.is_dir
+    monkeypatch.setattr(Path, "is_dir", lambda self: refused(self) if "cargo" in str(self) else is_dir(self))
+    assert [found.executable for found in installed()] == before
 
 
 def test_joined_server_needs_nothing_of_ours() -> None:

@@ -90,13 +90,19 @@ def _candidates(wanted: str | None) -> Iterator[Path]:
     pattern = f"python{wanted}" if wanted else r"python3.[0-9]*"
     folders = [Path(item) for item in os.environ.get("PATH", "").split(":") if item.startswith("/")]
     for folder in dict.fromkeys([Path("/usr/bin"), Path("/usr/local/bin"), *folders]):
-        found = folder.glob(pattern) if folder.is_dir() else ()
-        yield from sorted(path for path in found if re.fullmatch(r"python3\.\d+", path.name))
+        yield from (path for path in _in(folder, pattern) if re.fullmatch(r"python3\.\d+", path.name))
     version = f"{wanted}." if wanted else "3."
     for root, shape in _managed(os.environ):
-        if root.is_dir():
-            for folder in sorted(root.glob(shape.format(version)), key=_by_version, reverse=True):
-                yield from sorted(folder.glob("bin/python3.[0-9]*"))
+        for folder in sorted(_in(root, shape.format(version)), key=_by_version, reverse=True):
+            yield from _in(folder, "bin/python3.[0-9]*")
+
+
+def _in(folder: Path, pattern: str) -> list[Path]:
+    """What a folder has; nothing when it is not there, or (root's on an ordinary user's PATH) not for us to see."""
+    try:
+        return sorted(folder.glob(pattern)) if folder.is_dir() else []
+    except OSError:
+        return []
 
 
 def _managed(env: Mapping[str, str]) -> list[tuple[Path, str]]:

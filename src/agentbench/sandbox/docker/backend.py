@@ -52,7 +52,9 @@ class DockerBackend:
     def limits(self) -> LimitReport:
         facts = self._engine.facts
         notes = [
-            MEMORY_NOTE.format("/tmp, /var/tmp and /dev/shm live"),
+            MEMORY_NOTE.format("/tmp, /var/tmp and /dev/shm live")
+            if facts.memory_limit
+            else "memory: the engine holds no limit; the command server looks every 0.1 s and kills the largest",
             "disk: the writable layer is measured every second, and a container over its limit is ended",
             "disk: no single file can be larger than the limit",
         ]
@@ -60,7 +62,7 @@ class DockerBackend:
             notes.append("rootless engine: limits hold as far as cgroups are delegated to the user")
         return LimitReport(
             cpu=_held(facts.cpu_limit),
-            memory=_held(facts.memory_limit),
+            memory="hard" if facts.memory_limit else "monitored",
             pids=_held(facts.pids_limit),
             disk="monitored",
             notes=tuple(notes),

@@ -88,7 +88,8 @@ class Containers:
         fate = self._fates.expect(name)
         started = False
         try:
-            self.engine.api.create(name, container_config(spec, birth, link.folder))
+            held = self.engine.facts.memory_limit
+            self.engine.api.create(name, container_config(spec, birth, link.folder, memory_held=held))
             if fill is not None:
                 fill(name)
             self.engine.api.start(name)

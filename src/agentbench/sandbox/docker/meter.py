@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentbench.core.command import MIB
 from agentbench.sandbox.cgroups import cpu_seconds, files_of, megabytes, oom_kills
-from agentbench.sandbox.docker.engine import Engine
+from agentbench.sandbox.docker.engine import Engine, EngineFacts
 from agentbench.sandbox.memory import Gauge
 from agentbench.sandbox.protocol import Usage
 
@@ -21,7 +21,7 @@ class Meter:
         self._engine = engine
         self._name = name
         self._pid = pid
-        self._files: Mapping[str, str] = files_of(pid) if pid else {}
+        self._files: Mapping[str, str] = _own_files(engine.facts, pid) if pid else {}
         self._upper = _upper(pid) if pid else None
 
     @property
@@ -68,6 +68,12 @@ class Meter:
         done = self._engine.call("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
         said = done.stdout.kept.strip()
         return int(said) / MIB if done.ok and said.isdigit() else None, None
+
+
+def _own_files(facts: EngineFacts, pid: int) -> dict[str, str]:
+    """Of the container's own cgroups: where an engine makes none (rootless without delegation), it is in somebody else's."""
+    held = {"cpu": facts.cpu_limit, "pids": facts.pids_limit}
+    return {key: path for key, path in files_of(pid).items() if held.get(key, facts.memory_limit)}
 
 
 def _upper(pid: int) -> Path | None:

@@ -60,13 +60,19 @@ def check_workdir(workdir: str) -> None:
         raise SandboxUnavailable(msg, remedy="use environment.workdir: /workspace (or any other path of its own)")
 
 
-def container_config(spec: SandboxSpec, birth: Birth, link: Path) -> dict[str, Json]:
-    """A container as the engine's interface wants it described."""
+def container_config(spec: SandboxSpec, birth: Birth, link: Path, *, memory_held: bool = True) -> dict[str, Json]:
+    """A container as the engine's interface wants it described.
+
+    `memory_held`: the engine holds a memory limit; where it cannot, the server looks.
+    """
     binds = [(link, LINK_DIR), *birth.binds, *((mount.source.absolute(), mount.target) for mount in spec.mounts)]
     return {
         "Image": birth.image,
         "Entrypoint": list(birth.python),
-        "Cmd": list(server_arguments(spec.workdir)),
+        "Cmd": [
+            *server_arguments(spec.workdir),
+            *([] if memory_held else [f"memory={spec.limits.memory_mb * MIB}"]),
+        ],
         "User": USER,
         "WorkingDir": "/",
         "Hostname": "sandbox",
