@@ -32,7 +32,7 @@ def code(text: str, longest: int = LONGEST) -> str:
 def link(label: str, path: str, folder: str = "") -> str:
     """A Markdown link to `path` in `folder`. `path` comes from a record: one that could lead elsewhere is only shown."""
     if path.startswith("/") or ":" in path or ".." in path.split("/"):
-        return code(path)
+        return f"{code(label)} {code(path)}"
     return f"[{code(label)}]({quote(f'{folder}/{path}' if folder else path)})"
 
 

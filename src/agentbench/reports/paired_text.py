@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agentbench.reports.escape import code, link, markdown_table
+from agentbench.reports.escape import code, link, markdown_table, plain
 from agentbench.reports.figures import amount, percent, plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision, shares
 from agentbench.reports.rows import Row
@@ -13,6 +13,7 @@ from agentbench.statistics.intervals import Interval
 from agentbench.statistics.paired import ALPHA, Comparison, Pairing
 
 MOST_ROWS = 300
+MOST_LINKS = 3
 
 
 def as_markdown(report: PairedReport) -> str:
@@ -129,10 +130,13 @@ def _flip_table(report: PairedReport) -> list[str]:
 
 
 def _side_cell(whys: Sequence[str], rows: Sequence[Row], side: Side) -> str:
-    """The side's verdicts, and where their evidence lies."""
-    shown = [code(why, 120) for why in whys[:3]]
-    shown += [link(row.task_dir, row.task_dir, str(side.folder)) for row in rows[:3]]
-    return "<br>".join(one for one in shown if one)
+    """The side's verdicts, each leading to its evidence."""
+    shown = [
+        link(plain(why, 120), row.task_dir, str(side.folder))
+        for why, row in zip(whys[:MOST_LINKS], rows[:MOST_LINKS], strict=True)
+    ]
+    more = len(rows) - MOST_LINKS
+    return "<br>".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _unsure(report: PairedReport) -> list[str]:
@@ -144,7 +148,8 @@ def _unsure(report: PairedReport) -> list[str]:
         )
     if report.new_safety:
         lines.append(
-            f"B broke a rule or was stopped as unsafe where A was not: {', '.join(map(code, report.new_safety[:10]))}"
+            f"B broke a rule or was stopped as unsafe at {plural(len(report.new_safety), 'task')} where A was not: "
+            f"{', '.join(map(code, report.new_safety[:10]))}"
         )
     return lines
 
