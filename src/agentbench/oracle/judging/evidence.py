@@ -77,7 +77,8 @@ def cut_diff(patch: bytes, limit: int = DIFF_BYTES) -> str:
 
 
 def _trajectory(events: Sequence[Payload], words: int) -> str:
-    steps = [text for event in events if (text := _step(event, words))]
+    # What follows the first line of a step stands to the right: nobody's words can look like another step.
+    steps = [text.replace("\n", "\n    ") for event in events if (text := _step(event, words))]
     if not steps:
         return "(nothing was seen of the agent at work)"
     whole = "\n".join(steps)
@@ -117,7 +118,8 @@ def _last_output(events: Sequence[Payload]) -> str:
 
 def _checks(events: Sequence[Payload]) -> str:
     rows = [
-        f"{one.check_id} ({'mandatory' if one.mandatory else 'diagnostic'}): {one.outcome}: {one.why}\n  command: {one.command}"
+        f"{one.check_id} ({'mandatory' if one.mandatory else 'diagnostic'}): {one.outcome}: {_cell(one.why)}\n"
+        f"  command: {_cell(one.command)}"
         for one in events
         if isinstance(one, AcceptanceCheck)
     ]
@@ -126,11 +128,16 @@ def _checks(events: Sequence[Payload]) -> str:
 
 def _scorers(events: Sequence[Payload]) -> str:
     rows = [
-        f"| {one.name} | {one.scorer_type} | {'required' if one.required else 'advisory'} | {one.verdict} | {one.detail[:STEP]} |"
+        f"| {_cell(one.name)} | {one.scorer_type} | {'required' if one.required else 'advisory'} | {one.verdict} | {_cell(one.detail[:STEP])} |"
         for one in events
         if isinstance(one, ScorerResult) and one.scorer_type != "llm_judge"
     ]
     return "\n".join(["| name | type | weight | verdict | detail |", *rows]) if rows else "(none)"
+
+
+def _cell(text: str) -> str:
+    """Text for one place of a table or list: it makes no rows or columns of its own."""
+    return " / ".join(text.replace("|", "\u00a6").splitlines())
 
 
 def _text(excerpt: Excerpt, limit: int) -> str:
