@@ -253,6 +253,30 @@ def test_dark_mode_and_print(watched: Watched, report: Path) -> None:
 
 
 @pytest.mark.req("A-11")
+def test_a_narrow_screen_is_enough(watched: Watched, report: Path) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 800})
+    tabs = ("#/attempt/0", "#/attempt/0/diff", "#/attempt/0/trace", "#/attempt/0/record")
+    for address in ("#/", "#/comparison", "#/attempts", "#/review", *tabs):
+        page = watched.open(report, address)
+        page.wait_for_selector("main > *")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
+def test_many_failing_tests_are_folded(watched: Watched, tmp_path: Path) -> None:
+    one = sample("median", "fail")
+    names = tuple(f"tests/test_x.py::test_{n}" for n in range(40))
+    failed = one.model_copy(update={"checks": (one.checks[0].model_copy(update={"failing_tests": names}),)})
+    run = open_run(write_run(tmp_path / "run", [failed]))
+    page = watched.open(write_page(tmp_path / "page", [run]), "#/attempt/0")
+    expect(page.locator("ul.names li:visible")).to_have_count(12)
+    page.click("details.more > summary")
+    expect(page.locator("ul.names li:visible")).to_have_count(40)
+    watched.assert_quiet()
+
+
+@pytest.mark.req("A-11")
 def test_one_attempt_is_one_file_that_needs_nothing_else(watched: Watched, tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", [sample("median", "fail", scorers=SCORERS, judge=JUDGE)]))
     file = tmp_path / "elsewhere" / "attempt.html"
