@@ -46,6 +46,23 @@ def test_tox_says_what_tests_need() -> None:
     assert first({"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  attrs\n  py37: old\n"}) == "-e . attrs pytest"
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": '[project]\nname = "packaging"\n'},
+        {"setup.cfg": "[metadata]\nname = packaging\n"},
+        {"setup.py": "setup(name='packaging', version='1')\n"},
+    ],
+)
+def test_its_own_name_is_known_so_that_it_is_not_held_to_a_release_of_its_own(files: dict[str, str]) -> None:
+    assert found(files).own == {"packaging"}
+
+
+def test_what_packaging_names_is_known() -> None:
+    text = '[build-system]\nrequires = ["hatchling>=1"]\n[project]\nname = "a"\ndependencies = ["attrs[x]>=2"]\n'
+    assert {"hatchling", "attrs", "pytest"} <= found({"pyproject.toml": text}).named
+
+
 def test_poetry() -> None:
     text = '[tool.poetry]\nname = "a"\n[tool.poetry.group.test.dependencies]\nmock = "^3.1"\n'
     assert first({"pyproject.toml": text}) == "-e . 'mock>=3.1' pytest"

@@ -54,6 +54,8 @@ class Detected:
     notes: tuple[str, ...]
     named: frozenset[str] = frozenset()
     """Projects that packaging and requirement files name: what is asked of the index about them."""
+    own: frozenset[str] = frozenset()
+    """What the project itself is called, as far as can be read: R is not held to a release of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
     ]
     listed = [*named, *_file_requirements(read, files), *_declared(project), *needs, *around.imports]
     editable = place if packaged else ""
-    return Detected(tuple(plans), python, tuple(options), editable, tuple(notes), frozenset(_names(listed)))
+    own = frozenset(_own_names(project, config, script))
+    return Detected(tuple(plans), python, tuple(options), editable, tuple(notes), frozenset(_names(listed)), own)
 
 
 # --- files -------------------------------------------------------------------------------------------------------
@@ -243,6 +246,13 @@ def _declared(project: Mapping[str, object]) -> list[str]:
     for listed in extras.values() if isinstance(extras, Mapping) else ():
         found += _strings(listed)
     return found
+
+
+def _own_names(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
+    places = (("project", "name"), ("tool", "poetry", "name"), ("tool", "flit", "metadata", "module"))
+    found = [name for keys in places if isinstance(name := at(project, *keys), str)]
+    found += re.findall(r"""\bname\s*=\s*["']([A-Za-z0-9._-]+)["']""", script)
+    return [*found, *([config.get("metadata", "name")] if config.has_option("metadata", "name") else [])]
 
 
 def _names(requirements: Sequence[str]) -> list[str]:

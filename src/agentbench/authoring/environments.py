@@ -159,15 +159,16 @@ class Environments:
 
     def _installed(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> _Stands:
         """Install; on a day, until nothing is left that came out later and nobody asked for."""
+        own = {normal_name(name) for name in wish.detected.own}
         with self._guard:
-            names = {*self._names, *wish.detected.named}
+            names = {normal_name(name) for name in (*self._names, *wish.detected.named)} - own
         rounds = 0
         while True:
             rounds += 1
             limits = self.calendar.constraints(names, day) if day else ()
             draft = dataclasses.replace(wish.draft, setup=constrained(plan.commands, limits), env=plan.env)
             stands = _Stands(draft, set_up(write(draft, wish.folder), lab), limits)
-            installed = {normal_name(line.split("==")[0]) for line in freeze(stands.ground)}
+            installed = {normal_name(line.split("==")[0]) for line in freeze(stands.ground) if "==" in line} - own
             with self._guard:
                 self._names |= installed
             if not day or rounds == ROUNDS or self.calendar.constraints(names | installed, day) == limits:
