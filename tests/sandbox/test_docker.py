@@ -22,7 +22,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.sandbox.cache import contents, prune
-from agentbench.sandbox.docker import labels, orphans
+from agentbench.sandbox.docker import carried, labels, orphans
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
@@ -267,6 +267,22 @@ class TestImages:
                 assert done.exit_code == (0 if shell else 127)
                 box.write_files([FileWrite(b"new", b"x")])
                 assert {entry.path for entry in box.tree().entries()} > {b"new", b"src/app.py"}
+        finally:
+            engine.call("image", "rm", "--force", image)
+
+    def test_neither_the_images_interpreter_nor_ours_is_refused_with_the_remedy(
+        self, docker: DockerBackend, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Never a weaker way: `docker exec` could not give a test run its own descriptor for results."""
+        image = "agentbench-test/bare-refused:1"
+        engine.must("import", "-", image, stdin=_bare_root(with_shell=True))
+        monkeypatch.setattr("agentbench.sandbox.docker.carried._taken_apart", lambda _: None)
+        carried._parts.cache_clear()
+        try:
+            with pytest.raises(SandboxUnavailable, match="none of this host's own can be brought along") as caught:
+                docker.open(replace(SPEC, image=image), None).__enter__()
+            assert caught.value.exit_code == 3
+            assert "python3 3.8" in caught.value.remedy
         finally:
             engine.call("image", "rm", "--force", image)
 

@@ -26,9 +26,18 @@ _UNNEEDED = (
 
 @lru_cache(maxsize=1)
 def _parts() -> tuple[Path, Path, Path, tuple[Path, ...]]:
-    """Program, standard library, loader, libraries."""
-    found = interpreters.find(None)
-    program = Path(found.executable).resolve()
+    """Program, standard library, loader, libraries: of the first of the host's interpreters that can be carried."""
+    for found in interpreters.installed():
+        parts = _taken_apart(Path(found.executable).resolve())
+        if parts is not None:
+            return parts
+    raise SandboxUnavailable(
+        "the image has no python3, and none of this host's own can be brought along",
+        remedy="use an image with python3 3.8 or newer",
+    )
+
+
+def _taken_apart(program: Path) -> tuple[Path, Path, Path, tuple[Path, ...]] | None:
     asked = "import sysconfig; print(sysconfig.get_path('stdlib'))"
     told = run_host([program, "-I", "-c", asked], env={}, timeout_sec=30).stdout.kept.decode().strip()
     library = Path(told)
@@ -38,10 +47,7 @@ def _parts() -> tuple[Path, Path, Path, tuple[Path, ...]]:
         libraries |= {Path(path).name: Path(path) for path in _LIBRARY.findall(said)}
     loader = next((path for name, path in libraries.items() if name.startswith("ld-")), None)
     if loader is None or not library.is_dir():
-        raise SandboxUnavailable(
-            "the image has no python3, and this host's own cannot be brought along",
-            remedy="use an image with python3 3.8 or newer",
-        )
+        return None  # linked statically, or something else that does not come apart
     return program, library, loader, tuple(libraries.values())
 
 
