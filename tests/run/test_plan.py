@@ -1,0 +1,61 @@
+"""The order of a study: every method meets every task at about the same time, and repeats have seeds of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.run.config import PROTOCOL_SEED
+from agentbench.run.plan import make_plan, seeds
+from tests.run.conftest import Ab
+from tests.run.tasks import make_suite
+
+
+@pytest.mark.req("R-14")
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4))
+def test_at_every_moment_all_methods_have_been_started_equally_often(tasks: int, methods: int, repeats: int) -> None:
+    names = [f"m{number}" for number in range(methods)]
+    rows = make_plan(cast("Any", [(f"t{number}", names) for number in range(tasks)]), repeats=repeats)
+    assert len(rows) == len({(row.task, row.configuration, row.repeat) for row in rows}) == tasks * methods * repeats
+    for end in range(len(rows) + 1):
+        started = [sum(str(row.configuration) == name for row in rows[:end]) for name in names]
+        assert max(started) - min(started) <= 1
+    for task in {row.task for row in rows}:
+        for repeat in range(1, repeats + 1):
+            # The same seed for all methods: they differ in nothing but the method.
+            assert len({row.seed for row in rows if (row.task, row.repeat) == (task, repeat)}) == 1
+
+
+@pytest.mark.req("R-11")
+@given(st.integers(0, 2**63), st.integers(1, 20))
+def test_seeds_of_repeats_are_spawned_from_the_base_and_stay_when_there_are_more(base: int, repeats: int) -> None:
+    found = seeds(base, repeats)
+    assert found[0] == base
+    assert len(found) == repeats
+    assert seeds(base, repeats + 3)[:repeats] == found
+    assert seeds(PROTOCOL_SEED, 1) == (PROTOCOL_SEED,)
+
+
+@pytest.mark.req("R-14", "R-13")
+def test_several_methods_in_one_study_have_runs_of_their_own_and_one_failure_reaches_no_other(
+    ab: Ab, tmp_path: Path
+) -> None:
+    tasks = make_suite(tmp_path / "tasks", "good", "broken")
+    file = tasks / "tiny" / "broken" / "task.yaml"
+    file.write_text(f"{file.read_text()}setup: {{commands: ['exit 3']}}\n")
+    variants = tmp_path / "configs" / "variants"
+    variants.mkdir(parents=True)
+    for name, agent in (("first", "reference"), ("second", "noop")):
+        (variants / f"{name}.yaml").write_text(f"name: {name}\nagent: {agent}\n")
+    ran = ab("run", "--suite", "tiny", "--variant", "first", "--variant", "second", "--workers", "2", "--json")
+    assert ran.code == 0, ran.stderr
+    found = {(one["task_id"], one["variant"]): one["result"] for one in ran.json["attempts"]}
+    assert found["good", "first"]["passed"]
+    assert found["good", "second"]["failure_reason"] not in {None, "SETUP_FAILED"}
+    assert found["broken", "first"]["failure_reason"] == found["broken", "second"]["failure_reason"] == "SETUP_FAILED"
+    assert len({one["study_id"] for one in ran.json["attempts"]}) == 1
+    assert len({one["run_id"] for one in ran.json["attempts"]}) == 2
