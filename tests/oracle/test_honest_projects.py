@@ -10,6 +10,7 @@ import pytest
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance
 from agentbench.oracle.replaced import replaced_names
+from agentbench.oracle.requirement import files_of
 from tests.oracle.toy import FIXED, REPO, Bed, delta_of
 
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}
@@ -296,3 +297,125 @@ with mock.patch.object(
     assert say("nothing") == "word"
 """
     assert replaced_names([text, b"x = 'other'"]) == ("input", "part", "print")
+
+
+UNUSUAL = {
+    "pyproject.toml": """
+        [project]
+        name = "toy"
+        version = "1.0"
+
+        [tool.pytest.ini_options]
+        minversion = "7"
+        addopts = [
+            "--import-mode=importlib", "--doctest-modules", "--strict-markers", "--strict-config", "-Werror", "-ra",
+            "-p", "no:cacheprovider", "-p", "tests.plugin", "--durations=3", "-x",
+        ]
+        testpaths = ["tests", "src"]
+        markers = ["deep: far down"]
+        xfail_strict = true
+        python_classes = ["Check*"]
+        python_functions = ["check_*", "test_*"]
+        """,
+    "src/toy/core.py": REPO["src/toy/core.py"] + '\n\ndef twice(value):\n    """\n    >>> twice(2)\n    4\n    """\n'
+    "    return value * 2\n",
+    "tests/__init__.py": "",
+    "tests/helpers.py": REPO["tests/helpers.py"],
+    "tests/test_core.py": "from .helpers import assert_close\n\n\ndef check_close():\n    assert_close(1, 1)\n",
+    "tests/conftest.py": "",
+    "tests/plugin.py": """
+        import os
+        import warnings
+
+        import pytest
+
+
+        def pytest_addoption(parser):
+            parser.addoption("--deep", action="store_true")
+            parser.addini("toy_setting", "one of ours", default="")
+
+
+        def pytest_generate_tests(metafunc):
+            if "number" in metafunc.fixturenames:
+                metafunc.parametrize("number", [1, 2], ids=["a b", "ü[0]"])
+
+
+        def pytest_collection_modifyitems(config, items):
+            items.reverse()
+
+
+        def pytest_make_parametrize_id(config, val, argname):
+            return f"{argname}={val!r}"
+
+
+        @pytest.fixture(autouse=True)
+        def elsewhere(tmp_path_factory, request):
+            old = os.getcwd()
+            os.chdir(tmp_path_factory.mktemp("elsewhere"))
+            yield
+            os.chdir(old)
+        """,
+}
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_an_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
+    tests = {
+        "tests/deep/__init__.py": "",
+        "tests/deep/test_new.py": """
+            import subprocess
+            import sys
+            import time
+            import unittest
+
+            import pytest
+
+            from toy.core import median
+
+            from ..helpers import assert_close
+
+
+            @pytest.mark.deep
+            def test_numbers(number):
+                assert_close(median([number, number + 1]), number + 0.5)
+
+
+            class CheckThings:
+                @pytest.mark.parametrize("value", [{"a": 1}, None, "x y"])
+                def test_value(self, value, monkeypatch):
+                    monkeypatch.setattr(time, "time", lambda: 0)
+                    monkeypatch.setattr(time, "perf_counter", lambda: 0)
+                    assert median([1, 2]) == 1.5 and time.time() == 0
+
+
+            class TestCase(unittest.TestCase):
+                def test_program(self):
+                    code = "from toy.core import median; print(median([1, 2]))"
+                    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+                    for said in found.stdout.split():
+                        with self.subTest(said=said):
+                            self.assertEqual(said, "1.5")
+            """,
+    }
+    required = (
+        "tests/deep/test_new.py::test_numbers[a b]",
+        "tests/deep/test_new.py::CheckThings::test_value[value='x y']",
+        "tests/deep/test_new.py::TestCase::test_program",
+        "tests/test_core.py::check_close",
+        "src/toy/core.py::toy.core.twice",
+    )
+    fix = {"src/toy/core.py": UNUSUAL["src/toy/core.py"].replace(REPO["src/toy/core.py"], FIXED)}
+    result = graded(bed, tmp_path, repo=UNUSUAL, tests=tests, fix=fix, required=required)
+    assert result.accepted, told(result)
+
+
+def test_a_module_with_examples_is_no_file_of_tests() -> None:
+    tests = [
+        "src/toy/core.py::toy.core.twice",
+        "src/toy/__init__.py::toy",
+        "checks/core.py::test_it",
+        "checks/core.py::core.shown",
+        "tests/test_a.py::tests.test_a.shown",
+        "odd/other.py::TestOther::test_it[toy.core]",
+    ]
+    assert files_of(tests) == {"checks/core.py", "tests/test_a.py", "odd/other.py"}

@@ -24,6 +24,7 @@ from agentbench.oracle.pytest_records import canaries_held, passing_canary_passe
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
 from agentbench.oracle.replaced import replaced_names
 from agentbench.oracle.replica import declares_build, open_replica, run_build
+from agentbench.oracle.requirement import files_of
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -62,7 +63,7 @@ class Survey(BaseModel):
     @property
     def test_files(self) -> frozenset[str]:
         """As the ids name them: relative to the root folder of pytest."""
-        return frozenset({item.split("::")[0] for item in self.items} | set(self.uncollected))
+        return files_of(self.items) | frozenset(self.uncollected)
 
 
 class Pristine(BaseModel):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentbench.contract.schema import Check
+from agentbench.oracle.inside.sentinel import is_test
 
 NEUTRAL = frozenset({"skipped", "xfailed", "xpassed"})
 """Outcomes that are neither a pass nor a failure. A test with one of them on R is not required, only not to fail."""
@@ -31,8 +32,24 @@ class Requirement:
     @property
     def test_files(self) -> frozenset[str]:
         """Files that hold required tests, as the ids name them."""
-        tests = (*self.fail_to_pass, *self.pass_to_pass, *self.neutral)
-        return frozenset({test.split("::")[0] for test in tests} | set(self.files))
+        return files_of((*self.fail_to_pass, *self.pass_to_pass, *self.neutral)) | frozenset(self.files)
+
+
+def files_of(tests: Iterable[str]) -> frozenset[str]:
+    """Files that hold tests. A module that only has examples in its docstrings is not one: it is what a fix changes."""
+    found: dict[str, bool] = {}
+    for test in tests:
+        file, _, name = test.partition("::")
+        found[file] = found.get(file, False) or is_test(file) or not _is_example(file, name)
+    return frozenset(file for file, holds in found.items() if holds)
+
+
+def _is_example(file: str, name: str) -> bool:
+    """Whether an id is that of a doctest: `src/toy/core.py::toy.core.median` says its module."""
+    *folders, last = file.removesuffix(".py").split("/")
+    parts = folders if last == "__init__" else [*folders, last]
+    modules = (".".join(parts[at:]) for at in range(len(parts)))
+    return file.endswith(".py") and any(name == module or name.startswith(module + ".") for module in modules)
 
 
 def declared(check: Check) -> Requirement | None:
