@@ -27,6 +27,7 @@ from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.sampling import MonitoredBackend
 from agentbench.tree.entry import FileWrite, Kind
 from tests.sandbox.conftest import SPEC, remove_images, require_docker
 
@@ -412,6 +413,15 @@ class TestTree:
                 now = {entry.path: entry for entry in box.tree().entries()}
                 assert now != before, way
                 assert now == {entry.path: entry for entry in box.tree_at("/workspace").entries()}, way  # type: ignore[attr-defined]
+
+
+@pytest.mark.req("R-06")
+def test_containers_carry_the_name_of_their_run(docker: DockerBackend, engine: Engine) -> None:
+    monitored = MonitoredBackend(docker, lambda *_: None, labels={"run": "run-of-this-test"})
+    with monitored.open(replace(SPEC, labels={"task": "a-task"}), None) as box:
+        found = json.loads(engine.must("inspect", "--format", "{{json .Config.Labels}}", box.id))
+        assert (found["agentbench.run"], found["agentbench.task"]) == ("run-of-this-test", "a-task")
+        assert found[labels.KIND] == "agent"
 
 
 class TestEnds:

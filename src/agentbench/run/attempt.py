@@ -109,7 +109,7 @@ class Attempt:
 
     def bench(self, ground: Ground) -> GradingBench:
         return GradingBench(
-            backend=monitored(ground.backend, self.log),
+            backend=monitored(ground.backend, self.log, self.folder.run_id),
             spec=ground.spec(Phase.ORACLE),
             prepared=ground.prepared,
             loaded=self.row.task,

@@ -49,13 +49,13 @@ def baseline_record(found: BaselineReport | None) -> BaselineValidation:
     )
 
 
-def monitored(backend: Backend, log: EventLog) -> MonitoredBackend:
-    """A backend whose sandboxes are sampled into a log for as long as they live."""
+def monitored(backend: Backend, log: EventLog, run_id: str) -> MonitoredBackend:
+    """A backend whose sandboxes are sampled into a log for as long as they live, and carry the name of their run."""
 
     def note(phase: Phase, usage: Usage) -> None:
         log.append(resource_sample(phase.value, usage), "monitor")
 
-    return MonitoredBackend(backend, note)
+    return MonitoredBackend(backend, note, labels={"run": run_id})
 
 
 def resource_sample(phase: str, usage: Usage) -> ResourceSample:

@@ -45,7 +45,8 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         proxy = recording_proxy(attempt)
         if proxy is not None:
             spec = stack.enter_context(proxy).mounted(spec)
-        sandbox = stack.enter_context(monitored(ground.backend, attempt.log).open(spec, ground.prepared))
+        backend = monitored(ground.backend, attempt.log, attempt.folder.run_id)
+        sandbox = stack.enter_context(backend.open(spec, ground.prepared))
         if gateway is not None:
             open_way(sandbox, gateway, attempt.rules.caps.wall_sec)
         if proxy is not None:

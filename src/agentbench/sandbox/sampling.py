@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -68,9 +69,13 @@ class Sampler:
 class MonitoredBackend:
     """A backend whose sandboxes are sampled. Implements `protocol.Backend`."""
 
-    def __init__(self, backend: Backend, emit: Emit, *, first_sec: float = FIRST_SEC) -> None:
+    def __init__(
+        self, backend: Backend, emit: Emit, *, first_sec: float = FIRST_SEC, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """`labels`: what each of its sandboxes is marked with, where a backend marks them."""
         self._backend = backend
         self._emit = emit
+        self._labels = dict(labels or {})
         self._first_sec = first_sec
 
     @property
@@ -87,7 +92,8 @@ class MonitoredBackend:
         return self._backend.prepare(plan, spec, on_step=on_step)
 
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
-        return self._opened(spec, self._backend.open(spec, prepared))
+        marked = replace(spec, labels={**spec.labels, **self._labels})
+        return self._opened(spec, self._backend.open(marked, prepared))
 
     def close(self) -> None:
         self._backend.close()
