@@ -311,7 +311,7 @@ def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_
 def test_backpressure_is_waited_for_and_told_to_the_agent(place: OpenPlace) -> None:
     here = place(Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock())
     waits: list[float] = []
-    here.session._sleep = waits.append
+    here.session._bounds.sleep = waits.append
     notes = [here.session.read_file(f"x{number}").note for number in range(4)]
     assert waits == [0.25, 0.5]
     assert notes[:2] == ["", ""]
@@ -348,7 +348,7 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
     clock = Clock()
     here = place(Rules(operator=True, caps=Caps(wall_sec=100)), clock)
     person = Person(answer, clock)
-    here.session._operator = person
+    here.session._bounds.operator = person
     if code is None:
         assert here.session.run("sudo ls").ok
         assert here.session.remaining.wall_sec == 100
@@ -396,7 +396,7 @@ def test_trouble_of_the_sandbox_is_raised_and_never_a_result(place: OpenPlace, f
 
 def test_an_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
     here = place()
-    here.session._cancelled = lambda: True
+    here.session._bounds.cancelled = lambda: True
     with pytest.raises(Interrupted):
         here.session.run("true")
 

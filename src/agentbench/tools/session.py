@@ -6,107 +6,42 @@ rules, carried out, and logged with its effects; a cap that is reached ends the 
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from pydantic import JsonValue
 
 from agentbench.contract.schema import StageName
 from agentbench.core.command import Command
-from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFault
+from agentbench.core.errors import InputError, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
-from agentbench.policy.breakers import READING, WRITING, Trip
-from agentbench.policy.budget import reached
-from agentbench.policy.guard import Guard
-from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
-from agentbench.sandbox.protocol import Sandbox
+from agentbench.policy.breakers import Trip
 from agentbench.tools.bench import Bench, Work
+from agentbench.tools.bounds import Bounds
 from agentbench.tools.definition import Tool
 from agentbench.tools.ending import SessionEnded
-from agentbench.tools.journal import Journal, stored_text
-from agentbench.tools.operator import Operator, ask
+from agentbench.tools.parts import BriefingText, Program, Record, Remaining, Workplace
 from agentbench.tools.patching import patch_workspace
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
 from agentbench.tools.running import execute
 from agentbench.tools.watch import Watch
-from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,
     Delegation,
-    OperatorDecision,
     StageChanged,
     ToolCallFinished,
     ToolCallStarted,
 )
-from agentbench.trace.log import EventLog
-from agentbench.tree.entry import Tree
 
-_TOO_SHORT = 0.01
-"""Seconds in which nothing can be done: a command that was cut short by the wall clock ends this near to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Workplace:
-    """Where an agent works, and for whom.
-
-    `base` is the workspace as the agent finds it, `operator` who can be asked about it, `turns` what the user says further
-    whenever the agent has ended its turn.
-    """
-
-    sandbox: Sandbox
-    workdir: str = "/workspace"
-    base: Tree | None = None
-    operator: Operator | None = None
-    turns: tuple[str, ...] = ()
-    beyond: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
-    """Whether a cap is spent that others spend too, and what to say then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Where a session is written down."""
-
-    log: EventLog
-    blobs: BlobStore | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BriefingText:
-    """What an agent is told: the whole, and its parts by name."""
-
-    text: str
-    parts: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Remaining:
-    """What is left of the budget. None: no limit."""
-
-    tool_calls: int | None
-    wall_sec: float
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program that is the agent, or stands for it: it runs in the sandbox until it ends or the wall clock does."""
-
-    name: str
-    line: str
-    env: Mapping[str, str] = field(default_factory=dict)
-    stdin: bytes = b""
+__all__ = ["BriefingText", "Program", "Record", "Remaining", "Session", "Workplace"]
 
 
 class Session:
@@ -124,37 +59,31 @@ class Session:
     ) -> None:
         self.briefing = briefing
         self._coming = deque(enumerate(workplace.turns, start=2))
-        self.last_event = 0
-        """Number of the event that ended the last call: what an agent's end can point to."""
         self._rules = rules
-        self._guard = guard = Guard(rules.limits, _monitor(rules, record))
-        self._journal = journal = Journal(record.log, record.blobs, guard)
-        self._operator = workplace.operator
-        self._beyond = workplace.beyond
-        self._clock = clock
-        self._sleep: Callable[[float], None] = time.sleep
-        self._cancelled = cancelled
-        self._began = clock()
-        self._paused = 0.0
+        self._bounds = bounds = Bounds(rules, record, workplace, clock=clock, cancelled=cancelled)
+        self._journal = journal = bounds.journal
         self._calls = self._programs = self._turns = 0
         self._stage: StageName | None = None
-        self._ended: SessionEnded | None = None
         self._lock = threading.RLock()
         watch = Watch(workplace.sandbox, workplace.base, journal, generated=rules.generated)
-        self._bench = Bench(workplace.sandbox, workplace.workdir, watch, rules, journal, self._time_left)
+        self._bench = Bench(workplace.sandbox, workplace.workdir, watch, rules, journal, bounds.time_left)
         self.tools: Mapping[str, Tool] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
 
     # --- what an agent uses ---------------------------------------------------------------------------------------
 
     @property
     def remaining(self) -> Remaining:
-        most, used = self._rules.caps.budget.tool_calls, self._guard.spent.tool_calls
-        return Remaining(None if most is None else max(most - used, 0), max(self._time_left(), 0.0))
+        return self._bounds.remaining
 
     @property
     def ended(self) -> SessionEnded | None:
         """How the session ended, if it has."""
-        return self._ended
+        return self._bounds.ended
+
+    @property
+    def last_event(self) -> int:
+        """Number of the event that ended the last call: what an agent's end can point to."""
+        return self._bounds.last_event
 
     def call(self, name: str, arguments: JsonValue = None) -> ToolResult:
         """Call a tool by name. A bad call is a result that says what is wrong with it.
@@ -164,7 +93,7 @@ class Session:
             SandboxError: the sandbox itself failed.
         """
         with self._lock:
-            self._check_open()
+            self._bounds.check_open()
             self.check_budget()
             self._calls += 1
             started = ToolCallStarted(
@@ -172,10 +101,10 @@ class Session:
                 tool=printable(name[:80]),
                 arguments=self._journal.arguments(arguments),
                 stage=self._stage,
-                elapsed_us=self._elapsed_us(),
+                elapsed_us=self._bounds.elapsed_us(),
             )
             trips = self._journal.trips(self._journal.write(started, "agent"))
-            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._wait(trips))
+            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._bounds.wait(trips))
 
     def list_files(self, root: str = ".", glob: str | None = None) -> ToolResult:
         return self.call("list_files", {"root": root, "glob": glob})
@@ -195,7 +124,7 @@ class Session:
     def turn(self) -> int:
         """Say that a turn of the agent begins; its number."""
         with self._lock:
-            self._check_open()
+            self._bounds.check_open()
             self._turns += 1
             self._journal.write(AgentTurnStarted(turn=self._turns), "agent")
             return self._turns
@@ -208,14 +137,14 @@ class Session:
     def delegate(self, parent: str, child: str, role: str, task: str) -> None:
         """Say that one part of the agent hands work to another."""
         with self._lock:
-            self._check_open()
+            self._bounds.check_open()
             shown = self._journal.excerpt(task.encode("utf-8", "backslashreplace"))
             self._journal.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
 
     def request_stage(self, stage: StageName, why: str = "") -> ToolResult:
         """Ask for a privilege before a tool needs it: a plan is done, writing begins. Refused where the contract has none."""
         with self._lock:
-            self._check_open()
+            self._bounds.check_open()
             try:
                 self._enter(stage, printable(f"requested: {why}"[:300]))
             except ToolFault as fault:
@@ -225,7 +154,7 @@ class Session:
     def stop(self, rationale: str = "") -> NoReturn:
         """The agent is done."""
         why = printable(rationale[:1000], keep="\n")
-        raise self._finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._pointer()))
+        raise self._bounds.finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._bounds.pointer()))
 
     def check_budget(self) -> None:
         """Whether anything may still be done: nothing is left of a cap, or a breaker has tripped, and the session ends.
@@ -234,14 +163,7 @@ class Session:
             SessionEnded.
         """
         with self._lock:
-            self._check_open()
-            self._check_breakers()
-            cap = reached(self._guard.spent, self._rules.caps.budget)
-            if cap is not None:
-                self._end_by_cap(cap.code, cap.rationale)
-            shared = self._beyond()
-            if shared is not None:
-                self._end_by_cap(*shared, {"refused": 1, "shared": 1})
+            self._bounds.check_budget()
 
     def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
         """A request was refused for want of budget: the attempt's own, or one that several share.
@@ -250,15 +172,13 @@ class Session:
             SessionEnded.
         """
         with self._lock:
-            if self._ended is None:
-                self._end_by_cap(code, why, {"refused": 1, "shared": int(shared)})
-            raise self._ended
+            self._bounds.out_of_budget(code, why, shared=shared)
 
     # --- what the harness does on behalf of an agent ----------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the clock, log the briefing verbatim and enter the first stage."""
-        self._began = self._clock()
+        self._bounds.begin()
         parts = dict(self.briefing.parts)
         self._journal.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
         first = next((stage for stage in STAGES if stage in self._rules.stages), None)
@@ -274,9 +194,8 @@ class Session:
         with self._lock:
             if not self._coming:
                 return None
-            if self._ended is not None and self._ended.code is TerminationCode.AGENT_STOPPED:
-                self._ended = None
-            self.check_budget()
+            self._bounds.go_on()
+            self._bounds.check_budget()
             number, text = self._coming.popleft()
             told = BriefingText(text, {"turn": str(number)})
             self._journal.write(Briefing(text=text, sha256=told.sha256, parts=dict(told.parts)))
@@ -335,7 +254,7 @@ class Session:
 
     def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Work]) -> ToolResult:
         with self._lock:
-            self._check_open()
+            self._bounds.check_open()
             self._programs += 1
             logged = self._journal.arguments(arguments)
             started = ToolCallStarted(
@@ -343,7 +262,7 @@ class Session:
                 tool=tool,
                 arguments=logged,
                 stage=self._stage,
-                elapsed_us=self._elapsed_us(),
+                elapsed_us=self._bounds.elapsed_us(),
             )
             self._journal.write(started, "harness")
             return self._carry_out(started, work)
@@ -359,65 +278,18 @@ class Session:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
         if arguments is not None and not isinstance(arguments, dict):
             raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
-        self._refuse(name, trips)
+        self._bounds.refuse(name, trips)
         self._enter(tool.stage, name)
         return tool.invoke(self._bench, arguments or {})
 
-    def _refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
-        """Carry out what the guard decided about this call before anything of it happens."""
-        for trip in trips:
-            if trip.action == "pause":
-                self._ask_operator(trip)
-            elif trip.action in {"deny", "quarantine", "terminate"}:
-                why = (
-                    f"the contract denies commands like '{trip.rule}'" if trip.monitor == DENY_COMMANDS else trip.detail
-                )
-                raise ToolFault(f"refused: {why}", kind=ToolError.COMMAND_DENIED)
-        if name in READING:
-            return
-        if self._guard.quarantined is not None:
-            why = f"the workspace is in quarantine since {self._guard.quarantined.rule}: only reading is left"
-            raise ToolFault(why, kind=ToolError.QUARANTINED)
-        if name in WRITING and self._guard.writes_suspended:
-            reads = self._rules.thresholds.reads_to_restore
-            why = f"too many patches were refused in a row: read what is there first ({reads} calls that read)"
-            raise ToolFault(why, kind=ToolError.WRITE_SUSPENDED)
-
-    def _wait(self, trips: tuple[Trip, ...]) -> str:
-        """Backpressure: wait as long as the guard says; what the agent is told about it."""
-        waits = [trip for trip in trips if trip.action == "throttle"]
-        if not waits:
-            return ""
-        seconds = min(max(trip.signals["wait_ms"] for trip in waits) / 1000, max(self._time_left(), 0.0))
-        self._sleep(seconds)
-        return f"backpressure: waited {seconds:g} s, {waits[0].detail}"
-
-    def _ask_operator(self, trip: Trip) -> None:
-        """Wait for a person. The wait is not the agent's time.
-
-        Raises:
-            SessionEnded: the person, or the deadline, says stop.
-        """
-        begin = self._clock()
-        alert = self._journal.alert_of(trip)
-        answer = ask(self._operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
-        self._paused += self._clock() - begin
-        decision = OperatorDecision(
-            decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
-        )
-        said = self._journal.write(decision, "operator")
-        if answer.decision == "stop":
-            why = f"{answer.operator}: {answer.justification}"
-            raise self._finish(SessionEnded(TerminationCode.OPERATOR_ABORT, why, (alert, said)))
-
     def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work], *, waited: str = "") -> ToolResult:
         self._bench.call_id = started.call_id
-        begin = self._clock()
+        begin = self._bounds.clock()
         try:
             done = work()
         except ToolFault as fault:
             done = Work(ToolResult.refused(ToolError(fault.kind), fault.message))
-        took = self._clock() - begin
+        took = self._bounds.clock() - begin
         result = done.result
         if waited:
             result = replace(result, note="; ".join(filter(None, (waited, result.note))))
@@ -435,9 +307,9 @@ class Session:
             error_message=result.error_message,
             killed_processes=done.killed,
         )
-        self.last_event = self._journal.write(finished)
-        self._check_breakers()
-        self._check_time()
+        self._bounds.last_event = self._journal.write(finished)
+        self._bounds.check_breakers()
+        self._bounds.check_time()
         return result
 
     def _enter(self, stage: StageName, cause: str) -> None:
@@ -456,54 +328,3 @@ class Session:
 
     def _offered(self, tool: Tool) -> bool:
         return tool.stage in self._rules.stages and (not self._rules.tools or tool.name in self._rules.tools)
-
-    def _check_open(self) -> None:
-        if self._ended is not None:
-            raise self._ended
-        if self._cancelled():
-            raise Interrupted("interrupted")
-        self._check_time()
-
-    def _check_time(self) -> None:
-        if self._time_left() <= _TOO_SHORT:
-            measured = {"elapsed_us": self._elapsed_us(), "cap_us": int(self._rules.caps.wall_sec * 1_000_000)}
-            self._end_by_cap(TerminationCode.WALL_CAP, f"the time of {self._rules.caps.wall_sec:g} s is over", measured)
-
-    def _check_breakers(self) -> None:
-        stop = self._guard.stop
-        if stop is not None and stop.code is not None:
-            evidence = (self._journal.alert_of(stop), *stop.evidence)
-            raise self._finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))
-
-    def _end_by_cap(self, code: TerminationCode, why: str, measured: Mapping[str, int] | None = None) -> NoReturn:
-        alert = self._journal.alert(
-            "budget", code, why, severity="terminate", evidence=self.last_event, signals=measured
-        )
-        self._journal.intervene("terminate", alert, why)
-        raise self._finish(SessionEnded(code, why, (alert, *self._pointer())))
-
-    def _finish(self, end: SessionEnded) -> SessionEnded:
-        self._ended = self._ended or end
-        return self._ended
-
-    def _pointer(self) -> tuple[int, ...]:
-        return (self.last_event,) if self.last_event else ()
-
-    def _time_left(self) -> float:
-        return self._rules.caps.wall_sec - self._elapsed()
-
-    def _elapsed(self) -> float:
-        """Time of the session: without that in which a person was waited for."""
-        return self._clock() - self._began - self._paused
-
-    def _elapsed_us(self) -> int:
-        return max(int(self._elapsed() * 1_000_000), 0)
-
-
-def _monitor(rules: Rules, record: Record) -> PolicyMonitor:
-    redact = record.log.redact
-    return PolicyMonitor(
-        rules.contract,
-        blobs=lambda name: stored_text(record.blobs, name),
-        redact=redact.text if redact else lambda text: text,
-    )
