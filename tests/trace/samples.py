@@ -49,7 +49,7 @@ from agentbench.trace.events import (
     WorkspaceMutated,
 )
 from agentbench.trace.log import EventLog
-from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
+from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunReduced, RunResumed
 
 SHA = "ab" * 32
 OUT = Excerpt(text="1 passed", total_bytes=8, sha256=SHA)
@@ -212,6 +212,7 @@ EXAMPLES: tuple[Payload, ...] = (
         files_sha256=SHA,
     ),
     RunResumed(harness_version="0.1.0", resumed_at="2026-03-07T00:00:00.000+00:00", unfinished=["01A"]),
+    RunReduced(approved_by="eve", reason="old", reduced_at="2026-03-08T00:00:00+00:00", files=3, bytes=100),
     RunClosed(
         status="completed", closed_at="2026-03-07T00:00:00.000+00:00", attempts=1, events=3, head="sha256:" + SHA
     ),

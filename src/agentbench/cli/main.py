@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "operator": ("agentbench.cli.operator", "Decide about attempts that wait for a person."),
     "replay": ("agentbench.cli.replay", "Run acceptance again on recorded patches and compare."),
     "report": ("agentbench.cli.report", "Summaries and paired comparisons of runs."),
+    "retain": ("agentbench.cli.retain", "Keep no more than minimal evidence of a run."),
     "rescore": ("agentbench.cli.rescore", "What a run would have been under other weights or caps."),
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),

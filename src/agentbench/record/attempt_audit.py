@@ -27,6 +27,7 @@ from agentbench.record.folder import EVENTS, FILES, MANIFEST, content, evidence_
 from agentbench.record.kept_rules import kept_rules
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.recompute import Kept, Recomputed
+from agentbench.record.retention import reducible
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
 from agentbench.trace.log import read_events
@@ -90,10 +91,18 @@ class _Trace:
 
 
 def audit_attempt(
-    run: Path, sealed: AttemptSealed, record: AttemptRecord | None, recompute: Recompute | None
+    run: Path,
+    sealed: AttemptSealed,
+    record: AttemptRecord | None,
+    recompute: Recompute | None,
+    *,
+    reduced: bool = False,
 ) -> AttemptAudit:
-    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, None when that is missing."""
-    work = _Work(run, sealed, record)
+    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, None when that is missing.
+
+    `reduced`: the run's chain says that no more than minimal evidence is kept.
+    """
+    work = _Work(run, sealed, record, reduced=reduced)
     folder = run / sealed.task_dir
     if not _TASK_DIR.fullmatch(sealed.task_dir) or folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         work.found("changed", "", "is not an attempt's folder")
@@ -108,7 +117,8 @@ def audit_attempt(
 
 
 class _Work:
-    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None) -> None:
+    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, *, reduced: bool) -> None:
+        self.reduced = reduced
         self.run = run
         self.folder = run / sealed.task_dir
         self.sealed = sealed
@@ -135,7 +145,7 @@ class _Work:
             self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
         if recompute and manifest and not self.audit.problems:
             self.audit.recomputed = 1
-            kept = Kept(self._blob_text, partial(kept_rules, self.run))
+            kept = Kept(self._blob_text, partial(kept_rules, self.run), self.reduced and bool(self.trace.blobs))
             again = recompute(read_events(self.folder / EVENTS), manifest, self.record, kept)
             self.audit.skipped = again.skipped
             for difference in again.differences:
@@ -186,7 +196,8 @@ class _Work:
         there = {sound(name): name for name in evidence_files(self.folder)}
         for name in sorted(listed.keys() | there.keys()):
             if name not in there:
-                self.found("removed", name, "the file is missing")
+                if not (self.reduced and reducible(name)):
+                    self.found("removed", name, "the file is missing")
             elif name not in listed:
                 self.found("appended", name, "the file was not there when the attempt was sealed")
             elif hash_file(self.folder / there[name])[0] != listed[name]:
@@ -196,7 +207,8 @@ class _Work:
         for name, seq in self.trace.blobs.items():
             path = self.folder / "blobs" / name
             if not path.is_file():
-                self.found("removed", f"blobs/{name}", f"event {seq} points to it, and it is missing")
+                if not self.reduced:
+                    self.found("removed", f"blobs/{name}", f"event {seq} points to it, and it is missing")
             elif hash_file(path)[0] != name:
                 self.found("changed", f"blobs/{name}", "the content is not what its name says")
 

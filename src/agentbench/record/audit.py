@@ -28,7 +28,7 @@ from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
 from agentbench.trace.events import Payload
-from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
+from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunReduced, RunResumed
 from agentbench.trace.verify import ChainReport, Problem, check_chain
 
 Decision = Literal["verified", "altered", "incomplete"]
@@ -72,6 +72,7 @@ class _RunLog:
     begun: dict[str, AttemptBegun] = field(default_factory=dict)
     sealed: dict[str, AttemptSealed] = field(default_factory=dict)
     closed: bool = False
+    reduced: RunReduced | None = None
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -121,8 +122,13 @@ class _Audit:
         self._order(log, lines)
         self._finality(lines)
         for attempt_id, sealed in log.sealed.items():
-            self._attempt(sealed, lines.get(attempt_id))
+            self._attempt(sealed, lines.get(attempt_id), reduced=log.reduced is not None)
         self._leftovers(log)
+        if log.reduced is not None:
+            gone = log.reduced
+            self.notes.append(
+                f"minimal evidence since {gone.reduced_at}: {gone.files} files removed, approved by {gone.approved_by} ({gone.reason})"
+            )
         if not log.closed and not log.chain.problem:
             torn = f", then {log.chain.torn_bytes} bytes of an unfinished line" if log.chain.torn_bytes else ""
             self.problems.append(
@@ -234,7 +240,7 @@ class _Audit:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None) -> None:
+    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None, *, reduced: bool) -> None:
         if line is not None:
             place = f"{ATTEMPTS}:{line.number}"
             if line.sha256 != sealed.record_sha256:
@@ -249,7 +255,9 @@ class _Audit:
                         "changed", place, f"trace_head of attempt {sealed.attempt_id} is not the one that was sealed"
                     )
                 )
-        audit: AttemptAudit = audit_attempt(self.path, sealed, line.record if line else None, self.recompute)
+        audit: AttemptAudit = audit_attempt(
+            self.path, sealed, line.record if line else None, self.recompute, reduced=reduced
+        )
         self.problems += audit.problems
         self.notes += audit.notes
         if audit.chain:
@@ -307,6 +315,9 @@ def _read_run_log(path: Path) -> _RunLog:
 def _take(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
     """Add one event of the run's chain to what is known; what is wrong with it."""
     place = f"{EVENTS}:{seq}"
+    if log.closed and isinstance(payload, RunReduced):
+        log.reduced = payload
+        return None
     if log.closed and not isinstance(payload, RunResumed):
         return Problem("appended", place, "an event follows the closing record of the run")
     log.closed = False

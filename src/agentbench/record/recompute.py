@@ -113,6 +113,8 @@ class Kept:
 
     blob: Callable[[str], str | None] = lambda _name: None
     rules: Callable[[str], RuleSet | None] = lambda _name: None
+    reduced: bool = False
+    """Some of what the log points to was removed: what monitors saw is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ def recompute_guard(events: Iterable[Event], plan: GuardPlan, kept: Kept | None 
         return Recomputed((str(error),))
     own = published_rules()
     rules = own if plan.monitors == own.digest else kept.rules(plan.monitors)
+    if kept.reduced:
+        return Recomputed(skipped="decisions of breakers and monitors: the evidence was reduced")
     if rules is None:
         why = f"rules differ ({plan.monitors[:19]}… then, {own.digest[:19]}… here), and the run does not keep them"
         return Recomputed(skipped=f"decisions of breakers and monitors: {why}")

@@ -52,6 +52,7 @@ RUN_EVENTS: tuple[type[Payload], ...] = (
     run_events.AttemptSealed,
     run_events.RunResumed,
     run_events.RunClosed,
+    run_events.RunReduced,
 )
 
 EVENT_TYPES: dict[str, type[Payload]] = {model.type: model for model in (*ATTEMPT_EVENTS, *RUN_EVENTS)}

@@ -60,8 +60,20 @@ class RunResumed(Payload):
     """Attempts that had begun and have no seal."""
 
 
+class RunReduced(Payload):
+    """From full to minimal evidence: approved by somebody, and written down before anything is removed."""
+
+    type = "run_reduced"
+    approved_by: str
+    reason: str
+    reduced_at: str
+    files: int
+    bytes: int
+    """What is removed. The digests of it stay, in the lists of the attempts."""
+
+
 class RunClosed(Payload):
-    """Last record of a run's chain. Only `run_resumed` may follow it."""
+    """Last record of a run's chain. Only `run_resumed` and `run_reduced` may follow it."""
 
     type = "run_closed"
     status: Literal["completed", "interrupted"]

@@ -1,0 +1,102 @@
+"""From full to minimal evidence: explicit, approved, logged, and what is left still verifies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.retain import command as retain
+from agentbench.cli.verify import command as verify
+from agentbench.core.errors import InputError
+from agentbench.record.retention import MINIMAL, reduce_run
+from agentbench.record.rundir import RunDirectory
+from agentbench.trace.log import read_events
+from agentbench.trace.run_events import RunReduced
+from tests.record.samples import attempt, new_run, whole_run
+
+pytestmark = pytest.mark.req("E-11")
+YES = ("--approved-by", "eve", "--reason", "older than a year")
+
+
+def asked(run: Path, *more: str) -> Result:
+    return CliRunner().invoke(retain, [str(run), *more])
+
+
+def verified(run: Path) -> dict[str, object]:
+    value = json.loads(CliRunner().invoke(verify, [str(run), "--json"]).output)
+    assert isinstance(value, dict)
+    return value
+
+
+def files(run: Path) -> set[str]:
+    return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+
+
+def test_nothing_goes_without_an_approval(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    before = files(run)
+    told = asked(run)
+    assert told.exit_code == 0
+    assert "would go" in told.output
+    assert asked(run, "--approved-by", "eve").exit_code == 2
+    assert asked(run, "--reason", "old", "--approved-by", " ").exit_code == 2
+    assert files(run) == before
+
+
+def test_what_is_left_is_minimal_verifies_and_says_who_approved_it(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    records = [record.line() for record in RunDirectory.open(run).records()]
+    before = files(run)
+    assert asked(run, *YES).exit_code == 0
+    left = {name for name in files(run) if name.startswith("tasks/")}
+    assert left
+    assert {name.split("/", 2)[2] for name in left} <= MINIMAL
+    assert len(files(run)) < len(before)
+    assert [record.line() for record in RunDirectory.open(run).records()] == records
+    found = verified(run)
+    assert found["ok"], found
+    assert "approved by eve (older than a year)" in str(found["notes"])
+    (event,) = [one.payload for one in read_events(run / "events.jsonl") if isinstance(one.payload, RunReduced)]
+    assert event.files == len(before) - len(files(run))
+
+
+def test_what_is_kept_cannot_be_changed_or_removed_unseen(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    asked(run, *YES)
+    for name in ("diffs/final.patch", "manifest.json"):
+        path = run / "tasks/other" / name
+        kept = path.read_bytes()
+        path.write_bytes(kept + b" ")
+        assert not verified(run)["ok"]
+        path.unlink()
+        assert not verified(run)["ok"]
+        path.write_bytes(kept)
+    assert verified(run)["ok"]
+
+
+def test_a_reduction_that_was_broken_off_is_finished_by_the_next(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentbench.record.retention._remove", lambda _run: None)
+        reduce_run(run, approved_by="eve", reason="old")
+    assert verified(run)["ok"]
+    assert asked(run, *YES).exit_code == 0
+    assert verified(run)["ok"]
+    assert {name.split("/", 2)[2] for name in files(run) if name.startswith("tasks/")} <= MINIMAL
+
+
+def test_a_run_that_is_not_over_or_does_not_verify_stays_whole(tmp_path: Path) -> None:
+    open_run = new_run(tmp_path)
+    attempt(open_run)
+    open_run.release()
+    with pytest.raises(InputError, match="has not ended"):
+        reduce_run(open_run.path, approved_by="eve", reason="old")
+    run = whole_run(tmp_path)
+    (run / "tasks/other/diffs/final.patch").write_bytes(b"")
+    before = files(run)
+    done = asked(run, *YES)
+    assert isinstance(done.exception, InputError)
+    assert files(run) == before
