@@ -34,6 +34,8 @@ services:
     stop_grace_period: 1s
 """
 LOCAL = sys.argv[3:] == ["local"]
+MORE = 5 if LOCAL else 1
+"""So many times the attempts, as ours has them: who is quicker needs more, or the start is most of what is measured."""
 
 
 async def _any_engine() -> None:
@@ -106,8 +108,8 @@ def main() -> None:
         evaluate(ten_calls(), 1, 1, folder)
         evaluate(many_calls(found, work.times), 1, 1, folder, scored=False)
         for workers, count in work.attempts.items():
-            took = evaluate(ten_calls(), count, int(workers), folder)
-            found.attempts[workers] = {"count": count, "seconds": took}
+            took = evaluate(ten_calls(), MORE * count, int(workers), folder)
+            found.attempts[workers] = {"count": MORE * count, "seconds": took}
     found.write(out)
 
 
