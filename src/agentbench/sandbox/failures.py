@@ -118,7 +118,8 @@ def _raise(failure: Failure, on_step: Callable[[SetupStep], None]) -> None:
     for step in failure.steps:
         on_step(step)
     if failure.at:
-        message = f"{failure.message}\n(it failed so on {failure.at} and was not tried again)"
+        # First, since what a program said may be long, and is cut short where room is.
+        message = f"known to fail since {failure.at}, not tried again (`--fresh-setup` does): {failure.message}"
         raise SetupFailed(message, remedy=f"{failure.remedy}; {RETRY}" if failure.remedy else RETRY)
     raise SetupFailed(
         failure.message, remedy=failure.remedy or "tried once in this run; correct the setup and run again"
