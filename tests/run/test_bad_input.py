@@ -182,6 +182,7 @@ HOSTILE = {
     "fills": "i=0; while [ $i -lt 100000 ]; do : > f$i; i=$((i+1)); done",
     "names": "printf x > \"$(printf 'a\\377b')\"; printf x > \"$(printf 'new\\nline')\"; printf x > ./-rf",
     "crashes": "kill -SEGV $$",
+    "exits": "exit 7",
     "fifo": "mkfifo pipe; rm answer.txt; mkfifo answer.txt",
     "bomb": "head -c 200000000 /dev/zero > big",
 }
