@@ -19,9 +19,14 @@ ASK = "\n\ndef ask():\n    return float(input('number: '))\n"
 MOCKING = """
     import builtins
     import sys
+    import time
     from unittest import mock
 
+    import pytest
+
     from toy.core import ask
+
+    pytest_plugins = ["pytester"]
 
     real = builtins.__import__
 
@@ -64,6 +69,29 @@ MOCKING = """
             lambda _text: "2",
         )
         assert ask() == 2
+
+
+    @pytest.fixture
+    def frozen():
+        # As freezegun does it.
+        real, places = time.time, []
+        for module in list(sys.modules.values()):
+            for key, value in list(vars(module).items()):
+                if value is real:
+                    places.append((module, key))
+                    setattr(module, key, lambda: 0.0)
+        yield
+        for module, key in places:
+            setattr(module, key, real)
+
+
+    def test_frozen(frozen):
+        assert time.time() == 0.0
+
+
+    def test_inner(pytester):
+        pytester.makepyfile("def test_a(): assert 1\\n\\ndef test_b(): assert 0\\n")
+        pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1, failed=1)
 
 
     def test_own_helper(monkeypatch):

@@ -19,6 +19,7 @@ WATCHED = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "ma
 PORTRAIT = ("class", "id", "method", "place", "function")
 KEPT = ("_inner_hookexec", "hook", "pluginmanager", "config", "items", "_setupstate", "_fixturemanager", "rewrite_hook")
 """Attributes of the session, its configuration and its plugin manager that nobody exchanges after collection."""
+CLOCK = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
 _NOTHING = object()
 _MODULE_SPACE: Any = vars(types.ModuleType)["__dict__"]
 _CLASS_SPACE: Any = vars(type)["__dict__"]
@@ -88,7 +89,7 @@ class Sentinel:
         changed = [
             name
             for name, where, key, value, function, code, defaults in self._marks
-            if (where.get(key, _NOTHING) is not value and not (testing and self._is_tests(key, where.get(key))))
+            if (where.get(key, _NOTHING) is not value and not (testing and self._is_tests(name, key, where.get(key))))
             or (function is not None and (function.__code__ is not code or function.__defaults__ is not defaults))
         ]
         changed += [name for name, cell, value in self._cells if cell.cell_contents is not value]
@@ -105,11 +106,15 @@ class Sentinel:
         ]
         return self._news([*changed, *self._new_hooks(), *self._changed_session()])
 
-    def _is_tests(self, key: str, value: Any) -> bool:  # noqa: ANN401
-        """Whether tests replace this name themselves, and code under test is not what came in its place."""
+    def _is_tests(self, name: str, key: str, value: Any) -> bool:  # noqa: ANN401
+        """Whether tests replace this name themselves, and code under test is not what came in its place.
+
+        Who freezes time does so wherever it is read, in the runner too.
+        """
         code = _code(value)
         file = code.co_filename if code is not None else ""
-        return key.rpartition(".")[2] in self._replaced and not self._is_product(file)
+        clock = key in CLOCK and name.startswith("_pytest.")
+        return (clock or key.rpartition(".")[2] in self._replaced) and not self._is_product(file)
 
     def _news(self, changed: list[str]) -> list[str]:
         news = sorted(set(changed) - self._told)
@@ -408,7 +413,7 @@ def _module_marks(name: str, module: types.ModuleType) -> Iterator[Mark]:
         if callable(value):
             yield _mark(f"{name}.{key}", space, key, value)
         within = _CLASS_SPACE.__get__(value) if issubclass(type(value), type) else {}
-        if within.get("__module__") != name:
+        if not within or within.get("__module__", "builtins") != name:
             continue
         for attribute, member in list(within.items()):
             if callable(member) or type(member) in (classmethod, staticmethod, property):
