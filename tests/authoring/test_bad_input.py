@@ -56,15 +56,6 @@ def test_a_project_below_the_root_is_installed_from_where_it_is(tmp_path: Path, 
     assert taken.detected.editable == "./python"
 
 
-def test_tests_beside_the_project_run_from_the_root(tmp_path: Path, lab: Lab) -> None:
-    repo = repository(tmp_path / "apart")
-    put(repo, {"lib/calc.py": BEFORE["calc.py"], "checks/test_none.py": "", "conftest.py": ""}, "Begin")
-    test = "import sys\nsys.path.insert(0, 'lib')\n" + str(FIX["tests/test_calc.py"])
-    fix = put(repo, {"lib/calc.py": FIX["calc.py"], "checks/test_calc.py": test}, "Fix")
-    made = from_commit(wanted(repo), fix, lab)
-    assert "checks/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
-
-
 def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
     modules = f'[submodule "data"]\n\tpath = data\n\turl = {tmp_path / "nowhere"}\n'
     put(repo, {".gitmodules": modules}, "Data")
@@ -79,11 +70,14 @@ def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, 
     assert "without its submodules" in (made.folder / "notes.md").read_text()
 
 
-def test_sources_that_are_no_utf8_are_carried_as_they_are(repo: Path, lab: Lab) -> None:
+def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, lab: Lab) -> None:
+    repo = repository(tmp_path / "apart")
     latin = "# -*- coding: latin-1 -*-\n# é\ndef half(value):\n    return value // 2\n".encode("latin-1")
-    put(repo, {"calc.py": latin}, "Latin")
-    fix = put(repo, {**FIX, "calc.py": latin.replace(b"//", b"/")}, "Fix")
+    put(repo, {"lib/calc.py": latin, "checks/test_none.py": "", "conftest.py": ""}, "Begin")
+    test = "import sys\nsys.path.insert(0, 'lib')\n" + str(FIX["tests/test_calc.py"])
+    fix = put(repo, {"lib/calc.py": latin.replace(b"//", b"/"), "checks/test_calc.py": test}, "Fix")
     made = from_commit(wanted(repo), fix, lab)
+    assert "checks/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
     assert b"\xe9" in (made.folder / "reference.patch").read_bytes()
 
 

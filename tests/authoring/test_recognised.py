@@ -45,13 +45,6 @@ def refused(repo: Path, lab: Lab, test: str, **more: object) -> Unsuitable:
     return found.value
 
 
-def test_flaky_tests_by_their_ids(repo: Path, lab: Lab) -> None:
-    error = refused(repo, lab, MANY + "def test_luck(value):\n    assert half(3) == 1.5 and os.urandom(1)[0] % 2\n")
-    assert error.kind == "flaky"
-    assert set(error.tests) <= {f"tests/test_calc.py::test_luck[{number}]" for number in range(40)}
-    assert error.tests[0] in error.message
-
-
 def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     flaking = "tests/test_calc.py::test_luck[a b]"
 
@@ -71,12 +64,13 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
     assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
 
 
-def test_tests_that_depend_on_the_clock(repo: Path, lab: Lab) -> None:
-    error = refused(
-        repo, lab, MANY + "def test_when(value):\n    assert half(3) == 1.5 and time.time_ns() // 1000 % 2\n"
-    )
+def test_of_tests_that_flake_those_that_look_at_the_clock_are_told(repo: Path, lab: Lab) -> None:
+    luck = MANY + "def test_luck(value):\n    assert half(3) == 1.5 and os.urandom(1)[0] % 2\n\n\n"
+    when = MANY + "def test_when(value):\n    assert half(3) == 1.5 and time.time_ns() // 1000 % 2\n"
+    error = refused(repo, lab, luck + when)
     assert error.kind == "timing-dependent"
-    assert "test_when[" in error.message
+    assert {test.partition("[")[0] for test in error.tests} == {"tests/test_calc.py::test_when"}
+    assert error.tests[0] in error.message
 
 
 def test_a_test_that_fails_only_on_a_slow_machine_depends_on_the_clock() -> None:

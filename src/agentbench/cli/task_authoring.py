@@ -176,11 +176,12 @@ def _show_made(made: Made, *, as_json: bool) -> None:
         click.echo(json.dumps(row, indent=2))
         return
     counts = f"{len(proof.fail_to_pass)} tests must come to pass, {len(proof.pass_to_pass)} must go on passing"
-    click.echo(printable(f"made task {made.draft.id}: {made.folder} ({counts})"))
+    folder = made.folder.relative_to(Path.cwd()) if made.folder.is_relative_to(Path.cwd()) else made.folder
+    click.echo(printable(f"made task {made.draft.id}: {folder} ({counts})"))
     _tell(f"  {made.remark}")
     for flag in made.flags:
         _tell(f"  to approve: {flag}")
-    _tell(f"next: read {made.folder / 'notes.md'} and statement.md")
+    _tell(f"next: read {folder / 'notes.md'} and statement.md")
 
 
 # --- a history ---------------------------------------------------------------------------------------------------
