@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,9 @@ from agentbench.core.reasons import (
 from agentbench.grading.decide import decide
 from agentbench.grading.endings import INVALIDATING, SHORT_OF_SUCCESS
 from agentbench.grading.facts import fold
-from agentbench.trace.events import GatesDecided, Payload, TaskFinished
+from agentbench.grading.headline import headline, judged_only
+from agentbench.trace.blobs import excerpt
+from agentbench.trace.events import GatesDecided, JudgeResult, Payload, TaskFinished
 from tests.grading.logs import (
     UNIT,
     alerted,
@@ -395,3 +398,40 @@ def test_the_weakest_mandatory_check_names_the_assurance() -> None:
     )
     assert decided.assurance == "exit_code"
     assert verdict([], UNIT).assurance is None
+
+
+# --- tasks without a workspace ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-13", "G-14", "G-16")
+@pytest.mark.parametrize("code", [None, *TerminationCode])
+@pytest.mark.parametrize("said", [None, "PASS", "FAIL", "unparseable"])
+def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | None, said: str | None) -> None:
+    payloads: list[Payload] = [opened(), bound(), briefed()]
+    payloads += [] if code is None else [ended(code)]
+    if said is not None:
+        opinion = {
+            "verdict": said,
+            "scores": {},
+            "failure_mode": "incomplete" if said == "FAIL" else None,
+            "model": "m",
+        }
+        payloads.append(JudgeResult.model_validate({**opinion, "reasoning": excerpt(b"")}))
+    decided = verdict(payloads, replace(terms(), judged_only=True))
+    assert (decided.passed, decided.run_status, decided.score) == (False, RunStatus.INVALID, None)
+    # The cause of an attempt that came to its end is the task; what ended another is told as ever.
+    ordinary = code is None or code not in INVALIDATING
+    assert judged_only(decided.run_status, decided.reason) is ordinary
+    if ordinary:
+        assert (decided.invalid_cause, decided.attribution) == (InvalidCause.TASK, Attribution.INDETERMINATE)
+        expected = {None: "NOT JUDGED: ", "FAIL": "JUDGED FAIL: incomplete"}.get(said, f"JUDGED {said}")
+        assert headline(decided).startswith(expected)
+    else:
+        assert decided.reason is INVALIDATING[code][0]
+        assert headline(decided).startswith("INVALID ")
+
+
+@pytest.mark.req("G-14")
+def test_evidence_that_is_missing_is_told_before_the_missing_workspace() -> None:
+    decided = verdict([opened(), ended()], replace(terms(), judged_only=True))
+    assert (decided.reason, decided.invalid_cause) == (Reason.SANDBOX_ERROR, InvalidCause.HARNESS)
