@@ -148,6 +148,15 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path, number: bytes) -> None
         open_run(run)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_count_beyond_measure_is_refused_with_its_place(tmp_path: Path, form: str) -> None:
+    run = run_dir(tmp_path / "run", [record("a")])
+    path = run / "attempts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"prompt_tokens":0', b'"prompt_tokens":' + b"9" * 400))
+    error = refused("summary", "--run", run, "--format", form)
+    assert "attempts.jsonl:1: usage.prompt_tokens: " in error.message
+
+
 @pytest.mark.req("A-07")
 @pytest.mark.parametrize("form", FORMATS)
 def test_huge_numbers_are_told_and_never_become_invalid_json(tmp_path: Path, form: str) -> None:

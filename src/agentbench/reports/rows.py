@@ -94,6 +94,8 @@ class Cost(NamedTuple):
 
 _TEXT, _FLAG, _WHOLE = core_schema.str_schema(), core_schema.bool_schema(strict=True), core_schema.int_schema()
 _REAL = core_schema.float_schema(allow_inf_nan=False)
+# A count that no float can hold would overflow where shares and means are taken.
+_COUNT = core_schema.int_schema(le=2**63)
 
 
 def _maybe(schema: CoreSchema) -> CoreSchema:
@@ -130,7 +132,7 @@ _COSTS = dict.fromkeys(Cost._fields, _REAL) | {
 _FIELDS = {
     "attempt_id": _TEXT,
     "task_id": _TEXT,
-    "repeat": core_schema.int_schema(ge=1),
+    "repeat": core_schema.int_schema(ge=1, le=2**63),
     "variant": _TEXT,
     "agent": _TEXT,
     "model": _values(name=_maybe(_TEXT)),
@@ -152,13 +154,13 @@ _FIELDS = {
     "score": _maybe(_REAL),
     "mean_score": _maybe(_REAL),
     "gates": _values(G1=_GATE, G2=_GATE, G3=_GATE, G4=_GATE),
-    "progress": _values(f2p_passed=_WHOLE, f2p_total=_WHOLE, p2p_kept=_WHOLE, p2p_total=_WHOLE),
+    "progress": _values(f2p_passed=_COUNT, f2p_total=_COUNT, p2p_kept=_COUNT, p2p_total=_COUNT),
     "checks": core_schema.list_schema(_values(mandatory=_FLAG, assurance=_words(list(Assurance)))),
     "termination": _values(code=_TEXT),
     "limits": _values(timeout_sec=_REAL, tool_timeout_sec=_REAL),
     "workspace_verdict": _TEXT,
     "judge": _maybe(_values(verdict=_TEXT)),
-    "usage": _values(**{name: _REAL if name.endswith("_sec") else _WHOLE for name in Usage._fields}),
+    "usage": _values(**{name: _REAL if name.endswith("_sec") else _COUNT for name in Usage._fields}),
     "cost": _values(**_COSTS),
     "artifact_paths": _values(task_dir=_TEXT),
 }
