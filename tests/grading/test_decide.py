@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +18,7 @@ from agentbench.grading.decide import decide
 from agentbench.grading.endings import INVALIDATING, SHORT_OF_SUCCESS
 from agentbench.grading.facts import fold
 from agentbench.grading.headline import headline, judged_only
+from agentbench.grading.terms import Terms
 from agentbench.trace.blobs import excerpt
 from agentbench.trace.events import GatesDecided, JudgeResult, Payload, TaskFinished
 from tests.grading.logs import (
@@ -417,7 +417,7 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
             "model": "m",
         }
         payloads.append(JudgeResult.model_validate({**opinion, "reasoning": excerpt(b"")}))
-    decided = verdict(payloads, replace(terms(), judged_only=True))
+    decided = verdict(payloads, Terms(checks=(), judged_only=True))
     assert (decided.passed, decided.run_status, decided.score) == (False, RunStatus.INVALID, None)
     # The cause of an attempt that came to its end is the task; what ended another is told as ever.
     ordinary = code is None or code not in INVALIDATING
@@ -426,12 +426,12 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
         assert (decided.invalid_cause, decided.attribution) == (InvalidCause.TASK, Attribution.INDETERMINATE)
         expected = {None: "NOT JUDGED: ", "FAIL": "JUDGED FAIL: incomplete"}.get(said, f"JUDGED {said}")
         assert headline(decided).startswith(expected)
-    else:
+    elif code is not None:
         assert decided.reason is INVALIDATING[code][0]
         assert headline(decided).startswith("INVALID ")
 
 
 @pytest.mark.req("G-14")
 def test_evidence_that_is_missing_is_told_before_the_missing_workspace() -> None:
-    decided = verdict([opened(), ended()], replace(terms(), judged_only=True))
+    decided = verdict([opened(), ended()], Terms(checks=(), judged_only=True))
     assert (decided.reason, decided.invalid_cause) == (Reason.SANDBOX_ERROR, InvalidCause.HARNESS)
