@@ -410,7 +410,7 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
     payloads: list[Payload] = [opened(), bound(), briefed()]
     payloads += [] if code is None else [ended(code)]
     if said is not None:
-        opinion = {
+        opinion: dict[str, object] = {
             "verdict": said,
             "scores": {},
             "failure_mode": "incomplete" if said == "FAIL" else None,
