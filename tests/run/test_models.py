@@ -181,6 +181,8 @@ def test_a_program_whose_model_only_refuses_ends_as_llm_error(
     ran = ab.by_command(task, 'python3 "$AB_AGENT_FILES/ask.py"', "--agent-files", asker, "--model", model)
     assert ran.record["result"]["failure_reason"] == "LLM_ERROR"
     assert ran.record["observability"] == "gateway"
+    manifest = json.loads(next(run_folder(ran).glob("tasks/*/manifest.json")).read_text())
+    assert manifest["protocol_manifest"]["planned"]["observability"] == "gateway"
 
 
 @pytest.mark.req("M-05", "M-06")

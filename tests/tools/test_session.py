@@ -23,7 +23,7 @@ from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.operator import Answer, Question
 from agentbench.tools.rules import Caps, Rules, rules_for
-from agentbench.tools.session import BriefingText, Program, Record, Session, Workplace
+from agentbench.tools.session import BriefingText, Program, Record, Remaining, Session, Workplace
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,
@@ -435,6 +435,26 @@ def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_s
     assert folder_sandbox.commands[0].env == {"A": "b"}
     starts = [event for event in here.events() if event.type == "tool_call_started"]
     assert [event.actor for event in starts] == ["harness"]
+
+
+@pytest.mark.req("T-08", "M-07")
+def test_an_agent_sees_what_is_left_of_every_budget(place: OpenPlace) -> None:
+    budget = Budget(tool_calls=5, tokens=1000, cost_micro_usd=2_000_000)
+    here = place(Rules(caps=Caps(budget=budget, wall_sec=100.0)), Clock())
+    used = events.LlmResponse(
+        request_id="m1",
+        status="ok",
+        content=events.Excerpt(),
+        prompt_tokens=100,
+        completion_tokens=50,
+        cached_tokens=0,
+        cost_micro_usd=500_000,
+        duration_us=1,
+        conversation_index=1,
+    )
+    here.session.list_files()
+    here.session._journal.write(used)
+    assert here.session.remaining == Remaining(tool_calls=4, wall_sec=100.0, tokens=850, usd=1.5)
 
 
 @pytest.mark.req("E-01", "E-12")

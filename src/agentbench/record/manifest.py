@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
 from agentbench.core.errors import RecordError
+from agentbench.core.reasons import Observability
 from agentbench.record.durable import failed, write_atomic
 from agentbench.record.schema import Part
 from agentbench.trace.plain import names_of, plain
@@ -130,6 +131,8 @@ class Planned(Part):
     """Names only."""
     variant: str
     agent: str
+    observability: Observability | None = None
+    """What the trace sees of the agent; None until it is made, and for a patch that was made elsewhere."""
     configuration: dict[str, JsonValue]
     """Every resolved value with its origin."""
     limits: dict[str, JsonValue]

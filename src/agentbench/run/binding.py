@@ -129,6 +129,7 @@ def _names(attempt: Attempt) -> Names:
         attempt.base_seed,
         attempt.terms,
         attempt.rules,
+        attempt.agent.observability if attempt.agent is not None else None,
     )
 
 

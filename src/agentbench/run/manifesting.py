@@ -14,6 +14,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
+from agentbench.core.reasons import Observability
 from agentbench.grading.terms import Terms
 from agentbench.record.manifest import (
     Entrypoints,
@@ -48,6 +49,7 @@ class Names:
     base_seed: int
     terms: Terms
     rules: Rules
+    observability: Observability | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
         secrets=environment.secrets,
         variant=row.configuration.variant,
         agent=row.configuration.agent,
+        observability=names.observability,
         configuration={name: dict(value) for name, value in row.configuration.described().items()},
         limits={
             "wall_sec": {"value": loaded.wall.value, "origin": loaded.wall.origin},

@@ -15,6 +15,7 @@ from agentbench.policy.breakers import READING, WRITING, Trip
 from agentbench.policy.budget import reached
 from agentbench.policy.guard import Guard
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
+from agentbench.policy.prices import MICRO
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.journal import Journal, stored_text
 from agentbench.tools.operator import ask
@@ -59,8 +60,14 @@ class Bounds:
 
     @property
     def remaining(self) -> Remaining:
-        most, used = self._rules.caps.budget.tool_calls, self.guard.spent.tool_calls
-        return Remaining(None if most is None else max(most - used, 0), max(self.time_left(), 0.0))
+        budget, spent = self._rules.caps.budget, self.guard.spent
+        cost = _left(budget.cost_micro_usd, spent.cost_micro(budget))
+        return Remaining(
+            tool_calls=_left(budget.tool_calls, spent.tool_calls),
+            wall_sec=max(self.time_left(), 0.0),
+            tokens=_left(budget.tokens, spent.tokens),
+            usd=None if cost is None else cost / MICRO,
+        )
 
     def go_on(self) -> None:
         """An agent that had stopped is told more: only what else ended the session still holds."""
@@ -178,6 +185,10 @@ class Bounds:
 
     def elapsed_us(self) -> int:
         return max(int(self.elapsed() * 1_000_000), 0)
+
+
+def _left(most: int | None, used: int) -> int | None:
+    return None if most is None else max(most - used, 0)
 
 
 def _monitor(rules: Rules, record: Record) -> PolicyMonitor:

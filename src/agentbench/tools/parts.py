@@ -57,6 +57,9 @@ class Remaining:
 
     tool_calls: int | None
     wall_sec: float
+    tokens: int | None = None
+    usd: float | None = None
+    """Of what an agent may spend: a part of the cap is kept for acceptance and logging."""
 
 
 @dataclass(frozen=True, slots=True)
