@@ -180,3 +180,11 @@ def test_costs_are_compared_over_tasks_both_sides_ran_whatever_else_one_of_them_
     assert told["cost_unit"] == "usd"
     unknown = results_csv(tmp_path / "x.csv", "t0,x,1,pass,\nt1,x,1,pass,3\n")
     assert paired(a, unknown, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 2
+
+
+@pytest.mark.req("A-04")
+def test_a_plan_that_is_none_is_refused() -> None:
+    for bad in (("--rate-a", "nan"), ("--correlation", "nan"), ("--rate-b", "1.5"), ("--seed", "-1"), ("--tasks", "1")):
+        options = {"--tasks": "20", "--rate-a": "0.4", "--rate-b": "0.5", bad[0]: bad[1]}
+        result = CliRunner().invoke(command, ["power", *(word for pair in options.items() for word in pair)])
+        assert isinstance(result.exception, InputError) or result.exit_code == 2, bad

@@ -173,17 +173,23 @@ def paired(
     show_default=True,
     help="Between attempts at one task: 1, every repeat ends alike.",
 )
-@click.option("--seed", type=int, default=20260307, show_default=True, help="Of the simulation.")
+@click.option("--seed", type=click.IntRange(0), default=20260307, show_default=True, help="Of the simulation.")
 @json_option
 def power(
     *, tasks: int, repeats: int, rate_a: float, rate_b: float, correlation: float, seed: int, as_json: bool
 ) -> None:
     """How likely a planned comparison shows its difference, by simulation, with a check that the simulation is sane."""
+    from agentbench.core.errors import InputError
     from agentbench.reports.planning import as_json as document
     from agentbench.reports.planning import as_text, plan
     from agentbench.statistics.power import Design
 
-    found = plan(Design(tasks, repeats, rate_a, rate_b, correlation), seed)
+    try:
+        design = Design(tasks, repeats, rate_a, rate_b, correlation)
+    except ValueError as error:
+        # What a range of the command line lets through: nan.
+        raise InputError(str(error)) from None
+    found = plan(design, seed)
     click.echo(_json_text(document(found)) if as_json else as_text(found), nl=False)
 
 
