@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench.contract.network import Destination, parse_authority, parse_entry, public
 from agentbench.core.errors import InputError
-from agentbench.run.proxy.destinations import AllowList, Destination, Refused, parse_authority, parse_entry, public
+from agentbench.run.proxy.destinations import AllowList, Refused
 from agentbench.run.proxy.recorder import Bounds
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site

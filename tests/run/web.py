@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from agentbench.run.proxy.destinations import AllowList, Resolver, parse_entry
+from agentbench.contract.network import parse_entry
+from agentbench.run.proxy.destinations import AllowList, Resolver
 from agentbench.run.proxy.recorder import Bounds, Recorder
 from agentbench.run.proxy.server import SOCKET, Proxy
 from agentbench.trace.blobs import BlobStore

@@ -9,6 +9,7 @@ from pathlib import Path
 import pathspec
 
 from agentbench.contract.document import Document
+from agentbench.contract.network import parse_entry
 from agentbench.contract.placement import Found, absent, misplaced
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean
 from agentbench.contract.schema import Check, Task
@@ -56,6 +57,11 @@ def _environment(task: Task) -> Found:
     if environment.network_allow and environment.network_policy != "always":
         message = f"is only read with `network_policy: always`; it is {environment.network_policy}"
         yield ("environment", "network_allow"), message
+    for index, entry in enumerate(environment.network_allow):
+        try:
+            parse_entry(entry)
+        except ValueError as error:
+            yield ("environment", "network_allow", index), f"{error} (host, host:port, *.domain or address:port)"
     for index, name in enumerate(environment.secrets):
         if name in environment.env:
             message = f"{name} is also in `env`; a secret's value never stands in a task"

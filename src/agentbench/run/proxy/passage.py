@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from agentbench.run.proxy.destinations import Destination
+from agentbench.contract.network import Destination
 from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder, Tape
 from agentbench.run.proxy.requests import HOP, PIECE, Client, Head, shown_fields
 

@@ -20,9 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agentbench.contract.network import Destination
 from agentbench.core.command import Command
 from agentbench.core.errors import HarnessError, SandboxError
-from agentbench.run.proxy.destinations import AllowList, Destination, Refused
+from agentbench.run.proxy.destinations import AllowList, Refused
 from agentbench.run.proxy.passage import Passage, Unreachable
 from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder
 from agentbench.run.proxy.requests import BadRequest, Client, Head
