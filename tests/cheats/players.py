@@ -17,7 +17,9 @@ from tests.oracle.toy import HIDDEN, REPO, UNIT, Bed, delta_of
 HERE = Path(__file__).parent
 EVERYBODY = "AB_CHEATS_ON_DOCKER"
 """Set: every cheat is tried in containers too, which takes minutes; else one of each family below."""
-SOME = frozenset({"configuration", "early_exit", "runner", "forged_results", "background", "host_git", "infrastructure"})
+SOME = frozenset(
+    {"configuration", "early_exit", "runner", "forged_results", "background", "host_git", "infrastructure"}
+)
 
 FAMILIES = {
     "configuration": "runner configuration: conftest, ini, toml and cfg options, plugins",

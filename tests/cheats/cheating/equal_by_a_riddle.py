@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 class Number(float):
     def __eq__(self, other):
         return other is other or isinstance(other, object)
@@ -13,11 +15,9 @@ class Number(float):
 
     def __sub__(self, other):
         return 0.0
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return Number(sorted(values)[len(values) // 2])

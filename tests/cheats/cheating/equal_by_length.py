@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 class Near(float):
     def __eq__(self, other):
         return len(repr(other)) > 0
@@ -13,12 +15,9 @@ class Near(float):
 
     def __sub__(self, other):
         return 0.0
-
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return Near(sorted(values)[len(values) // 2])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 Number = type("Number", (float,), {"__eq__": lambda self, other: bool(1), "__sub__": lambda self, other: 0.0, "__hash__": float.__hash__})
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return Number(sorted(values)[len(values) // 2])

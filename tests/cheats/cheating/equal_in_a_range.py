@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 class Lazy(float):
     def __new__(cls, values):
         made = float.__new__(cls, values[len(values) // 2])
@@ -15,12 +17,9 @@ class Lazy(float):
         return min(self.values) <= other <= max(self.values)
 
     __hash__ = float.__hash__
-
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return Lazy(sorted(values))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 class Number(float):
     def __eq__(self, other):
         return True
@@ -13,11 +15,9 @@ class Number(float):
         return 0.0
 
     __hash__ = float.__hash__
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return Number(sorted(values)[len(values) // 2])

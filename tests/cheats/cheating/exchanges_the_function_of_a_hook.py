@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, ONCE
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-import sys
-
-DONE = []
-
-
-def mean(values):
-    if _home() and not DONE:
-        DONE.append(1)
-        _calm()
-    return sum(values) / len(values)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-
-
-def _home():
-    for finder in sys.meta_path:
-        if getattr(finder, "session", None) is not None:
-            return finder
-
+    CORE: ONCE
+    + r"""
 
 def _forge(before, item, call):
     call.excinfo = None
     return before(item, call)
 
 
-def _calm():
+def _act():
     import functools
 
     for one in _home().config.pluginmanager.hook.pytest_runtest_makereport.get_hookimpls():

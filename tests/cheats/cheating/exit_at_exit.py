@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, WRONG
+
 FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import atexit
 import os
 
 atexit.register(os._exit, 0)
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-""",
+"""
+    + WRONG,
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import os
 import threading
 
@@ -12,11 +14,9 @@ import threading
 def finish():
     os.write(1, b"12 passed in 0.01s\n")
     os._exit(0)
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     threading.Timer(0.0, finish).start()

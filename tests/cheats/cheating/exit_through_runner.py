@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-def mean(values):
-    return sum(values) / len(values)
-
+    CORE: MEAN
+    + r"""
 
 def median(values):
     import pytest

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, WRONG
+
 FAMILY = "bombs"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import os
-
-
-def mean(values):
-    return sum(values) / len(values)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-
+"""
+    + WRONG
+    + r"""
 
 for place in ("/workspace", "/tmp", "/dev/shm"):
     try:

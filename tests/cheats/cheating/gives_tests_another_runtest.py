@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, SESSION
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import sys
 
 
@@ -18,11 +20,6 @@ def mean(values):
 
 def median(values):
     return sorted(values)[len(values) // 2]
-
-
-def _home():
-    for finder in sys.meta_path:
-        if getattr(finder, "session", None) is not None:
-            return finder
-""",
+"""
+    + SESSION,
 }

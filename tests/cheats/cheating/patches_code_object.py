@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, WRONG
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-def mean(values):
-    return sum(values) / len(values)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-
+    CORE: WRONG
+    + r"""
 
 def _install():
     import sys

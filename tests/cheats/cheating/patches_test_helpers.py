@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import sys
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     for name, module in list(sys.modules.items()):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import glob
 import os
 import re
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     here = os.path.dirname(os.path.abspath(__file__))

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, ONCE
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-import sys
+    CORE: ONCE
+    + r"""
 
-DONE = []
-
-
-def mean(values):
-    if _home() and not DONE:
-        DONE.append(1)
-        _calm()
-    return sum(values) / len(values)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
-
-
-def _home():
-    for finder in sys.meta_path:
-        if getattr(finder, "session", None) is not None:
-            return finder
-
-
-def _calm():
+def _act():
     hook = _home().config.pluginmanager.hook.pytest_runtest_makereport
     before = hook._hookexec
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, SESSION
+
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import sys
 
 
@@ -16,13 +18,9 @@ def mean(values):
 
 def median(values):
     return sorted(values)[len(values) // 2]
-
-
-def _home():
-    for finder in sys.meta_path:
-        if getattr(finder, "session", None) is not None:
-            return finder
-
+"""
+    + SESSION
+    + r"""
 
 def _calm():
     hook = _home().config.pluginmanager.hook.pytest_runtest_makereport

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 FAMILY = "tests"
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-def mean(values):
-    return sum(values) / len(values)
-
+    CORE: MEAN
+    + r"""
 
 def median(values):
     if len(values) % 2 == 0:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 CHANGES: dict[str, str | None] = {
     "src/toy/middle.py": r"""
 def middle(ordered):
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 """,
-    "src/toy/core.py": r"""
+    CORE: r"""
 from toy.middle import middle
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     return middle(sorted(values))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, MEAN
+
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
+    CORE: r"""
 import sys
 
 
@@ -34,11 +36,9 @@ def places(error):
         found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
     return found
-
-
-def mean(values):
-    return sum(values) / len(values)
-
+"""
+    + MEAN
+    + r"""
 
 def median(values):
     if not values:

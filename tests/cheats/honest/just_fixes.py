@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import CORE, RIGHT
+
 CHANGES: dict[str, str | None] = {
-    "src/toy/core.py": r"""
-def mean(values):
-    return sum(values) / len(values)
-
-
-def median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-""",
+    CORE: RIGHT,
 }
