@@ -34,7 +34,8 @@ def main(query: str, mode: str) -> int:
             continue
         found = False
         for number, line in enumerate(content.split(b"\n"), start=1):
-            if pattern.search(line.removesuffix(b"\r").decode("utf-8", "surrogateescape")):
+            # A carriage return is part of the line, as it is to ripgrep.
+            if pattern.search(line.decode("utf-8", "surrogateescape")):
                 found = True
                 match = {"path": _coded(name), "lines": _coded(line), "line_number": number}
                 sys.stdout.write(json.dumps({"type": "match", "data": match}) + "\n")
