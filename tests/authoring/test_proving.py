@@ -48,6 +48,16 @@ def test_a_test_function_whose_parameters_are_called_otherwise_in_every_run_is_l
     assert proof.unsteady == ("t.py::now",)
 
 
+def test_parameters_that_show_the_defect_are_kept_beside_those_that_change_their_names() -> None:
+    def run(outcome: str, now: str) -> dict[str, str]:
+        return {"t.py::t[True]": outcome, f"t.py::t[{now}]": PASS, "t.py::t[0]": PASS}
+
+    proof = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
+    assert (proof.fail_to_pass, proof.pass_to_pass) == (("t.py::t[True]",), ("t.py::t[0]",))
+    assert proof.unsteady == ()
+    assert proof.tolerance == 0.84
+
+
 def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
     luck = {f"t{number}": PASS for number in range(30)}
     after = [{"new": PASS, **luck}, {"new": PASS, **dict.fromkeys(luck, FAIL)}]

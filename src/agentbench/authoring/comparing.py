@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ class Proof:
     unsteady: tuple[str, ...]
     duration_sec: float
     runs: int
+    tolerance: float = 0.0
+    """Share of tests that a flake screen must bear with: their names change from run to run."""
 
 
 def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]], duration_sec: float) -> Proof:
@@ -30,8 +33,14 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
     Raises:
         Unsuitable: nothing flips from failing to passing, or not every time.
     """
+    seen = list(dict.fromkeys(test for run in after for test in run))
     changing = _changing(before) | _changing(after)
-    tests = [test for test in dict.fromkeys(test for run in after for test in run) if _function(test) not in changing]
+    lasting = [test for test in seen if all(test in run for run in after)]
+    # A function with such parameters is left out as a whole, unless others of its parameters show the defect.
+    needed = {_function(test) for test in lasting if _function(test) in changing and _flips(test, before, after)}
+    unnamed = {test for run in (*before, *after) for test in run if _function(test) in needed and test not in lasting}
+    changing -= needed
+    tests = [test for test in seen if _function(test) not in changing and test not in unnamed]
     unsteady = [test for test in tests if _differs(test, before) or _differs(test, after)]
     passing = [test for test in tests if after[0].get(test) == "passed" and test not in unsteady]
     flipped = tuple(test for test in passing if before[0].get(test) != "passed")
@@ -51,7 +60,9 @@ def compare(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, st
     if not flipped:
         raise _no_flip(before[0], after[0])
     kept = tuple(test for test in passing if before[0].get(test) == "passed")
-    return Proof(flipped, kept, (*unsteady, *sorted(changing)), duration_sec, len(before) + len(after))
+    left_out = (*unsteady, *sorted(changing))
+    tolerance = _tolerance(max(len([test for test in run if test in unnamed]) for run in (*before, *after)), len(tests))
+    return Proof(flipped, kept, left_out, duration_sec, len(before) + len(after), tolerance)
 
 
 def slowed(proof: Proof, slow: Mapping[str, str]) -> Proof:
@@ -100,6 +111,15 @@ def _changing(runs: Sequence[Mapping[str, str]]) -> set[str]:
         and not all(test in other for other in runs)
         and all(_has(other, _function(test)) for other in runs)
     }
+
+
+def _flips(test: str, before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]) -> bool:
+    return all(run[test] == "passed" for run in after) and all(run.get(test) != "passed" for run in before)
+
+
+def _tolerance(unnamed: int, named: int) -> float:
+    """So many names are new in every run; a screen of ten runs sees ten times as many."""
+    return math.ceil(100 * 10 * unnamed / (10 * unnamed + named)) / 100 if unnamed else 0.0
 
 
 def _has(run: Mapping[str, str], function: str) -> bool:

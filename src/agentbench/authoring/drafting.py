@@ -40,6 +40,7 @@ class Draft:
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     notes: str = ""
+    flake_tolerance: float = 0.0
 
     def document(self) -> dict[str, object]:
         check: dict[str, object] = {
@@ -51,6 +52,8 @@ class Draft:
         }
         if self.fail_to_pass:
             check |= {"fail_to_pass": list(self.fail_to_pass), "pass_to_pass": list(self.pass_to_pass)}
+        if self.flake_tolerance:
+            check["flake_tolerance"] = self.flake_tolerance
         environment: dict[str, object] = {
             "network_policy": "setup_only" if self.network else "none",
             "mem_limit_mb": self.mem_limit_mb,

@@ -154,6 +154,7 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
             command=" ".join([draft.command, *(_quoted(f"--deselect={test}") for test in proof.unsteady)]),
             fail_to_pass=proof.fail_to_pass,
             pass_to_pass=proof.pass_to_pass,
+            flake_tolerance=proof.tolerance,
             strata=_strata(taken, ready, proof),
             notes=_notes(taken, ready, proof, flags),
         )
@@ -336,6 +337,10 @@ def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> 
     if proof.unsteady:
         unsteady = "\n".join(f"- {test}" for test in proof.unsteady)
         parts.append(f"Left out, since they gave different outcomes:\n{unsteady}")
+    if proof.tolerance:
+        parts.append(
+            "Some tests have names that change from run to run: they are not required, and a screen bears with them."
+        )
     if taken.parts.removed_tests:
         parts.append("The commit removed these tests; they stay in R: " + ", ".join(taken.parts.removed_tests))
     if flags:

@@ -26,7 +26,7 @@ from agentbench.run.validation import validation_bench
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
-PROOF_SCHEMA = 1
+PROOF_SCHEMA = 2
 """Raised when what counts as proven changes."""
 SLOW_CPUS = 0.25
 """For one more run of tests that look at the clock: who passes only on an idle machine judges by luck."""
@@ -113,6 +113,7 @@ class _Kept(BaseModel):
     unsteady: tuple[str, ...]
     duration_sec: float
     runs: int
+    tolerance: float
 
 
 class _Runs:
