@@ -249,6 +249,12 @@ def test_dark_mode_and_print(watched: Watched, report: Path) -> None:
     assert page.evaluate(back) == light
     page.emulate_media(media="print")
     expect(page.locator("#bar")).to_be_hidden()
+    # Paper is light, also when somebody reads in the dark.
+    page.keyboard.press("t")
+    card = "getComputedStyle(document.querySelector('.card')).backgroundColor"
+    assert page.evaluate(card) == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    assert page.evaluate(card) != "rgb(255, 255, 255)"
     watched.assert_quiet()
 
 
