@@ -540,6 +540,7 @@ def _busybox_root() -> bytes:
         pytest.skip("the busybox on this machine is linked with a libc: no docker image can be made of it alone")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
+        _folder(tar, "bin")
         tar.add(Path(program).resolve(), "bin/busybox")
         listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
         for name in sorted(set(listed) - {"busybox"}):
@@ -549,14 +550,24 @@ def _busybox_root() -> bytes:
     return buffer.getvalue()
 
 
+def _folder(tar: tarfile.TarFile, name: str) -> None:
+    """Folders that an archive does not name are their owner's alone in some engines."""
+    info = tarfile.TarInfo(name)
+    info.type, info.mode = tarfile.DIRTYPE, 0o755
+    tar.addfile(info)
+
+
 def _bare_root(*, with_shell: bool) -> bytes:
     """A root without Python: a shell with what it is linked with, or nothing at all."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         if with_shell:
             linked = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
-            for path in ["/bin/sh", *re.findall(r"(/\S+) \(0x", linked)]:
-                tar.add(Path(path).resolve(), path[1:])
+            paths = [Path(path) for path in ["/bin/sh", *re.findall(r"(/\S+) \(0x", linked)]]
+            for folder in sorted({parent for path in paths for parent in path.parents} - {Path("/")}):
+                _folder(tar, str(folder)[1:])
+            for path in paths:
+                tar.add(path.resolve(), str(path)[1:])
     return buffer.getvalue()
 
 
