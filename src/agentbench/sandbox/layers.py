@@ -303,10 +303,15 @@ def _sync_file_system(fd: int) -> None:
 def measure(tree: Path) -> tuple[int, int]:
     """Bytes and files. Linked files of the interpreter's layer count too: they go only when nobody links them."""
     total = files = 0
-    for top, _, names in os.walk(tree):
-        for name in names:
-            total += os.lstat(os.path.join(top, name)).st_size
-            files += 1
+    folders = [os.fspath(tree)]
+    while folders:
+        with os.scandir(folders.pop()) as items:
+            for item in items:
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                else:
+                    total += item.stat(follow_symlinks=False).st_size
+                    files += 1
     return total, files
 
 
