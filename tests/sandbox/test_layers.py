@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.sandbox.layers import Layer, LayerStore
+from agentbench.sandbox.layers import Layer, LayerStore, measure
 
 
 def build(store: LayerStore, key: str, *, size: int = 10, kind: str = "prepared") -> Layer:
@@ -46,6 +46,22 @@ def test_failed_and_killed_builds_leave_no_files(tmp_path: Path) -> None:
     (tmp_path / "prepared/key/.building-killed/tree").mkdir(parents=True)
     store.prune(max_bytes=1)
     assert [path.name for path in (tmp_path / "prepared/key").iterdir()] == ["lock"]
+
+
+def test_measure_counts_links_and_passes_over_what_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a/locked").mkdir(parents=True)
+    (tmp_path / "a/file").write_text("12345")
+    (tmp_path / "a/link").symlink_to("locked")
+    assert measure(tmp_path) == (5 + len("locked"), 2)
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("locked"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert measure(tmp_path) == (5 + len("locked"), 2)
 
 
 def test_new_build_replaces_an_unused_one_and_waits_for_a_used_one(tmp_path: Path) -> None:
