@@ -27,8 +27,8 @@ from agentbench.core.reasons import (
 
 MIN_LENGTH = 6
 """Shorter values are not replaced: they would be found in the middle of ordinary words and of names of tests."""
-LONG_LINE = 16
-"""Of a secret of several lines, so long a line is one by itself. (The first and last of a PEM file are in every other.)"""
+_RUN = re.compile(r"[A-Za-z0-9+/=_.-]{32,}")
+"""Of a secret of several lines, what is one by itself, as in the body of a PEM file; its other lines are in many files."""
 EDGE = 4
 """So much of a secret at the edge of a cut is taken for a part of it."""
 
@@ -143,9 +143,13 @@ def _shape_placeholder(found: re.Match[str]) -> str:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """The value as it may appear: itself, in a URL, in a header; one of several lines also line by line, as diffs have it."""
+    """The value as it may appear: itself, in a URL, in a header; of several lines also in parts, as diffs have it."""
     encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
-    lines = [line.strip() for line in value.split("\n")] if "\n" in value else []
-    long = [line for line in lines if len(line) >= LONG_LINE and not line.startswith("-----")]
-    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *long)
+    parts = [run for run in _RUN.findall(value) if _is_random(run)] if "\n" in value else []
+    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *parts)
     return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
+
+
+def _is_random(text: str) -> bool:
+    """Whether it looks drawn, not written."""
+    return any(map(str.isupper, text)) and any(map(str.islower, text)) and any(map(str.isdigit, text))
