@@ -58,7 +58,7 @@ def test_a_version_with_other_rules_decides_by_those_that_the_run_keeps(
     assert report.ok, report.problems
     assert report.skipped == ()
     # It is by the rules that it was confirmed: by the later ones the log tells of a decision that nothing gives.
-    monkeypatch.setattr("agentbench.record.attempt_audit.kept_rules", lambda _run, _name: later)
+    monkeypatch.setattr("agentbench.record.audit.kept_rules", lambda _run, _name: later)
     assert "no event gives this decision" in str(verified(run).problems[0])
 
 

@@ -17,14 +17,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
+from agentbench.policy.monitors import RuleSet
 from agentbench.record.folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
-from agentbench.record.kept_rules import kept_rules
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.recompute import Kept, Recomputed
 from agentbench.record.retention import reducible
@@ -90,19 +89,20 @@ class _Trace:
                 pass
 
 
-def audit_attempt(
-    run: Path,
-    sealed: AttemptSealed,
-    record: AttemptRecord | None,
-    recompute: Recompute | None,
-    *,
-    reduced: bool = False,
-) -> AttemptAudit:
-    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, None when that is missing.
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By what all attempts of a run are audited."""
 
-    `reduced`: the run's chain says that no more than minimal evidence is kept.
-    """
-    work = _Work(run, sealed, record, reduced=reduced)
+    recompute: Recompute | None
+    rules: Callable[[str], RuleSet | None] = lambda _name: None
+    """The rules of monitors that the run keeps, by their digest."""
+    reduced: bool = False
+    """The run's chain says that no more than minimal evidence is kept."""
+
+
+def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: Terms) -> AttemptAudit:
+    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, None when that is missing."""
+    work = _Work(run, sealed, record, terms)
     folder = run / sealed.task_dir
     if not _TASK_DIR.fullmatch(sealed.task_dir) or folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         work.found("changed", "", "is not an attempt's folder")
@@ -110,16 +110,16 @@ def audit_attempt(
         work.found("removed", "", f"the folder of attempt {sealed.attempt_id} is missing")
     else:
         try:
-            work.examine(recompute)
+            work.examine(terms.recompute)
         except RecordError as error:
             work.found("missing", "", error.message)
     return work.audit
 
 
 class _Work:
-    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, *, reduced: bool) -> None:
-        self.reduced = reduced
-        self.run = run
+    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: Terms) -> None:
+        self.terms = terms
+        self.reduced = terms.reduced
         self.folder = run / sealed.task_dir
         self.sealed = sealed
         self.record = record
@@ -145,7 +145,7 @@ class _Work:
             self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
         if recompute and manifest and not self.audit.problems:
             self.audit.recomputed = 1
-            kept = Kept(self._blob_text, partial(kept_rules, self.run), self.reduced and bool(self.trace.blobs))
+            kept = Kept(self._blob_text, self.terms.rules, self.reduced and bool(self.trace.blobs))
             again = recompute(read_events(self.folder / EVENTS), manifest, self.record, kept)
             self.audit.skipped = again.skipped
             for difference in again.differences:

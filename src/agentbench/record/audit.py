@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
-from agentbench.record.attempt_audit import AttemptAudit, Recompute, audit_attempt
+from agentbench.record.attempt_audit import AttemptAudit, Recompute, Terms, audit_attempt
 from agentbench.record.folder import EVENTS, content
-from agentbench.record.kept_rules import RULES
+from agentbench.record.kept_rules import RULES, kept_rules
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
@@ -121,8 +122,10 @@ class _Audit:
         lines = self._record_lines(log)
         self._order(log, lines)
         self._finality(lines)
+        # One run, one set of rules: they are read and compiled once.
+        terms = Terms(self.recompute, cache(partial(kept_rules, self.path)), log.reduced is not None)
         for attempt_id, sealed in log.sealed.items():
-            self._attempt(sealed, lines.get(attempt_id), reduced=log.reduced is not None)
+            self._attempt(sealed, lines.get(attempt_id), terms)
         self._leftovers(log)
         if log.reduced is not None:
             gone = log.reduced
@@ -240,7 +243,7 @@ class _Audit:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None, *, reduced: bool) -> None:
+    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None, terms: Terms) -> None:
         if line is not None:
             place = f"{ATTEMPTS}:{line.number}"
             if line.sha256 != sealed.record_sha256:
@@ -255,9 +258,7 @@ class _Audit:
                         "changed", place, f"trace_head of attempt {sealed.attempt_id} is not the one that was sealed"
                     )
                 )
-        audit: AttemptAudit = audit_attempt(
-            self.path, sealed, line.record if line else None, self.recompute, reduced=reduced
-        )
+        audit: AttemptAudit = audit_attempt(self.path, sealed, line.record if line else None, terms)
         self.problems += audit.problems
         self.notes += audit.notes
         if audit.chain:

@@ -33,7 +33,12 @@ def take_delta(attempt: Attempt, ground: Ground, sandbox: Sandbox) -> Delta:
 def given_patch(attempt: Attempt, ground: Ground, patch: bytes) -> Delta:
     """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
     attempt.log.append(
-        Termination(code=TerminationCode.AGENT_STOPPED, category=None, rationale="a patch made elsewhere", evidence=[])
+        Termination(
+            code=TerminationCode.AGENT_STOPPED,
+            category=None,
+            rationale="a patch made elsewhere",
+            evidence=[attempt.log.count],
+        )
     )
     base = ground.prepared.base_tree
     try:
