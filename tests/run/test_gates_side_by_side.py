@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,23 @@ def test_a_command_that_passes_only_where_the_agent_was_is_a_named_disagreement(
     assert verdicts["answer"] == "PASS"
     assert "oracle.disagreement" in {tag["id"] for tag in record["tags"]}
     assert record["needs_review"] is True
+
+
+@pytest.mark.req("G-04", "G-05", "G-18")
+def test_the_weights_of_the_suite_are_those_of_the_score(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "tasks" / "t", more="rubric: {lambda: 2.0, envelope: {files: 4, lines: 100}}\n")
+    published = ab.run_task(task, "--agent", "reference").record
+    (tmp_path / "tasks" / "scenario.yaml").write_text("weights: {minimal: 1.0, trace: 0.0, maintainability: 0.0}\n")
+    done = ab.run_task(task, "--agent", "reference")
+    own = done.record
+    # One of four files is changed: d is 1/4.
+    minimal = math.exp(-2.0 / 4)
+    assert own["score"] == pytest.approx(minimal, abs=1e-6)
+    assert published["score"] == pytest.approx((0.4 * minimal + 0.2) / 0.6, abs=1e-6)
+    assert own["rubric"].startswith("rubric@sha256:")
+    assert own["rubric"] != published["rubric"]
+    # The decomposition and the components are there for every attempt, passed or not.
+    failed = ab.run_task(task, "--agent", "noop").record
+    assert (own["decomposed_score"], failed["decomposed_score"], failed["score"]) == (1.0, 0.2, None)
+    assert failed["components"]["validity"] == 1
+    assert ab("verify", done.json["run_dir"]).code == 0

@@ -14,7 +14,7 @@ from agentbench.contract.files import MAX_TEXT_BYTES, HiddenFile, read_bytes, re
 from agentbench.contract.lock import FrozenScenario, Lock, read_lock
 from agentbench.contract.problem import Problem, refuse
 from agentbench.contract.pytest_command import recognise
-from agentbench.contract.scenario import load_scenario
+from agentbench.contract.scenario import Weights, load_scenario
 from agentbench.contract.schema import Check, Judge, Parser, Repo, Scorer, Task
 from agentbench.core.errors import ContractError
 
@@ -42,6 +42,8 @@ class LoadedTask:
     scenario: FrozenScenario
     """The suite's scorers and judge: those frozen in the lock, else those of `scenario.yaml` now."""
     lock: Lock | None = None
+    weights: Weights | None = None
+    """Of the suite's scenario as it is now: a policy of the suite, frozen in no task."""
 
     @property
     def id(self) -> str:
@@ -159,6 +161,7 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
         text=document.text,
         statement=_statement(document, task, folder),
         scenario=FrozenScenario(scorers=scenario.scorers, judge=scenario.judge),
+        weights=scenario.weights,
     )
     lock = read_lock(folder) if use_lock else None
     if lock is None:

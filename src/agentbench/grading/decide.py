@@ -51,9 +51,9 @@ from agentbench.grading.facts import Facts, Seen, Usage
 from agentbench.grading.gates import Gates, judge
 from agentbench.grading.headline import Progress, explain, judged
 from agentbench.grading.review import review_reasons
-from agentbench.grading.score import Components, Score, components, graded_score
+from agentbench.grading.score import Components, Score, components, decomposed_score, graded_score
 from agentbench.grading.tags import Tag, assign_tags
-from agentbench.grading.terms import Terms
+from agentbench.grading.terms import Terms, rubric_id
 from agentbench.grading.workspace import WorkspaceVerdict, workspace_verdict
 from agentbench.trace.events import GateResult, GatesDecided, Termination
 
@@ -77,6 +77,10 @@ class Verdict:
     run_badge: str
     components: Components
     score: Score | None
+    decomposed: float
+    """S of P2.4, for every attempt."""
+    rubric: str
+    """Names the numbers it was graded by."""
     tags: tuple[Tag, ...]
     termination: Seen[Termination] | None
     progress: Progress
@@ -117,6 +121,7 @@ def decide(facts: Facts, terms: Terms) -> Verdict:
     reason = None if passed else (invalid.reason if invalid else _scored_reason(facts, terms, gates, status))
     ending = _ending(facts, reason)
     progress = _progress(facts, terms)
+    parts = components(facts, terms, gates, status)
     return Verdict(
         gates=gates,
         run_status=status,
@@ -127,8 +132,10 @@ def decide(facts: Facts, terms: Terms) -> Verdict:
         why=invalid.why if invalid else explain(reason, gates, ending.payload if ending else None, progress),
         review=review_reasons(facts, terms, status, passed=passed),
         run_badge=_badge(ending, status),
-        components=components(facts, terms, gates, status),
+        components=parts,
         score=graded_score(facts, terms) if passed else None,
+        decomposed=decomposed_score(parts, terms),
+        rubric=rubric_id(terms.rubric),
         tags=assign_tags(facts, terms, gates, status),
         termination=ending,
         progress=progress,

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from agentbench.contract.schema import Check, Task
+from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
 
 WEIGHT_TOLERANCE = 1e-9
@@ -69,8 +71,26 @@ class Rubric:
 
 
 @cache
+def _published() -> Mapping[str, Json]:
+    data: dict[str, Json] = json.loads(files("agentbench.grading").joinpath("rubric.json").read_text(encoding="utf-8"))
+    return data
+
+
+def rubric_id(rubric: Rubric) -> str:
+    """Names the numbers that an attempt was graded by: the published file, with the weights that held."""
+    weights = rubric.weights
+    used: dict[str, Json] = {
+        "minimal": str(weights.minimal),
+        "trace": str(weights.trace),
+        "maintainability": str(weights.maintainability),
+    }
+    text = json.dumps({key: value for key, value in _published().items() if key != "weights"}, sort_keys=True)
+    return f"rubric@{digest({'published': text, 'weights': used})}"
+
+
+@cache
 def published_rubric() -> Rubric:
-    data = json.loads(files("agentbench.grading").joinpath("rubric.json").read_text(encoding="utf-8"))
+    data: Any = _published()
     decomposition = data["decomposition"]
     return Rubric(
         weights=Weights.of(data["weights"]),

@@ -242,6 +242,10 @@ class AttemptRecord(Part):
     progress: Progress = Progress()
     gates: dict[Gate, GateRecord]
     score: float | None = None
+    decomposed_score: float | None = None
+    """S of P2.4: correctness and validity with their weights, less the violations."""
+    rubric: str | None = None
+    """Digest of the published numbers and of the weights that held."""
     components: Components = Components()
     tags: tuple[Tag, ...] = ()
     scorers: tuple[ScorerRecord, ...] = ()

@@ -128,6 +128,8 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
         progress=_progress(verdict),
         gates=_gates(verdict),
         score=score,
+        decomposed_score=verdict.decomposed,
+        rubric=verdict.rubric,
         components=Components(
             correctness=parts.correctness, validity=parts.validity, safety=parts.safety, efficiency=parts.efficiency
         ),

@@ -18,7 +18,7 @@ from agentbench.contract.identity import Identities
 from agentbench.core.errors import BaselineNotFailing, Interrupted, RecordError, TaskError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import TerminationCode
-from agentbench.grading.terms import Caps, Terms, terms_of
+from agentbench.grading.terms import Caps, Terms, Weights, terms_of
 from agentbench.models.desk import Desk
 from agentbench.models.ledger import Account
 from agentbench.oracle.acceptance import grade
@@ -210,5 +210,6 @@ def _attempt(row: PlanRow, lab: Lab, folder: AttemptFolder, log: EventLog) -> At
                 tokens=budget.tokens,
                 usd=budget.usd,
             ),
+            weights=None if task.weights is None else Weights.of(task.weights.model_dump()),
         ),
     )
