@@ -76,7 +76,8 @@ def kinds(agent: Session) -> dict[str, Callable[[int], ToolResult]]:
         "run `cat` of a file": lambda number: agent.run(f"cat package_0/module_{number % 20}.py"),
         "read_file": lambda number: agent.read_file(f"package_0/module_{number % 20}.py"),
         "list_files": lambda _: agent.list_files("package_0"),
-        "search": lambda number: agent.search(f"def function_{number % 200}_7\\("),
+        "search for words": lambda number: agent.search(f"def function_{number % 200}_7\\("),
+        "search for a regular expression": lambda number: agent.search(f"def function_{number % 200}_[78]\\("),
         "run that changes a file": lambda number: agent.run(f"echo {number} > package_0/module_0.py"),
         "apply_patch": lambda number: agent.apply_patch(added(number)),
     }
