@@ -35,6 +35,13 @@ def test_every_name_of_a_commit_comes_to_its_full_id(repo: Path, lab: Lab, name:
     assert taken.commit.id == fix
 
 
+def test_plugins_that_only_the_commits_own_configuration_needs_are_installed(repo: Path, lab: Lab) -> None:
+    fix = put(repo, {**FIX, "pytest.ini": "[pytest]\naddopts = --cov=calc\n"}, "Fix")
+    taken = take(wanted(repo), fix, lab)
+    assert "pytest-cov" in taken.detected.plans[0].commands[0]
+    assert "--no-cov" in taken.detected.options
+
+
 def test_a_project_below_the_root_is_installed_from_where_it_is(tmp_path: Path, lab: Lab) -> None:
     repo = repository(tmp_path / "mono")
     files = {f"python/{name}": content for name, content in BEFORE.items()}

@@ -125,7 +125,9 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         )
 
         def read(name: str) -> str | None:
-            found = history.read(parent, f"{project}/{name}" if project else name)
+            path = f"{project}/{name}" if project else name
+            # What configures the runner comes with the commit, so its plugins are needed too.
+            found = hidden[path][0] if path in hidden else history.read(parent, path)
             return None if found is None else found.decode("utf-8", "replace")
 
         own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
