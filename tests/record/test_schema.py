@@ -27,7 +27,7 @@ EXAMPLE = """
  "progress": {"f2p_passed": 1, "f2p_total": 3, "p2p_kept": 11, "p2p_total": 11},
  "gates": {"G1": {"outcome": "pass", "passed": true, "why": ""}, "G2": {"outcome": "pass", "passed": true, "why": ""},
            "G3": {"outcome": "fail", "passed": false, "why": ""}, "G4": {"outcome": "pass", "passed": true, "why": ""}},
- "score": null, "components": {"correctness": 0, "validity": 1, "safety": 1, "efficiency": 0.93},
+ "score": null, "decomposed_score": 0.2, "rubric": "rubric@sha256:r", "components": {"correctness": 0, "validity": 1, "safety": 1, "efficiency": 0.93},
  "tags": [{"id": "acceptance.unit", "gate": "G3", "evidence": [41], "attributes": {}}],
  "scorers": [{"name": "tests", "type": "command", "required": true, "verdict": "FAIL", "score": 0.0, "detail": "x"}], "workspace_verdict": "FAIL", "mean_score": 0.0,
  "judge": null,

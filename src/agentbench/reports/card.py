@@ -202,6 +202,7 @@ def _account(record: AttemptRecord, folder: Path) -> list[str]:
 def _score(record: AttemptRecord) -> str:
     parts = record.components.model_dump()
     shown = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
+    shown += f"; decomposed {record.decomposed_score:.2f}" if record.decomposed_score is not None else ""
     return f"{record.score:.3f} ({shown})" if record.score is not None else f"none, not all gates passed ({shown})"
 
 
