@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import os
 import socket
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from agentbench.contract.network import Destination, parse_authority, parse_entr
 from agentbench.core.errors import InputError
 from agentbench.run.proxy.destinations import AllowList, Refused
 from agentbench.run.proxy.recorder import Bounds
+from agentbench.run.stale import remove_stale
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
 
@@ -380,3 +382,20 @@ def test_an_address_inside_is_never_reached_unless_it_is_listed(
         return
     assert public(ipaddress.ip_address(found[0]))
     assert ipaddress.ip_address(found[0]).is_global
+
+
+def test_doors_of_a_harness_that_was_killed_are_removed_and_live_ones_are_not(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    dead = tmp_path / "doors" / "dead" / "door"
+    dead.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(dead / "proxy.sock"))
+    assert remove_stale(tmp_path / "doors") == 0  # it may be about to listen
+    os.utime(dead / "proxy.sock", (0, 0))
+    (tmp_path / "doors" / "begun" / "door").mkdir(parents=True)
+    with proxied(tmp_path / "log", ["listed.example"]) as proxy:
+        proxy.proxy.folder.rename(tmp_path / "doors" / "alive")
+        os.utime(tmp_path / "doors" / "alive" / "door" / "proxy.sock", (0, 0))
+        assert remove_stale(tmp_path / "doors") == 1
+        assert sorted(one.name for one in (tmp_path / "doors").iterdir()) == ["alive", "begun"]
+    assert remove_stale(tmp_path / "nothing") == 0

@@ -14,6 +14,7 @@ from agentbench.run.executor import Executor, LocalThreads
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
 from agentbench.run.plan import PlanRow
+from agentbench.run.stale import remove_stale
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Study:
         pending = [(row, standing.get(row.key)) for row in self.rows if standing.get(row.key) != _DONE]
         self.observer.planned(len(pending))
         self.lab.aside = executor.standing_aside
+        for doors in ("gateway", "proxy"):
+            remove_stale(self.lab.state / doors)
         try:
             executor.carry_out(self._job(row, old) for row, old in pending)
         except BaseException:
