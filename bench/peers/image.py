@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
@@ -10,12 +11,14 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 from bench.peers.work import QUESTION
 
 NAME = "agentbench/bench-peers"
 ROOT = Path(__file__).parent.parent.parent
+PATIENCE_SEC = 20
 AUTHOR = {"NAME": "bench", "EMAIL": "bench@localhost", "DATE": "2026-01-01T00:00:00Z"}
 
 
@@ -83,9 +86,12 @@ def python_version(image: str) -> str:
     return ".".join(map(str, json.loads(told)))
 
 
-def clear(image: str) -> list[str]:
-    """Remove containers on this image that somebody left; their names."""
-    left = docker("ps", "--all", "--quiet", "--filter", f"ancestor={image}").split()
-    if left:
-        docker("rm", "--force", *left)
-    return left
+def clear(image: str) -> None:
+    """Remove containers on this image that somebody left, and wait until they are gone: the next one's time is its own."""
+    limit = time.monotonic() + PATIENCE_SEC
+    while (
+        left := docker("ps", "--all", "--quiet", "--filter", f"ancestor={image}").split()
+    ) and time.monotonic() < limit:
+        with contextlib.suppress(RuntimeError):  # some are being removed already, by whoever made them
+            docker("rm", "--force", *left)
+        time.sleep(0.2)
