@@ -13,7 +13,7 @@ from agentbench.trace.events import PatchApplied, WorkspaceMutated
 from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
 from tests.tools.conftest import OpenPlace
-from tests.tools.places import fill
+from tests.tools.places import FolderSandbox, fill
 
 pytestmark = pytest.mark.req("T-03")
 
@@ -137,6 +137,38 @@ def test_a_patch_costs_no_look_at_the_whole_tree(
 
     monkeypatch.setattr(FolderTree, "entries", walk)
     assert session.apply_patch(EDIT).ok
+
+
+class Listed:
+    """A tree that can only be listed and read, as one behind a channel; listing it again is counted."""
+
+    def __init__(self, folder: Path) -> None:
+        self._inner = FolderTree.at(folder)
+        self.listed = 0
+
+    def entries(self) -> Iterator[Entry]:
+        self.listed += 1
+        return self._inner.entries()
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        return self._inner.read(path, max_bytes=max_bytes)
+
+
+def test_patches_on_a_tree_behind_a_channel_list_it_once(
+    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
+    tree = Listed(workspace)
+    monkeypatch.setattr(folder_sandbox, "tree", lambda: tree)
+    session = place().session
+    assert session.apply_patch(EDIT + ADD).ok
+    assert not session.apply_patch(ADD).ok
+    assert not session.apply_patch("--- /dev/null\n+++ b/src\n@@ -0,0 +1 @@\n+b\n").ok
+    assert not session.apply_patch("--- /dev/null\n+++ b/old/x\n@@ -0,0 +1 @@\n+b\n").ok
+    assert session.apply_patch(DELETE).ok
+    assert session.apply_patch("--- /dev/null\n+++ b/old/x\n@@ -0,0 +1 @@\n+b\n").ok
+    assert contents(workspace) == {"src/a.py": b"ONE\ntwo\n", "new/b.py": b"b\n", "old/x": b"b\n"}
+    assert tree.listed == 1
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ nothing can have changed is never made again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.application import Lookup
 from agentbench.workspace.comparison import FileChange, Globs
 from agentbench.workspace.delta import compare, extract
 from agentbench.workspace.evidence import file_digest
@@ -118,8 +119,10 @@ class Watch:
 
     @property
     def tree(self) -> Tree:
-        """The live workspace."""
-        return self._tree
+        """The live workspace, for one that can be asked for single entries; else as it is known, without a walk."""
+        if isinstance(self._tree, Lookup) or not self._current:
+            return self._tree
+        return _KnownTree(self._entries, self._tree)
 
     def close(self) -> None:
         """Let go of the tree, where that means anything."""
@@ -237,6 +240,20 @@ class Watch:
 
     def _marked(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         return tuple(replace(one, generated=True) if self._generated.match(one.path) else one for one in changes)
+
+
+class _KnownTree:
+    """A tree whose entries are known, so that nothing has to be listed again; contents are read where they are."""
+
+    def __init__(self, entries: Mapping[bytes, Entry], tree: Tree) -> None:
+        self._entries = entries
+        self._tree = tree
+
+    def entries(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        return self._tree.read(path, max_bytes=max_bytes)
 
 
 class _Unknown:
