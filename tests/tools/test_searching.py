@@ -16,7 +16,7 @@ from agentbench.core.command import Command, Completed
 from agentbench.tools import nearby
 from agentbench.tools.contents import Contents
 from agentbench.tools.hits import Hit
-from agentbench.tools.literals import Doubt, lines_of, understood
+from agentbench.tools.literals import Doubt, Effort, lines_of, understood
 from agentbench.tools.searching import _hits, _ripgrep
 from tests.tools.boxes import FILES, Boxes
 from tests.tools.conftest import OpenPlace
@@ -53,7 +53,7 @@ def test_what_is_understood_means_what_it_means_to_ripgrep(
     if wanted is None or not content:
         return
     try:
-        here = [Hit.of(b"f", number, line) for number, line in lines_of(content, wanted)]
+        here = [Hit.of(b"f", number, line) for number, line in lines_of(content, wanted, Effort())]
     except Doubt:
         return
     assert here == by_ripgrep(query, content, tmp_path_factory.getbasetemp())
@@ -63,13 +63,13 @@ def test_what_is_understood_means_what_it_means_to_ripgrep(
 def test_a_query_is_understood_or_left_to_ripgrep_whatever_it_is(query: str) -> None:
     wanted = understood(query)
     if wanted is not None:
-        list(lines_of(b"ab.(\n-a\n", wanted))
+        list(lines_of(b"ab.(\n-a\n", wanted, Effort()))
 
 
 @given(st.text(alphabet="abcxyz_ é", min_size=1, max_size=20))
 def test_every_plain_word_is_understood(word: str) -> None:
     assert understood(word) is not None
-    assert [line for _, line in lines_of(f"x\n<{word}>\n".encode(), understood(word) or ())][-1:] == [
+    assert [line for _, line in lines_of(f"x\n<{word}>\n".encode(), understood(word) or (), Effort())][-1:] == [
         f"<{word}>".encode()
     ]
 
@@ -96,14 +96,14 @@ def test_what_is_not_certain_or_takes_long_is_a_doubt(query: str, content: bytes
     wanted = understood(query)
     assert wanted is not None
     with pytest.raises(Doubt):
-        list(lines_of(content, wanted))
+        list(lines_of(content, wanted, Effort()))
 
 
 def test_hostile_text_costs_no_more_than_its_length() -> None:
     content = (b"a" * 200_000 + b"\n") * 5
     wanted = understood("|".join("aaaa.*aaaa.*" + "a" * n + "b" for n in range(1, 8)))
     assert wanted is not None
-    assert list(lines_of(content, wanted)) == []  # an engine that goes back would need days
+    assert list(lines_of(content, wanted, Effort())) == []  # an engine that goes back would need days
 
 
 # --- the tool -----------------------------------------------------------------------------------------------------------
@@ -121,6 +121,15 @@ def test_words_are_found_without_a_program_and_changes_are_seen(
     limited = session.search("o", max_results=1)
     assert (limited.stdout, limited.truncated) == ("a.py:1:def one():\n", True)
     assert folder_sandbox.commands == []
+
+
+def test_many_small_files_cost_no_more_than_one_large_one(
+    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path
+) -> None:
+    fill(workspace, {f"f{number}": "a\n" * 300 for number in range(80)})
+    folder_sandbox.on_run = lambda _command: completed(exit_code=1)
+    assert place().session.search("a.*x").ok
+    assert len(folder_sandbox.commands) == 1
 
 
 @pytest.mark.parametrize("files, size", [(3, 300_000), (1200, 10)])

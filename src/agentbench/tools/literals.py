@@ -18,12 +18,28 @@ _ESCAPED = frozenset("\\.+*?()|[]{}^$#&-~")
 MAX_ALTERNATIVES = 8
 MAX_QUERY = 200
 MAX_TRIED = 20_000
-"""Lines, and places on one line, that are looked at before the work is left to a program that can be stopped."""
+"""Lines, and places on them, that one search looks at before the work is left to a program that can be stopped."""
 _WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 
 class Doubt(Exception):
-    """What this text comes to is not certain here."""
+    """What this text comes to is not certain here, or takes too long to find out."""
+
+
+class Effort:
+    """What one search may still look at."""
+
+    def __init__(self, left: int = MAX_TRIED) -> None:
+        self._left = left
+
+    def spend(self) -> None:
+        """
+        Raises:
+            Doubt: nothing is left.
+        """
+        self._left -= 1
+        if self._left < 0:
+            raise Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +59,14 @@ class Alternative:
     starts: bool = False
     ends: bool = False
 
-    def on(self, line: bytes) -> bool:
+    def on(self, line: bytes, effort: Effort) -> bool:
         """
         Raises:
             Doubt.
         """
         at = 0
         for number, piece in enumerate(self.pieces):
-            last = number == len(self.pieces) - 1
-            start = self._place(piece, line, at, first=number == 0, last=last)
+            start = self._place(number, line, at, effort)
             if start is None:
                 return False
             if number and not _is_text(line[at:start]):
@@ -59,8 +74,9 @@ class Alternative:
             at = start + len(piece.text)
         return True
 
-    def _place(self, piece: Piece, line: bytes, at: int, *, first: bool, last: bool) -> int | None:
+    def _place(self, number: int, line: bytes, at: int, effort: Effort) -> int | None:
         """The first place of a piece that fits: the one that leaves most room for what follows."""
+        piece, first, last = self.pieces[number], number == 0, number == len(self.pieces) - 1
         candidates: Iterator[int]
         if last and self.ends:
             end = len(line) - len(piece.text)
@@ -70,7 +86,11 @@ class Alternative:
             candidates = iter((0,) if line.startswith(piece.text) else ())
         else:
             candidates = _places(piece.text, line, at)
-        return next((start for start in candidates if _bounded(piece, line, start)), None)
+        for start in candidates:
+            effort.spend()
+            if _bounded(piece, line, start):
+                return start
+        return None
 
 
 def understood(query: str) -> tuple[Alternative, ...] | None:
@@ -86,7 +106,7 @@ def understood(query: str) -> tuple[Alternative, ...] | None:
     return tuple(alternatives) if len(alternatives) <= MAX_ALTERNATIVES else None
 
 
-def lines_of(content: bytes, query: Sequence[Alternative]) -> Iterator[tuple[int, bytes]]:
+def lines_of(content: bytes, query: Sequence[Alternative], effort: Effort) -> Iterator[tuple[int, bytes]]:
     """Number and text of every line that matches.
 
     Raises:
@@ -94,14 +114,15 @@ def lines_of(content: bytes, query: Sequence[Alternative]) -> Iterator[tuple[int
     """
     number, counted, binary = 1, 0, b"\0" in content
     starts = heapq.merge(*(_line_starts(content, one.pieces[0].text) for one in query))
-    for tried, (start, _) in enumerate(itertools.groupby(starts)):
-        if binary or tried > MAX_TRIED:
-            raise Doubt  # whether a file is binary, ripgrep decides by more than one NUL
+    for start, _ in itertools.groupby(starts):
+        effort.spend()
+        if binary:
+            raise Doubt  # ripgrep decides by more than one NUL whether a file is binary
         number += content.count(b"\n", counted, start)
         counted = start
         end = content.find(b"\n", start)
         line = content[start : len(content) if end < 0 else end]
-        if any(one.on(line) for one in query):
+        if any(one.on(line, effort) for one in query):
             yield number, line
 
 
@@ -118,12 +139,9 @@ def _line_starts(content: bytes, text: bytes) -> Iterator[int]:
 
 def _places(text: bytes, line: bytes, at: int) -> Iterator[int]:
     found = line.find(text, at)
-    for _ in range(MAX_TRIED):
-        if found < 0:
-            return
+    while found >= 0:
         yield found
         found = line.find(text, found + 1)
-    raise Doubt
 
 
 def _bounded(piece: Piece, line: bytes, start: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentbench.tools.contents import MAX_FILE
 from agentbench.tools.hits import Hit
-from agentbench.tools.literals import Doubt, lines_of, understood
+from agentbench.tools.literals import Doubt, Effort, lines_of, understood
 from agentbench.tools.watch import Watch
 from agentbench.tree.entry import Entry
 
@@ -22,7 +22,7 @@ def find_nearby(watch: Watch, query: str, entries: Sequence[Entry], limit: int) 
     if wanted is None or len(entries) > MAX_FILES or sum(entry.size for entry in entries) > MAX_BYTES:
         return None
     hits: list[Hit] = []
-    left = MAX_FETCHED
+    left, effort = MAX_FETCHED, Effort()
     for entry in entries:
         if entry.size > MAX_FILE:
             return None
@@ -31,7 +31,7 @@ def find_nearby(watch: Watch, query: str, entries: Sequence[Entry], limit: int) 
         if content is None or left < 0:
             return None
         try:
-            for number, line in lines_of(content, wanted):
+            for number, line in lines_of(content, wanted, effort):
                 hits.append(Hit.of(entry.path, number, line))
                 if len(hits) >= limit:
                     return hits
