@@ -184,6 +184,7 @@ SMUGGLED = [
     "X: 1\r\n folded\r\n",
     "X: 1\nContent-Length: 5\r\n",
     "X: \x00\r\n",
+    "X:" + " " * 30_000 + "\x00\r\n",
     "Host: one\r\nHost: two\r\n",
     "X: " + "y" * 40_000 + "\r\n",
     "".join(f"X-{n}: 1\r\n" for n in range(101)),
@@ -198,6 +199,16 @@ def test_a_request_that_could_be_read_in_two_ways_or_is_too_large_is_refused(tmp
         assert answer.split(b" ")[1] in {b"400", b"431"}
         assert not here.asked
     assert [one.refused for one in proxy.requests] == ["malformed"]
+
+
+@pytest.mark.req("R-12")
+def test_blanks_in_a_header_cost_no_more_than_other_letters(tmp_path: Path) -> None:
+    # A pattern that tries every blank as the end of the value holds all threads of the harness up for minutes.
+    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+        more = "".join(f"X-{n}: \t a{' ' * 7_000}b \t\r\n" for n in range(4))
+        assert b" 200 " in proxy.get(f"http://127.0.0.1:{here.port}/", more)
+        ((_, _, headers, _),) = here.asked
+    assert headers["X-3"] == f"a{' ' * 7_000}b"
 
 
 @pytest.mark.req("R-12")
