@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from agentbench.agents.conversation import CHARS_PER_TOKEN
 from agentbench.agents.failures import Failures
 from agentbench.agents.project import Project
+from agentbench.core.syntax import parse as parse_python
 
 _TITLE = "## Files the failing tests point at\n"
 _CUT = "\n[… cut: the budget ends here]"
@@ -59,7 +60,7 @@ def _files(failures: Failures, project: Project) -> Iterator[tuple[str, str]]:
 def imported(path: str, text: str) -> list[str]:
     """Where the modules that a Python file imports could lie in the same project, most likely place first."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     found: list[str] = []

@@ -22,6 +22,7 @@ from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, 
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, SourceError
+from agentbench.core.syntax import parse as parse_python
 from agentbench.run.lab import Lab
 from agentbench.sandbox.interpreter import installed
 from agentbench.workspace.history import Commit, Histories, History
@@ -250,7 +251,7 @@ def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tupl
         if not name.endswith(".py"):
             continue
         try:
-            tree = ast.parse(content)
+            tree = parse_python(content)
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):

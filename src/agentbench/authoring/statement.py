@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from agentbench.core.syntax import parse as parse_python
+
 _TRAILER = re.compile(
     r"(?i)^(signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|change-id|cherry[- ]picked from|\(cherry picked).*"
 )
@@ -75,7 +77,7 @@ def _is_code(line: str) -> bool:
 def _names(source: bytes) -> set[str]:
     """Names that a test imports, calls or takes as attributes."""
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return set()
     found: set[str] = set()

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from agentbench.core.syntax import parse as parse_python
+
 _NETWORK = re.compile(
     r"gaierror|Name or service not known|Temporary failure in name resolution|Network is unreachable|No route to host"
     r"|nodename nor servname|NewConnectionError|MaxRetryError|NameResolutionError|urlopen error|ConnectError"
@@ -65,7 +67,7 @@ def mentions_clock(sources: Iterable[bytes]) -> bool:
 def _functions(source: bytes) -> dict[str, str]:
     text = source.decode("utf-8", "replace")
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

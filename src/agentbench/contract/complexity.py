@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from agentbench.contract.files import FileTrouble, walk
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError
+from agentbench.core.syntax import parse as parse_python
 
 LABEL = "proxies: sizes and import counts, not a measure of difficulty"
 BYTES_PER_TOKEN = 4
@@ -119,7 +120,7 @@ class _Tally:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.imports[name] = _imports(ast.parse(source), name, package=relative.name == "__init__.py")
+                self.imports[name] = _imports(parse_python(source), name, package=relative.name == "__init__.py")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             # Not the Python we speak, or not Python: it still counts as text.
             self.skipped += 1

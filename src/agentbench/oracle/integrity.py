@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from agentbench.core.syntax import parse as parse_python
 from agentbench.oracle.bench import Finding
 from agentbench.oracle.dependencies import added_dependencies, is_declaration
 from agentbench.oracle.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
@@ -243,6 +244,6 @@ def _code(content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspici
 def _tree(content: bytes) -> ast.Module | None:
     """None for what is too long, or of a newer Python than this one: the sandbox may have another."""
     try:
-        return ast.parse(content) if len(content) <= MAX_SOURCE else None
+        return parse_python(content) if len(content) <= MAX_SOURCE else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

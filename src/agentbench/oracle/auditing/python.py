@@ -7,6 +7,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 
+from agentbench.core.syntax import parse as parse_python
 from agentbench.oracle.auditing.change import Change
 
 _BOUNDARY: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
@@ -26,7 +27,7 @@ def parsed(source: bytes) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            return parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
