@@ -117,6 +117,20 @@ def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: L
     assert tasks[0].checks == tasks[1].checks
 
 
+def test_two_harvests_with_one_ledger_are_not_at_work_at_once(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+
+    def again(_line: str) -> None:
+        with pytest.raises(InputError, match="another harvest is at work"):
+            harvest(request, lab, tell=lambda _line: None)
+        told.append(_line)
+
+    told: list[str] = []
+    harvest(request, lab, tell=again)
+    assert told
+
+
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "x.harvest.json"
     file.write_text(json.dumps({"mine": 1}))

@@ -277,7 +277,10 @@ def _runner_needs(
         settings |= {
             key: " ".join(_strings(value)) if isinstance(value, list) else str(value) for key, value in table.items()
         }
-    parsers = [(config, "tool:pytest"), *((_ini(read(name)), "pytest") for name in ("tox.ini", "pytest.ini"))]
+    parsers = [
+        (config, "tool:pytest"),
+        *((_ini(read(name)), "pytest") for name in ("tox.ini", "pytest.ini", ".pytest.ini")),
+    ]
     for parser, section in parsers:
         if parser.has_section(section):
             settings |= dict(parser.items(section))

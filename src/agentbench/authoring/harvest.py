@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -125,6 +126,32 @@ def harvest(request: Request, lab: Lab, *, tell: Tell) -> Harvest:
         InputError: a place that cannot be written.
         SandboxError, WorkspaceError: ours.
     """
+    with _alone(request.ledger):
+        return _harvest(request, lab, tell)
+
+
+@contextlib.contextmanager
+def _alone(ledger: Path) -> Iterator[None]:
+    """Two harvests with one ledger would undo each other's split.
+
+    Raises:
+        InputError: another one is at work, or the folder cannot be written.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            ledger.parent.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context(ledger.with_name(f".{ledger.name}.lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another harvest is at work on {ledger}", remedy="wait for it, or give another --name"
+            ) from None
+        except OSError as error:
+            raise InputError(f"{ledger}: cannot be written: {error.strerror}") from None
+        yield
+
+
+def _harvest(request: Request, lab: Lab, tell: Tell) -> Harvest:
     ledger = Ledger.open(request.ledger)
     found = _candidates(request, lab)
     waiting = [commit for commit in found.commits if commit.id not in ledger.verdicts][: request.examine]
