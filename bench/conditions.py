@@ -43,6 +43,12 @@ def machine() -> dict[str, object]:
     }
 
 
+def remark() -> dict[str, str]:
+    """What somebody has to say about the conditions: $AB_BENCH_REMARK."""
+    said = os.environ.get("AB_BENCH_REMARK")
+    return {"remark": said} if said else {}
+
+
 def load() -> list[float]:
     """Of the last 1, 5 and 15 minutes."""
     return [round(one, 2) for one in os.getloadavg()]

@@ -22,7 +22,7 @@ from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox.protocol import Backend, Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
-from bench.conditions import conditions, load, machine
+from bench.conditions import conditions, load, machine, remark
 
 BACKENDS = ("bwrap", "docker")
 
@@ -116,6 +116,7 @@ class Report:
             "machine": machine(),
             "load_before": self.load_before,
             "load_after": load(),
+            **remark(),
             "results": self.found,
         }
         text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

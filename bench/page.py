@@ -47,6 +47,7 @@ def conditions(part: Mapping[str, Any]) -> str:
         f"{machine['cores']} cores ({machine['cpu']}), {machine['memory_mb'] // 1024} GB, {machine['system']}, "
         f"Linux {machine['kernel']}, {programs}; commit {versions['commit']}; "
         f"load {part['load_before'][0]:.1f} before, {part['load_after'][0]:.1f} after; {part['taken_at'][:16].replace('T', ' ')} UTC"
+        + (f"; {part['remark']}" if "remark" in part else "")
     )
 
 

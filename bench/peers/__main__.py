@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentbench.core.errors import HarnessError, InputError
-from bench.conditions import conditions, load, machine
+from bench.conditions import conditions, load, machine, remark
 from bench.peers import image as images
 from bench.peers import ours
 from bench.peers.installing import (
@@ -183,6 +183,7 @@ def main() -> None:
         "machine": {**machine(), "docker_compose": compose_version(env)},
         "load_before": before,
         "load_after": load(),
+        **remark(),
         "image": {"name": image, "id": images.docker("image", "inspect", "--format", "{{.Id}}", image)},
         "versions": {peer.name: list(peer.requirements) for peer in wanted},
         "measured": {name: summary(one) for name, one in found.items()},

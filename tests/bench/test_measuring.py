@@ -38,12 +38,16 @@ def test_a_bench_that_fails_writes_nothing(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_results_say_on_what_and_under_which_load_they_were_taken(tmp_path: Path) -> None:
+def test_results_say_on_what_and_under_which_load_they_were_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "results.json"
+    monkeypatch.setenv("AB_BENCH_REMARK", "at night")
     with reporting("one", path) as report:
         report.note("nothing")
     part = json.loads(path.read_text(encoding="utf-8"))["benches"]["one"]
     assert {"taken_at", "machine", "load_before", "load_after", "results"} <= part.keys()
+    assert part["remark"] == "at night"
     assert {"cpu", "cores", "memory_mb", "kernel", "versions"} <= part["machine"].keys()
     assert {"agentbench", "python", "bubblewrap", "docker_engine"} <= machine()["versions"].keys()  # type: ignore[attr-defined]
 
