@@ -49,6 +49,14 @@ def test_good_timestamps_still_pass():
     value, when = signer.unsign(signer.sign("value"), max_age=100, return_timestamp=True)
     assert value == b"value"
     assert when.tzinfo is not None
+    assert signer.unsign(signer.sign("value")) == b"value"
+
+
+def test_a_wrong_signature_still_tells_when_it_was_made():
+    _, value = signed(1)
+    with pytest.raises(BadTimeSignature) as found:
+        TimestampSigner("another key").unsign(value)
+    assert found.value.date_signed.year == 1970
 
 
 def test_old_timestamps_still_expire():
