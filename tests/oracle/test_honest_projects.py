@@ -9,6 +9,8 @@ import pytest
 
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance
+from agentbench.oracle.habits import habits
+from agentbench.oracle.pytest_records import Sight
 from agentbench.oracle.replaced import replaced_names
 from agentbench.oracle.requirement import files_of
 from tests.oracle.toy import FIXED, REPO, Bed, delta_of
@@ -435,6 +437,36 @@ def test_an_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
     fix = {"src/toy/core.py": UNUSUAL["src/toy/core.py"].replace(REPO["src/toy/core.py"], FIXED)}
     result = graded(bed, tmp_path, repo=UNUSUAL, tests=tests, fix=fix, required=required)
     assert result.accepted, told(result)
+
+
+STACK = """
+
+import io
+import traceback
+
+
+def stack_of():
+    said = io.StringIO()
+    traceback.print_stack(file=said)
+    return said.getvalue()
+"""
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_a_project_that_prints_stacks_may_go_on_doing_so(bed: Bed, tmp_path: Path) -> None:
+    """The stack has lines of the tests in it."""
+    tests = {
+        "tests/test_new.py": "from toy.core import ask, stack_of\n\n\ndef test_stack():\n    assert 'test_stack' in stack_of()\n"
+    }
+    repo = {"src/toy/core.py": REPO["src/toy/core.py"] + STACK}
+    result = graded(bed, tmp_path, repo=repo, tests=tests, fix={"src/toy/core.py": FIXED + STACK + ASK})
+    assert result.accepted, told(result)
+
+
+def test_only_what_the_file_had_in_r_is_its_habit() -> None:
+    seen = [Sight("sys.settrace", "a.py", 1), Sight("sys.settrace", "b.py", 1), Sight("open test", "a.py", 2)]
+    texts = {"a.py": b"sys.settrace(f); open(test)"}
+    assert habits(seen, lambda file: texts.get(file, b"")) == {"sys.settrace a.py"}
 
 
 def test_a_module_with_examples_is_no_file_of_tests() -> None:

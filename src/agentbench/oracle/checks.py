@@ -15,6 +15,7 @@ from agentbench.oracle import events
 from agentbench.oracle.bench import CheckResult, GradingBench, Observation, StepResult
 from agentbench.oracle.commands import ending, missing_program
 from agentbench.oracle.environment import build_findings, fingerprint
+from agentbench.oracle.habits import habits
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.junit import MAX_BYTES, ReportRefused, read_report
 from agentbench.oracle.kit import packed
@@ -179,8 +180,18 @@ def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> O
     if set(run.transcript.unusual()) - usual:
         # Tests of R may do the same when they are run, not only when they are collected.
         usual.update(pristine(bench, check, invocation)[0].usual)
+        usual.update(habits(run.transcript.seen, lambda file: _before(subject, file)))
     seen = decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
     return dataclasses.replace(seen, findings=(*seen.findings, *build_findings(found.fingerprint, built)))
+
+
+def _before(subject: Subject, file: str) -> bytes:
+    """A file as it is in R; empty where R has none that could be read."""
+    path = file.encode("utf-8", "surrogateescape")
+    try:
+        return subject.bench.prepared.base_tree.read(path, max_bytes=MAX_BYTES) if path in subject.base else b""
+    except (OSError, TreeTooLarge):
+        return b""
 
 
 def _written(subject: Subject) -> tuple[str, ...]:
