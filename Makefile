@@ -10,7 +10,7 @@ help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
 	@echo 'make test         all tests'
 	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
-	@echo 'make bench        measurements on both backends, printed with their conditions and kept as JSON (about fifteen minutes)'
+	@echo 'make bench        measurements on both backends, printed with their conditions and kept as JSON (takes many minutes)'
 	@echo 'make bench-peers  the same trivial work by ours and by other harnesses, side by side (installs them elsewhere)'
 	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
 	@echo 'make honest       real fixes and honest variants of them must be accepted: ARGS="FOLDER… --out build/honest"'
