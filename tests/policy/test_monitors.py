@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.guard import Guard
 from agentbench.policy.monitors import ContractRules, PolicyMonitor, parse_rules, published_rules
+from agentbench.policy.pieces import WINDOW, in_pieces
 from agentbench.policy.shell import read_script
 from agentbench.policy.speech import prose
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted
@@ -232,6 +233,38 @@ def test_lines_made_to_be_slow_are_not(line: str) -> None:
     guard = Guard(limits(), PolicyMonitor(STRICT))
     guard.see(1, Briefing(text="", sha256="", parts={}))
     guard.see(2, ToolCallStarted(call_id="c1", tool="run", arguments={"command": line}))
+
+
+@pytest.mark.req("M-02")
+@pytest.mark.parametrize(
+    "piece", ["subprocess.a(curl", "requests.post(json= ", "os.fork() while True: socket os.dup2( ", "\n", " "]
+)
+def test_code_made_to_be_slow_is_not(piece: str) -> None:
+    # One line of these took hours: each thing on it was tried with each other and the rest of the line.
+    code = (piece * 200_000)[:199_000]
+    guard = Guard(limits(), PolicyMonitor(STRICT))
+    guard.see(1, Briefing(text="", sha256="", parts={}))
+    guard.see(2, ToolCallStarted(call_id="c1", tool="apply_patch", arguments={"unified_diff": f"+while True:{code}"}))
+    guard.see(3, ToolCallStarted(call_id="c2", tool="run", arguments={"command": f"curl <<EOF\n{code}"}))
+    told = Excerpt(text=f"sudo ```sh\n{code}", total_bytes=1, sha256="0" * 64)
+    guard.see(4, Delegation(parent="a", child="b", role="r", task=told))
+
+
+@pytest.mark.req("M-02")
+@given(st.integers(0, 3_000), st.integers(0, 3_000))
+def test_what_breaks_a_rule_is_found_wherever_it_is_on_a_long_line(before: int, after: int) -> None:
+    line = f"{'x' * before} subprocess.run(['sudo', 'id']) {'y' * after}"
+    assert "os.privilege_escalation" in {trip.rule for trip in judged(Example("code", line), STRICT)}
+
+
+@given(st.text(alphabet="ab \n\t", max_size=60), st.integers(1, 40))
+def test_short_lines_are_looked_at_as_they_are_and_long_ones_lose_nothing(part: str, times: int) -> None:
+    text = part * times
+    seen = in_pieces(text)
+    assert max(map(len, seen.split("\n"))) <= WINDOW
+    assert set("".join(text.split())) == set("".join(seen.split()))
+    if len(text) <= WINDOW:
+        assert seen == text
 
 
 def test_a_rule_file_names_itself_by_its_content() -> None:

@@ -20,6 +20,7 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Action, Severity, Trip
 from agentbench.policy.installs import new_packages
+from agentbench.policy.pieces import in_pieces
 from agentbench.policy.shell import Script, read_script
 from agentbench.policy.speech import Blobs, Form, Utterance, utterances
 from agentbench.trace.events import NetworkRequest, Payload
@@ -168,17 +169,17 @@ def _first(rule: Rule, hints: Sequence[str], subjects: Sequence[tuple[Form, str,
 
 
 def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str, str]]:
-    """What patterns are held against: each sentence (also in small letters), code as a whole, each command and pipeline."""
+    """What patterns are held against: each sentence (also in small letters), code in its lines, each command and pipeline."""
     if form == "text":
-        yield from ((form, one, one.lower()) for one in _SENTENCES.split(text))
+        yield from ((form, one, one.lower()) for one in map(in_pieces, _SENTENCES.split(text)))
         return
     if form != "command":
-        yield form, text, ""
+        yield form, in_pieces(text), ""
         return
     script = read_script(text)
-    yield "line", text, ""
+    yield "line", in_pieces(text), ""
     yield from (("command", one, "") for one in command_texts(script))
-    yield from (("code", one, "") for one in script.embedded)
+    yield from (("code", in_pieces(one), "") for one in script.embedded)
 
 
 def command_texts(script: Script) -> Iterator[str]:

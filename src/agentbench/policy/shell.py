@@ -177,7 +177,7 @@ def _closing(line: str, position: int, opening: str) -> int:
 
 def _skip_heredocs(line: str, position: int, tags: list[str], embedded: list[str]) -> int:
     for tag in tags:
-        end = re.compile(rf"^\s*{tag}\s*$", re.MULTILINE).search(line, position)
+        end = re.compile(rf"^[ \t]*{tag}[ \t\r]*$", re.MULTILINE).search(line, position)
         stop = end.start() if end else len(line)
         embedded.append(line[position:stop])
         position = end.end() if end else len(line)

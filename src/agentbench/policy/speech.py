@@ -27,9 +27,11 @@ Form = Literal["command", "line", "code", "text"]
 Blobs = Callable[[str], str | None]
 """The text of a stored blob, None when it cannot be had."""
 
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
 _SHELL_FENCES = frozenset({"", "sh", "bash", "shell", "console", "zsh", "terminal"})
-_PROMPT = re.compile(r"^\s*[$#>]\s+", re.MULTILINE)
+_PROMPT = re.compile(r"^[ \t]*[$#>]\s+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
