@@ -116,5 +116,6 @@ def parametrised(kind: str, *, some: bool = False) -> pytest.MarkDecorator:
     """Everybody of a kind; `some`: one of some families, unless everybody is asked for."""
     chosen = players(kind)
     if some and EVERYBODY not in os.environ:
-        chosen = list({one.family: one for one in reversed(chosen) if one.family in SOME}.values())
+        # Those of the same project share one prepared image.
+        chosen = list({one.family: one for one in reversed(chosen) if one.family in SOME and not one.repo}.values())
     return pytest.mark.parametrize("player", [pytest.param(one, id=one.name) for one in chosen])
