@@ -94,10 +94,13 @@ def test_fresh_setup_and_other_limits_try_again(start: Callable[[], Backend], so
     [
         ("echo 'Temporary failure in name resolution' >&2; exit 1", {}),
         ("echo 'pip: Connection broken by NewConnectionError' >&2; exit 1", {}),
+        ("echo 'npm error code ECONNRESET' >&2; exit 1", {}),
+        ("echo 'dial tcp: lookup proxy.golang.org: no such host' >&2; exit 1", {}),
+        ("echo 'fatal: early EOF' >&2; exit 1", {}),
         ("sleep 60", {"timeout_sec": 0.3}),
         ("test $TOKEN = right", {"secrets": {"TOKEN": "wrong"}}),
     ],
-    ids=["lookup", "connection", "time", "secret"],
+    ids=["lookup", "connection", "npm", "go", "git", "time", "secret"],
 )
 def test_what_may_work_in_an_hour_is_not_remembered(
     tmp_path: Path, source: Path, command: str, options: dict[str, object]
@@ -110,6 +113,21 @@ def test_what_may_work_in_an_hour_is_not_remembered(
     with store.building("prepared", "k"):
         Failures(store, "prepared").note(subject("k", plan, SPEC, []), [step], SetupFailed("failed"))
     assert store.failures() == []
+
+
+@pytest.mark.parametrize(
+    "why,kept", [("exit code 137", False), ("killed: out of memory", True)], ids=["killed", "limit"]
+)
+def test_a_setup_that_somebody_killed_is_not_remembered_and_one_that_its_limit_ended_is(
+    tmp_path: Path, source: Path, why: str, *, kept: bool
+) -> None:
+    plan = SetupPlan("k", source, ("make",), (), 60)
+    store = LayerStore(tmp_path)
+    step = SetupStep("make", False, 137, 0.1, False, b"", b"")
+    with store.building("prepared", "k"):
+        error = SetupFailed(f"setup command `make` failed ({why}): ")
+        Failures(store, "prepared").note(subject("k", plan, SPEC, []), [step], error)
+    assert bool(store.failures()) is kept
 
 
 def test_our_own_trouble_is_not_remembered(

@@ -22,9 +22,15 @@ _LOOKED_AT = 20_000
 _MAY_PASS = re.compile(
     rb"name resolution|could not resolve|connection (?:refused|reset|aborted|broken|timed out)|network is unreachable|"
     rb"no route to host|timed out|temporarily unavailable|temporary failure|proxyerror|sslerror|remote end closed|"
-    rb"too many requests|(?:error|status)[^\n]{0,20}\b(?:429|50[0-4])\b|no space left|cannot allocate memory",
+    rb"too many requests|(?:error|status)[^\n]{0,20}\b(?:429|50[0-4])\b|no space left|quota exceeded|cannot allocate memory|"
+    # What pip, uv, npm, go, cargo, curl and git say when a server or a cable is the reason.
+    rb"name or service not known|no such host|dns error|failed to lookup|\benotfound\b|\beai_again\b|\betimedout\b|"
+    rb"\beconn(?:reset|refused|aborted)\b|i/o timeout|incompleteread|incomplete message|unexpected eof|early eof|"
+    rb"tls handshake|empty reply from server|spurious network error|remotedisconnected|the remote end hung up",
     re.IGNORECASE,
 )
+_ENDED_FROM_OUTSIDE = frozenset({-2, -9, -15, 130, 137, 143})
+"""Somebody's kill, or the host's own want of memory. What goes over the limit of its sandbox is said to be out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ def _may_pass(steps: Sequence[SetupStep], error: SetupFailed) -> bool:
     said = error.message.encode()
     last = steps[-1] if steps else None
     if last is not None and not last.capture:
-        if last.timed_out:
+        if last.timed_out or (last.exit_code in _ENDED_FROM_OUTSIDE and "out of memory" not in error.message):
             return True
         said += last.stderr[-_LOOKED_AT:] + last.stdout[-_LOOKED_AT:]
     return _MAY_PASS.search(said) is not None
