@@ -70,7 +70,14 @@ def bench(name: str, part: Mapping[str, Any]) -> Iterator[str]:
         middle, high = (one["p50"], one["p99"]) if "p50" in one else (one["value"], None)
         wanted = ", ".join(_bound(key, bound) for key, bound in one.get("wanted", {}).items())
         met = {True: "yes", False: "**no**", None: ""}[one.get("met")]
-        cells = (one.get("backend", ""), one["name"].strip(), _number(middle, unit), _number(high, unit), wanted, met)
+        cells = (
+            one.get("backend", ""),
+            one["name"].replace("  ", "– "),
+            _number(middle, unit),
+            _number(high, unit),
+            wanted,
+            met,
+        )
         yield "| " + " | ".join(cells) + " |"
     yield ""
     yield from (f"- {note}" for note in notes)
