@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,19 +17,22 @@ from agentbench.core.errors import InputError, Interrupted, SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import GUARDS
-from agentbench.policy.monitors import MONITORS, PolicyMonitor
+from agentbench.policy.guard import GUARDS, Guard, Limits
+from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor
 from agentbench.policy.recheck import recheck
 from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.ending import SessionEnded
+from agentbench.tools.journal import Journal
 from agentbench.tools.operator import Answer, Question
 from agentbench.tools.rules import Caps, Rules, rules_for
 from agentbench.tools.session import BriefingText, Program, Record, Remaining, Session, Workplace
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,
+    Excerpt,
     Intervention,
     MonitorAlert,
+    NetworkRequest,
     OperatorDecision,
     StageChanged,
     ToolCallFinished,
@@ -363,6 +367,25 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
     (decision,) = here.of(OperatorDecision)
     assert decision.alert == alert.seq
     assert decision.operator == ("deadline rule" if answer is None else "ann")
+
+
+@pytest.mark.req("M-04")
+def test_a_decision_keeps_its_alert_whatever_others_write_meanwhile(tmp_path: Path) -> None:
+    with EventLog.create(tmp_path / "events.jsonl") as log:
+        journal = Journal(log, guard=Guard(Limits(), PolicyMonitor(ContractRules(operator=True))))
+        journal.write(Briefing(text="", sha256="", parts={}))
+        call = ToolCallStarted(call_id="c1", tool="run", arguments={"command": "sudo ls"})
+        (trip,) = journal.trips(journal.write(call, "agent"))
+        alert = journal.alert_of(trip)
+        # A program in the background asks the proxy for what is not listed.
+        journal.write(
+            NetworkRequest(
+                request_id="n1", way="tunnel", method="CONNECT", host="x.example", port=443, target="x.example:443",
+                head=Excerpt(), refused="not_listed", why="not listed",
+            )
+        )  # fmt: skip
+        assert isinstance([one.payload for one in read_events(log.path)][alert - 1], MonitorAlert)
+        assert journal.alert_of(trip) == alert
 
 
 @pytest.mark.req("M-02", "M-03")

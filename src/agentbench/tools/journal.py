@@ -62,14 +62,15 @@ class Journal:
         trips = self.guard.see(seq, payload)
         if not trips:
             return ()
-        if isinstance(payload, ToolCallStarted):
-            self._trips = {seq: trips}
         told = responses(seq, trips, self.guard.stage)
-        alerts = (seq + at for at, (one, _) in enumerate(told, start=1) if isinstance(one, MonitorAlert))
-        # Only decisions that somebody still asks about are kept; they stay alive with the guard or the call.
-        self._alerts = {id(trip): alert for trip, alert in zip(trips, alerts, strict=True)}
+        numbers = (seq + at for at, (one, _) in enumerate(told, start=1) if isinstance(one, MonitorAlert))
+        alerts = {id(trip): alert for trip, alert in zip(trips, numbers, strict=True)}
+        if isinstance(payload, ToolCallStarted):
+            # Only decisions that somebody still asks about are kept: those of the call, while what else happens
+            # (a proxy or a gateway writes from threads of its own) is decided beside it.
+            self._trips, self._alerts = {seq: trips}, alerts
         if self.guard.stop is not None and self._stop is None and self.guard.stop in trips:
-            self._stop = self._alerts[id(self.guard.stop)]
+            self._stop = alerts[id(self.guard.stop)]
         return told
 
     def excerpt(self, data: bytes | Stream, *, limit: int = LIMIT) -> Excerpt:
