@@ -100,3 +100,19 @@ def test_a_run_that_is_not_over_or_does_not_verify_stays_whole(tmp_path: Path) -
     done = asked(run, *YES)
     assert isinstance(done.exception, InputError)
     assert files(run) == before
+
+
+def test_what_comes_after_a_reduction_must_be_whole(tmp_path: Path) -> None:
+    path = whole_run(tmp_path)
+    asked(path, *YES)
+    before = files(path)
+    run = RunDirectory.open(path, writable=True)
+    attempt(run, "later")
+    run.close()
+    assert verified(path)["ok"]
+    beyond = [
+        name for name in files(path) - before if name.startswith("tasks/") and name.split("/", 2)[2] not in MINIMAL
+    ]
+    assert beyond
+    (path / beyond[0]).unlink()
+    assert not verified(path)["ok"]

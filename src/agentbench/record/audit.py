@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
@@ -74,6 +74,8 @@ class _RunLog:
     sealed: dict[str, AttemptSealed] = field(default_factory=dict)
     closed: bool = False
     reduced: RunReduced | None = None
+    minimal: frozenset[str] = frozenset()
+    """Attempts that were there when the run was reduced: only those may lack anything."""
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -123,9 +125,10 @@ class _Audit:
         self._order(log, lines)
         self._finality(lines)
         # One run, one set of rules: they are read and compiled once.
-        terms = Terms(self.recompute, cache(partial(kept_rules, self.path)), log.reduced is not None)
+        whole = Terms(self.recompute, cache(partial(kept_rules, self.path)))
+        minimal = replace(whole, reduced=True)
         for attempt_id, sealed in log.sealed.items():
-            self._attempt(sealed, lines.get(attempt_id), terms)
+            self._attempt(sealed, lines.get(attempt_id), minimal if attempt_id in log.minimal else whole)
         self._leftovers(log)
         if log.reduced is not None:
             gone = log.reduced
@@ -317,7 +320,7 @@ def _take(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
     """Add one event of the run's chain to what is known; what is wrong with it."""
     place = f"{EVENTS}:{seq}"
     if log.closed and isinstance(payload, RunReduced):
-        log.reduced = payload
+        log.reduced, log.minimal = payload, frozenset(log.sealed)
         return None
     if log.closed and not isinstance(payload, RunResumed):
         return Problem("appended", place, "an event follows the closing record of the run")
