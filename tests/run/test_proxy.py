@@ -228,6 +228,10 @@ def test_a_name_is_looked_up_once_and_never_leads_inside(tmp_path: Path) -> None
         "mixed.example": ["93.184.216.34", "10.1.2.3"],
         "mapped.example": ["::ffff:192.168.1.1"],
         "carried.example": ["64:ff9b::7f00:1"],
+        "compatible.example": ["::127.0.0.1"],
+        "translated.example": ["::ffff:0:127.0.0.1"],
+        "site.example": ["fec0::1"],
+        "six.example": ["2002:7f00:1::1"],
         "many.example": ["224.0.0.1"],
     }
 
@@ -283,6 +287,40 @@ def test_connections_and_requests_beyond_their_bounds_cost_no_thread_and_no_even
     assert len(proxy.requests) == used.requests == 3
     assert used.unrecorded >= 2
     assert statuses[-1] in {b"403", b"429"}
+
+
+@pytest.mark.req("R-12")
+def test_no_name_is_looked_up_beyond_the_requests_that_are_written_down(tmp_path: Path) -> None:
+    looked_up: list[str] = []
+
+    def resolve(host: str, _port: int) -> list[str]:
+        looked_up.append(host)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with proxied(tmp_path, ["*.example"], bounds=Bounds(requests=2), resolve=resolve) as proxy:
+        statuses = [proxy.get(f"http://word{n}.example/").split(b" ")[1] for n in range(4)]
+    assert statuses == [b"502", b"502", b"429", b"429"]
+    assert looked_up == ["word0.example", "word1.example"]
+
+
+@pytest.mark.req("R-12")
+def test_a_connection_that_gets_no_thread_is_turned_away_and_the_next_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+
+    def sometimes(thread: threading.Thread) -> None:
+        if thread.name == "proxy-client" and not refused:
+            refused.append(thread)
+            raise RuntimeError
+        start(thread)
+
+    with proxied(tmp_path, ["listed.example"]) as proxy:
+        monkeypatch.setattr(threading.Thread, "start", sometimes)
+        assert _connect_and_read(proxy) == b""
+        assert b" 403 " in proxy.get("http://other.example/")
+    assert proxy.used.turned_away == 1
 
 
 def _connect_and_read(proxy: Proxied) -> bytes:

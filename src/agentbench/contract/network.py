@@ -16,12 +16,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\Z")
 _LABEL = 63
-_CARRIERS = (
-    ipaddress.ip_network("64:ff9b::/96"),
-    ipaddress.ip_network("64:ff9b:1::/48"),
-    ipaddress.ip_network("2002::/16"),
-)
-"""IPv6 addresses that stand for IPv4 ones."""
+_OPEN = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that anybody on the open network has. Outside of it lie also addresses that stand for IPv4 ones (::a.b.c.d,
+64:ff9b::/96) and those of a site (fec0::/10), which the standard library takes for global."""
+_CARRIERS = ipaddress.ip_network("2002::/16")
+"""Addresses inside it that stand for IPv4 ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return public(address.ipv4_mapped)
-        if any(address in network for network in _CARRIERS):
+        if address not in _OPEN or address in _CARRIERS:
             return False
     return address.is_global and not address.is_multicast
 

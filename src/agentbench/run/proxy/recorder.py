@@ -94,6 +94,16 @@ class Recorder:
         self._requests = self._refused = self._unrecorded = self._turned_away = 0
         self._sent = self._received = self._kept = 0
 
+    def admit(self) -> None:
+        """
+        Raises:
+            Refused: the attempt has used up what it may ask for.
+        """
+        with self._lock:
+            beyond = self._beyond()
+        if beyond is not None:
+            raise beyond
+
     def request(self, head: Head, there: Destination | None, refused: Refused | None) -> Exchange:
         """Write a request down, before anything of it is sent.
 
@@ -171,9 +181,7 @@ class Recorder:
         with self._lock:
             self._sent += sent
             self._received += received
-            beyond = self._beyond()
-        if beyond is not None:
-            raise beyond
+        self.admit()
 
     def turned_away(self) -> None:
         with self._lock:

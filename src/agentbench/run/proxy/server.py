@@ -156,11 +156,15 @@ class Proxy:
                 full = self._closed or len(self._open) >= self._bounds.connections
                 if not full:
                     self._open[thread] = [client]
-            if full:
-                self._recorder.turned_away()
-                client.close()
-            else:
-                thread.start()
+            try:
+                if not full:
+                    thread.start()
+                    continue
+            except RuntimeError:  # no thread to be had: this one is turned away, the next may be served
+                with self._lock:
+                    self._open.pop(thread, None)
+            self._recorder.turned_away()
+            client.close()
 
     def _serve(self, sock: socket.socket) -> None:
         client = Client(sock, self._bounds.idle_sec)
@@ -188,6 +192,9 @@ class Proxy:
         refused: Refused | None = None
         try:
             way.there, way.path = head.destination()
+            self._allow.listed(way.there)
+            # A question for a name goes out, too: none beyond what the attempt may ask, where it would not be written down.
+            self._recorder.admit()
             way.addresses = self._allow.addresses(way.there)
         except BadRequest as bad:
             refused = Refused("malformed", bad.why)
