@@ -137,6 +137,7 @@ def test_a_model_that_gives_up_is_unparseable(fault: ModelFault) -> None:
 def test_an_answer_in_a_fence_is_read_and_one_with_prose_around_it_is_not() -> None:
     text = json.dumps(GOOD)
     assert read_answer(f"```json\n{text}\n```").verdict == "PASS"
+    assert read_answer(f"\n ```json \r\n\n{text}\r\n\n  ``` \n").verdict == "PASS"
     with pytest.raises(Unparseable):
         read_answer(f"Here is my answer: {text}")
 
@@ -145,6 +146,13 @@ def test_an_answer_in_a_fence_is_read_and_one_with_prose_around_it_is_not() -> N
 def test_no_text_makes_reading_fall_over(text: str) -> None:
     with pytest.raises(Unparseable):
         read_answer(text)
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", "\n "])
+def test_a_reply_of_blanks_takes_no_longer_than_another(blank: str) -> None:
+    for reply in (f"```{blank * 40_000}x", f"```\n{blank * 40_000}```", f"```json\n{{}}{blank * 40_000}x```"):
+        with pytest.raises(Unparseable):
+            read_answer(reply)
 
 
 @pytest.mark.req("G-12")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 MAX_ANSWER = 200_000
-_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?[ \t\r]*+\n(.*)\n```\Z", re.DOTALL)
 
 Score = Annotated[int, Field(ge=1, le=5)]
 Text = Annotated[str, StringConstraints(max_length=20_000)]
@@ -56,6 +56,10 @@ def read_answer(text: str) -> Answer:
     """
     if len(text) > MAX_ANSWER:
         raise Unparseable(f"the reply has {len(text)} characters")
+    # Blanks at the ends and before the last fence are taken off first: a pattern would try each row of them at every place.
+    text = text.strip()
+    if text.endswith("```"):
+        text = text[:-3].rstrip(" \t") + "```"
     fenced = _FENCE.match(text)
     body = fenced[1] if fenced else text
     try:
