@@ -116,3 +116,13 @@ def test_what_comes_after_a_reduction_must_be_whole(tmp_path: Path) -> None:
     assert beyond
     (path / beyond[0]).unlink()
     assert not verified(path)["ok"]
+
+
+def test_reducing_again_changes_nothing_of_what_was_said_the_first_time(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    asked(run, *YES)
+    said = verified(run)
+    again = asked(run, "--approved-by", "mallory", "--reason", "none")
+    assert again.exit_code == 0
+    assert "0 files" in again.output
+    assert verified(run) == said

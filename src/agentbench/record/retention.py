@@ -57,6 +57,8 @@ def reduce_run(run: Path, *, approved_by: str, reason: str) -> Reduction:
         if torn or not last or not isinstance(last[0], RunClosed | RunReduced):
             msg = f"{run} has not ended"
             raise InputError(msg, remedy="`ab run --resume` ends it")
+        if isinstance(last[0], RunReduced) and not goes.files:
+            return goes  # Nothing is left to approve: who approved it, and of how much, stays as it was said.
         log.append(
             RunReduced(
                 approved_by=approved_by, reason=reason, reduced_at=now_iso(), files=goes.files, bytes=goes.bytes
