@@ -37,7 +37,8 @@ class ServedBox(ABC):
         if self._closed or self._gauge is None or not self._channel.busy or not self._gauge.over():
             return
         with contextlib.suppress(ChannelClosed):
-            self._channel.send([b"relieve", b"0"])
+            # One that cannot be told now is looked at again with the next round; the others are not kept waiting.
+            self._channel.nudge([b"relieve", b"0"])
 
     @abstractmethod
     def _finish(self, completed: Completed) -> Completed:
