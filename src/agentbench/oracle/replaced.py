@@ -13,7 +13,7 @@ _CALL = re.compile(
     rb"\b(?:setattr|delattr|setitem|delitem|patch(?:\.object|\.dict|\.multiple)?)\s*\(.{0,200}?[\"']([\w.]+)[\"']",
     re.DOTALL,
 )
-_ASSIGNED = re.compile(rb"(?m)^\s*(?:builtins|math|operator|unittest[\w.]*|doctest)\.(\w+)\s*=[^=]")
+_ASSIGNED = re.compile(rb"(?m)^[ \t]*(?:builtins|math|operator|unittest[\w.]*|doctest)\.(\w+)\s*=[^=]")
 
 
 def replaced_names(sources: Iterable[bytes]) -> tuple[str, ...]:
