@@ -99,7 +99,7 @@ def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytes
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     put(repo, {"requirements.txt": "agentbench-never-there\n"}, "Need")
     error = refused(repo, lab)
