@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agentbench.authoring.drafting import dump
 from agentbench.authoring.statement import check, draft, kind_of
 
 pytestmark = pytest.mark.req("C-10", "C-18")
@@ -44,3 +45,8 @@ def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
 )
 def test_the_kind_is_read_from_the_subject(subject: str, kind: str) -> None:
     assert kind_of(subject) == kind
+
+
+@pytest.mark.parametrize("commit", ["0bca747c0121d558eba7c5322347bb291376e9cb", "0" * 40, "1e7", "0x1f", "3.1"])
+def test_ids_that_look_like_numbers_are_written_as_text(commit: str) -> None:
+    assert f"commit: '{commit}'" in dump({"commit": commit})

@@ -87,7 +87,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    # Some commit ids are numbers to some readers (0b…, 12e7…): whatever begins like one is quoted.
+    style = "|" if "\n" in value else "'" if value[:1].isdigit() else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)
