@@ -25,6 +25,7 @@ from agentbench.sandbox.cache import contents, prune
 from agentbench.sandbox.docker import carried, labels, orphans
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
+from agentbench.sandbox.layers import LayerStore
 from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.sampling import MonitoredBackend
@@ -205,6 +206,21 @@ class TestNobodysImages:
             engine.call("image", "rm", "--force", image)
         orphans.remove_forsaken(engine)
         assert [item for item in orphans.of_state(engine, tmp_path / "state") if item.kind == "base"] == []
+
+    def test_what_another_process_is_about_to_store_is_nobodys_to_remove(self, engine: Engine, tmp_path: Path) -> None:
+        key, state = "0" * 32, tmp_path / "state"
+        mark = {**labels.of_state(state), labels.KIND: "prepared"}
+        changes = [part for name, value in mark.items() for part in ("--change", f"LABEL {name}={value}")]
+        image = f"{labels.PREPARED}:{key}-abcdefgh"
+        ours, theirs = (LayerStore(state / "layers" / "docker-x") for _ in range(2))
+        with theirs.building("prepared", key):
+            engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+            assert orphans.remove_orphans(engine, state, [ours]) == []
+            assert engine.image(image)
+        # Its builder was killed before it came so far: now it is an orphan.
+        assert [found.names for found in orphans.remove_orphans(engine, state, [ours])] == [(image,)]
+        with pytest.raises(NoSuchImage):
+            engine.image(image)
 
     def test_foreign_host_or_name_is_nobody_elses_to_remove(self, engine: Engine, tmp_path: Path) -> None:
         image = "agentbench/base:of-another-machine"

@@ -99,6 +99,20 @@ class LayerStore:
         finally:
             os.close(fd)
 
+    @contextlib.contextmanager
+    def idle(self, kind: str, key: str) -> Iterator[bool]:
+        """Whether nobody builds a key, and nobody begins to while this is held."""
+        try:
+            fd = os.open(self._place(kind, key) / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            # Never built here, or no longer known.
+            yield True
+            return
+        try:
+            yield _taken(fd)
+        finally:
+            os.close(fd)
+
     def find(self, kind: str, key: str, *, needs: Iterable[str] = ()) -> Layer | None:
         """The newest whole build of a key, kept from removal for as long as this store is open.
 
@@ -285,6 +299,14 @@ class LayerStore:
             current=current,
             in_use=_locked(folder / "use"),
         )
+
+
+def _taken(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _failure(place: Path) -> Mapping[str, Json] | None:

@@ -56,15 +56,33 @@ def of_state(engine: Engine, state: Path) -> list[OurImage]:
 
 
 def remove_orphans(engine: Engine, state: Path, stores: Iterable[LayerStore]) -> list[OurImage]:
-    """Remove committed environments of a state folder that have no place in its store, with what was made of them."""
+    """Remove committed environments of a state folder that have no place in its store, with what was made of them.
+
+    One that somebody has committed and not yet put into its place is no orphan: its builder holds the lock of its key.
+    """
+    held = tuple(stores)
+    found = of_state(engine, state)
+    kept = _kept(held)
+    removed: list[OurImage] = []
+    for image in found:
+        if image.kind != "prepared" or image.id in kept:
+            continue
+        key = image.names[0].partition(":")[2].rpartition("-")[0]
+        with contextlib.ExitStack() as locks:
+            idle = [locks.enter_context(store.idle("prepared", key)) for store in held]
+            # Only now nobody can be between the two: what the store held a moment ago says nothing.
+            if all(idle) and image.id not in _kept(held):
+                removed += remove(engine, [one for one in found if image.id in (one.id, one.source)])
+    return removed
+
+
+def _kept(stores: Iterable[LayerStore]) -> set[str]:
     kept = set()
     for store in stores:
         for stored in store.stored():
             with contextlib.suppress(OSError, ValueError):
-                kept.add(json.loads((stored.folder / "meta.json").read_text()).get("image"))
-    found = of_state(engine, state)
-    gone = {image.id for image in found if image.kind == "prepared" and image.id not in kept}
-    return remove(engine, [image for image in found if image.id in gone or image.source in gone])
+                kept.add(str(json.loads((stored.folder / "meta.json").read_text()).get("image")))
+    return kept
 
 
 def remove_forsaken(engine: Engine) -> list[OurImage]:

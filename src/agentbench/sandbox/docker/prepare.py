@@ -99,6 +99,10 @@ class DockerPreparer:
                         self._failures.repeat_older(subject(key, plan, spec, host_settings().addresses()), on_step)
                     layer = self._build(key, plan, spec, base, on_step)
                     self._failures.forget(key)
+            if not cached:
+                # Outside the lock of the key, so that what an older build of it left can go, too.
+                self._layers.prune(max_bytes=_CACHE_BYTES)
+                remove_orphans(self._engine, self._containers.state, [self._layers])
             prepared, known = preserved.load(layer, key=plan.key, cached=cached)
             prepared = replace(prepared, backend="docker")
             self._ready[key] = (prepared, known, str(layer.meta["image"]))
@@ -179,10 +183,7 @@ class DockerPreparer:
             finally:
                 box.close()
                 self._containers.remove(box.id)
-        layer = self._store(key, plan, base, building, _Outcome(result, changed, image, run, settings))
-        self._layers.prune(max_bytes=_CACHE_BYTES)
-        remove_orphans(self._engine, self._containers.state, [self._layers])
-        return layer
+        return self._store(key, plan, base, building, _Outcome(result, changed, image, run, settings))
 
     def _fill(self, name: str, source: Path, workdir: str) -> None:
         with streamed(lambda pipe: workspace(pipe, source, workdir)) as stdin:
