@@ -15,6 +15,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
 from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.figures import plural
 from agentbench.run.plan import PlanRow
 
 DISCORDANT = 0.3
@@ -67,11 +68,12 @@ class Estimate:
             effect = f"no difference can be relied on to show ({self.assumed})"
         else:
             effect = f"{self.detectable:.0%} difference between two methods ({self.assumed})"
+        factors = [plural(self.tasks, "task"), plural(len(self.variants), "method"), plural(self.repeats, "repeat")]
         return "\n".join(
             (
-                f"{self.attempts} attempts: {self.tasks} tasks × {len(self.variants)} methods × {self.repeats} repeats",
+                f"{plural(self.attempts, 'attempt')}: {' × '.join(factors)}",
                 f"  expected cost  {cost} ({known}); caps allow at most {self.most:g}",
-                f"  expected time  {time} with {self.workers} workers",
+                f"  expected time  {time} with {plural(self.workers, 'worker')}",
                 f"  would show     {effect}",
                 "nothing was run",
             )
