@@ -91,13 +91,13 @@ def test_a_limit_that_cannot_be_held_is_refused_and_never_weakened(ab: Ab, tmp_p
     assert ran.code == 0
 
 
-def test_network_always_is_refused_while_there_is_no_recording_proxy(ab: Ab, tmp_path: Path) -> None:
+def test_a_host_that_is_none_is_refused_with_its_place(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace(
-        "{timeout_sec", "{network_policy: always, network_allow: [x.org], timeout_sec"
+        "{timeout_sec", "{network_policy: always, network_allow: ['http://x.org/'], timeout_sec"
     )
     ran = ab("run-task", "--task", make_task(tmp_path / "t", text=text), "--agent", "noop")
     assert ran.code == 2
-    assert "network_policy" in ran.stderr
+    assert "network_allow" in ran.stderr
 
 
 # --- the task's own trouble -------------------------------------------------------------------------------------------

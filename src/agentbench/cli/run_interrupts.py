@@ -28,8 +28,10 @@ def patiently() -> Iterator[None]:
             signal.signal(number, _first)
         yield
     finally:
+        # After an interrupt there is nothing left to interrupt but the exit itself, and its code is the answer.
+        interrupted = signal.getsignal(signal.SIGINT) == _again
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
 
 def _first(_number: int, _frame: FrameType | None) -> None:
