@@ -17,6 +17,7 @@ from agentbench.tools import nearby
 from agentbench.tools.contents import Contents
 from agentbench.tools.hits import Hit
 from agentbench.tools.literals import Doubt, Effort, lines_of, understood
+from agentbench.tools.narrowing import needed_text
 from agentbench.tools.searching import _hits, _ripgrep
 from tests.tools.boxes import FILES, Boxes
 from tests.tools.conftest import OpenPlace
@@ -57,6 +58,57 @@ def test_what_is_understood_means_what_it_means_to_ripgrep(
     except Doubt:
         return
     assert here == by_ripgrep(query, content, tmp_path_factory.getbasetemp())
+
+
+@needs_ripgrep
+@given(query=ANY_QUERIES, content=TEXTS)
+def test_every_line_that_matches_holds_the_text_that_is_needed(
+    query: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    needed = needed_text(query)
+    found = by_ripgrep(query, content, tmp_path_factory.getbasetemp()) if needed and content else None
+    assert not found or needed.encode() in content
+
+
+@pytest.mark.parametrize(
+    "pattern, needed",
+    [
+        (r"def function_3_[78]\(", "def function_3_"),
+        (r"colou?r", "colo"),
+        (r"ab+c", "ab"),
+        (r"ab{0,2}cd", "cd"),
+        (r"x\s*=\s*long_name\.\w+", "long_name."),
+        (r"(foo|bar)", ""),
+        (r"(?i)foo", ""),
+        (r"foo*?bar", ""),
+        (r"foo|bar", ""),
+        (r"[[:alpha:]]foo", ""),
+        (r"foo\x41", ""),
+    ],
+)
+def test_needed_text_is_the_longest_that_is_certain(pattern: str, needed: str) -> None:
+    assert needed_text(pattern) == needed
+
+
+def test_a_program_is_asked_only_about_files_that_can_match(
+    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path
+) -> None:
+    fill(workspace, {"one.py": "def f_1(): ...\n", "two.py": "def g_2(): ...\n", "odd.py": r"f_\(z[z-a]"})
+    asked: list[list[str]] = []
+
+    def rg(command: Command) -> Completed:
+        asked.append([name for name in command.argv if name.endswith(".py")])
+        bad = r"f_\(z[z-a]" in command.argv and "--fixed-strings" not in command.argv
+        return completed(exit_code=2 if bad else 1, stderr=b"error" if bad else b"")
+
+    folder_sandbox.on_run = rg
+    agent = place().session
+    agent.search(r"f_[0-9]\(")
+    agent.search("nowhere_[0-9]")
+    agent.search(r"f_\(z[z-a]")
+    assert asked[0] == ["./odd.py", "./one.py"]
+    assert len(asked[1]) == 1  # whether it is a pattern at all is still asked
+    assert asked[2:] == [["./odd.py"], ["./odd.py", "./one.py", "./two.py"]]
 
 
 @given(st.text(alphabet=r"ab.*|^$\(){}[]?+-é", max_size=12))

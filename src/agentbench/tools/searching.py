@@ -11,7 +11,7 @@ import base64
 import binascii
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 
 from pydantic import Field, JsonValue, field_validator
@@ -22,6 +22,7 @@ from agentbench.core.text import printable
 from agentbench.tools.bench import Bench, Work, text_stream
 from agentbench.tools.definition import Arguments, define
 from agentbench.tools.hits import Hit
+from agentbench.tools.narrowing import narrowed
 from agentbench.tools.nearby import find_nearby
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.running import plain
@@ -66,7 +67,7 @@ def search(bench: Bench, arguments: Search) -> Work:
     limit = arguments.max_results + 1
     hits = find_nearby(bench.watch, arguments.query, entries, limit)
     if hits is None:
-        hits, told = _by_program(bench, arguments.query, [entry.path for entry in entries], limit)
+        hits, told = _by_program(bench, arguments.query, entries, limit)
         notes += told
     more = len(hits) > arguments.max_results
     if more:
@@ -75,14 +76,14 @@ def search(bench: Bench, arguments: Search) -> Work:
     return Work(ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode()))
 
 
-def _by_program(bench: Bench, query: str, paths: list[bytes], limit: int) -> tuple[list[Hit], list[str]]:
+def _by_program(bench: Bench, query: str, entries: list[Entry], limit: int) -> tuple[list[Hit], list[str]]:
     """What the sandbox's program finds, and what is to be said about it."""
-    if not paths:
+    if not entries:
         return [], []
     notes = []
-    completed = _look(bench, query, paths, literal=False)
+    completed = _look(bench, query, narrowed(bench.watch, query, entries), literal=False)
     if _pattern_is_bad(completed):
-        completed = _look(bench, query, paths, literal=True)
+        completed = _look(bench, query, entries, literal=True)
         notes.append("the query is not a valid regular expression; it was searched as plain text")
     _require_answer(completed)
     hits = list(_hits(completed.stdout.head, limit))
@@ -105,8 +106,8 @@ def _candidates(bench: Bench, glob: str | None) -> tuple[list[Entry], int]:
     return found, skipped
 
 
-def _look(bench: Bench, query: str, paths: list[bytes], *, literal: bool) -> Completed:
-    names = b"".join(b"./" + path + b"\0" for path in paths)
+def _look(bench: Bench, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
+    names = b"".join(b"./" + entry.path + b"\0" for entry in entries)
     timeout = max(min(bench.rules.caps.tool_timeout_sec, bench.time_left()), 0.001)
 
     def command(*argv: str) -> Command:
