@@ -11,7 +11,8 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -160,17 +161,17 @@ def _observe(
     bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
 ) -> tuple[Completed, Completed]:
     driver = bench.loaded.driver_file(check)
-    with open_replica(bench, tree) as candidate_box, _driver_box(bench, driver) as driver_box:
+    with _driver_box(bench, driver) as driver_box, open_replica(bench, tree) as candidate_box:
         build(candidate_box)
-        return _converse(bench, check, candidate_box, driver_box, driver.name)
+        return _converse(bench, check, candidate_box, driver_box(), driver.name)
 
 
 @contextmanager
-def _driver_box(bench: GradingBench, driver: Path) -> Iterator[Sandbox]:
-    """A sandbox with what setup installed and R, but nothing of the candidate."""
+def _driver_box(bench: GradingBench, driver: Path) -> Iterator[Callable[[], Sandbox]]:
+    """A sandbox with what setup installed and R, but nothing of the candidate; opened while the candidate's is."""
     spec = grading_spec(bench, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
-    with bench.backend.open(spec, bench.prepared) as sandbox:
-        yield sandbox
+    with ExitStack() as opened, ThreadPoolExecutor(1, thread_name_prefix="driver") as aside:
+        yield aside.submit(lambda: opened.enter_context(bench.backend.open(spec, bench.prepared))).result
 
 
 def _converse(

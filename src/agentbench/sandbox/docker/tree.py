@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
@@ -88,7 +89,7 @@ class ChannelTree:
                 # The folder itself is gone or is no folder: its owner did that, and what is left is nothing.
                 return
             for item in unpack(answer[1]):
-                entry = _entry(unpack(item), known)
+                entry = _entry(_fields(item), known)
                 if entry.path <= before and before:
                     msg = "a listing that is not in order"
                     raise SandboxError(msg)
@@ -117,7 +118,13 @@ class _NotKnown(Exception):
     """A file that should not have changed is not among those known: everything has to be read."""
 
 
-def _entry(fields: list[bytes], known: Mapping[bytes, Entry] | None) -> Entry:
+@functools.lru_cache(maxsize=16_384)
+def _fields(item: bytes) -> tuple[bytes, ...]:
+    # From one command to the next nearly all of a listing stays what it was.
+    return tuple(unpack(item))
+
+
+def _entry(fields: tuple[bytes, ...], known: Mapping[bytes, Entry] | None) -> Entry:
     path, kind, executable, size, sha256 = fields
     if kind == b"k":
         entry = known.get(path) if known is not None else None
