@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -36,7 +37,15 @@ def test_redaction_is_deterministic_and_independent_of_the_order_of_names() -> N
 
 
 @pytest.mark.parametrize(
-    "form", [SECRET, quote(SECRET, safe=""), base64.b64encode(SECRET.encode()).decode(), f"--token={SECRET}&x"]
+    "form",
+    [
+        SECRET,
+        quote(SECRET, safe=""),
+        base64.b64encode(SECRET.encode()).decode(),
+        f"--token={SECRET}&x",
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+    ],
 )
 def test_the_usual_disguises_are_found_too(form: str) -> None:
     redact = Redactor({"T": SECRET})

@@ -1,7 +1,7 @@
 """Secrets replaced by stable placeholders: the same secret always gives the same text, and structure stays.
 
-What is replaced: the values of named variables, their percent-encoded and base64 forms, and text in the shape of well-known
-API keys. A placeholder names the variable and eight digits of the value's SHA-256, so two places with the same secret can
+What is replaced: the values of named variables, their percent-encoded, base64 and JSON forms, and text in the shape of
+well-known API keys. A placeholder names the variable and eight digits of the value's SHA-256, so two places with the same secret can
 be told to be the same without showing it.
 """
 
@@ -143,10 +143,12 @@ def _shape_placeholder(found: re.Match[str]) -> str:
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """The value as it may appear: itself, in a URL, in a header; of several lines also in parts, as diffs have it."""
+    """The value as it may appear: itself, in a URL, in a header, in JSON; of several lines also in parts, as diffs have it."""
     encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     parts = [run for run in _RUN.findall(value) if _is_random(run)] if "\n" in value else []
-    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *parts)
+    # A conversation is kept as the JSON that was sent: there, quotes, backslashes and line breaks are escaped.
+    escaped = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)]
+    forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *escaped, *parts)
     return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
 
 
