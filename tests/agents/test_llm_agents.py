@@ -103,6 +103,8 @@ def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
         ({"name": "read_file", "arguments": {}}, "invalid_arguments"),
         ({"name": "read_file", "arguments": {"path": "src/calc.py", "colour": "red"}}, "invalid_arguments"),
         ({"name": "read_file", "arguments": {"path": ["src/calc.py"]}}, "invalid_arguments"),
+        ({"name": "read_file", "arguments_text": '{"path": ' + "[" * 900 + "]" * 900 + "}"}, "invalid_arguments"),
+        ({"name": "read_file", "arguments_text": '{"path": "src/calc.py", "start_line": 1e999}'}, "invalid_arguments"),
         ({"name": "read_file", "arguments": {"path": "../../etc/passwd"}}, "path_unsafe"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import NoReturn
 
@@ -14,13 +15,13 @@ _LOOKS_LIKE_DIFF = re.compile(r"^(?:diff --git |--- [^\n]+\n\+\+\+ )", re.MULTIL
 
 
 def read_object(text: str | bytes) -> dict[str, JsonValue]:
-    """A JSON object, strictly: NaN, another type, or depth without bound are refused.
+    """A JSON object, strictly: NaN, numbers beyond every float, another type, or depth without bound are refused.
 
     Raises:
         ValueError: says what is wrong and where.
     """
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         msg = "nested too deep"
         raise ValueError(msg) from None
@@ -47,6 +48,12 @@ def find_object(text: str) -> dict[str, JsonValue]:
             continue
     msg = "no JSON object in the answer"
     raise ValueError(msg)
+
+
+def _finite(digits: str) -> float:
+    """`1e999` is JSON, and no number that anything could be counted with."""
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits[:40])
 
 
 def _refuse(constant: str) -> NoReturn:

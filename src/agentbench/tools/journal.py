@@ -23,9 +23,11 @@ from agentbench.trace.events import (
     ToolCallStarted,
 )
 from agentbench.trace.log import EventLog
+from agentbench.trace.plain import MAX_DEPTH
 
 MAX_ARGUMENT = 4_000
 MAX_ARGUMENTS = 50
+_TOO_DEEP = f"[nested deeper than {MAX_DEPTH}]"
 
 
 class Journal:
@@ -114,19 +116,28 @@ class Journal:
         if isinstance(value, str) and len(value) > MAX_ARGUMENT:
             whole = value.encode("utf-8", "backslashreplace")
             return self.excerpt(whole, limit=MAX_ARGUMENT).model_dump(mode="json")
-        if isinstance(value, (list, dict)) and len(text := str(value)) > MAX_ARGUMENT:
+        if isinstance(value, (list, dict)) and len(text := _text(value)) > MAX_ARGUMENT:
             return self._bounded(text)
         return _without_floats(value)
 
 
-def _without_floats(value: JsonValue) -> JsonValue:
+def _text(value: JsonValue) -> str:
+    try:
+        return str(value)
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def _without_floats(value: JsonValue, depth: int = 0) -> JsonValue:
     """Events hold no floats: a digest must not hang on how one is written."""
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
+        return _TOO_DEEP
     if isinstance(value, list):
-        return [_without_floats(inner) for inner in value]
+        return [_without_floats(inner, depth + 1) for inner in value]
     if isinstance(value, dict):
-        return {key: _without_floats(inner) for key, inner in value.items()}
+        return {key: _without_floats(inner, depth + 1) for key, inner in value.items()}
     return value
 
 
