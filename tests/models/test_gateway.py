@@ -15,6 +15,7 @@ import openai
 import pytest
 
 from agentbench.models.desk import ModelIdentity
+from agentbench.models.gateway.http import BadRequest, Connection, Room
 from agentbench.models.gateway.relay import Waiting
 from agentbench.models.gateway.server import PLACEHOLDER, SOCKET, Gateway
 from agentbench.models.ledger import Caps, Ledger
@@ -450,6 +451,8 @@ def _talk(one: Rig, data: bytes) -> bytes:
         (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}", 400),
         (b"POST /v1/messages HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
         (b"POST /v1/messages HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", 413),
+        (b"POST /v1/messages HTTP/1.1\r\ncontent-length: " + b"9" * 5000 + b"\r\n\r\n", 413),
+        (b'POST /v1/messages HTTP/1.1\r\ncontent-length: 37\r\n\r\n{"messages": [], "max_tokens": 1e999}', 400),
         (b"POST /v1/messages HTTP/1.1\r\ncontent-length: 5\r\n\r\n{}", 400),
         (b"POST /v1/messages HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}", 400),
         (b"POST /v1/messages HTTP/1.1\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{}", 400),
@@ -468,6 +471,30 @@ def test_what_is_no_request_is_refused_and_nothing_else_is_reached(rig: OpenRig,
     assert b" 200 " in _talk(one, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
+def _asking(body: bytes, room: Room) -> Connection:
+    here, there = socket.socketpair()
+    with there:
+        there.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+    return Connection(here, room)
+
+
+@pytest.mark.req("T-05", "R-03")
+def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
+    room = Room(1000)
+    first, second = _asking(b"x" * 900, room), _asking(b"x" * 900, room)
+    # What is short as text may be large once it is read.
+    long, broad = _asking(b"x" * 1001, room), _asking(b"{" * 20, room)
+    assert first.read_request() is not None
+    for connection, code in ((second, 503), (long, 413), (broad, 413)):
+        with pytest.raises(BadRequest) as refused:
+            connection.read_request()
+        assert refused.value.status == code
+    for connection in (first, second, long, broad):
+        connection.give_back()
+        connection.socket.close()
+    room.take(1000)
+
+
 @pytest.mark.req("T-05")
 def test_chunked_and_old_clients_are_served(rig: OpenRig) -> None:
     one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
@@ -482,6 +509,21 @@ def test_chunked_and_old_clients_are_served(rig: OpenRig) -> None:
     got = _talk(one, old)
     assert b"transfer-encoding" not in got
     assert got.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("name", ["model", "tool_choice", "stop"])
+@pytest.mark.parametrize("value", ['"%s"' % ("m" * 100_000), "[" * 950 + "]" * 950, "1" * 400, "1.5"])
+@pytest.mark.req("T-05", "E-03")
+def test_what_is_too_much_for_an_event_is_cut_and_the_exchange_still_written(
+    rig: OpenRig, name: str, value: str
+) -> None:
+    one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
+    body = f'{{"messages": [], "{name}": {value}}}'.encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+    assert _talk(one, head + body).startswith(b"HTTP/1.1 ")
+    (asked,), (answered,) = one.requests(), one.responses()
+    assert asked.request_id == answered.request_id
+    assert len(json.dumps(asked.parameters)) < 2000
 
 
 @pytest.mark.req("E-10", "E-03")

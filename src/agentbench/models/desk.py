@@ -15,6 +15,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from agentbench.core.errors import ModelFault, RecordError
+from agentbench.models.confinement import confined, ways_out
 from agentbench.models.dialects.pieces import dump, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
 from agentbench.models.endpoint import Dialect
@@ -35,6 +36,7 @@ _PARAMETERS = (
     *("temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "seed"),
     *("tool_choice", "reasoning_effort"),
 )
+_MAX_PARAMETER = 1000
 
 
 class Sink(Protocol):
@@ -122,7 +124,8 @@ class Desk:
             usage = bound(call.body, exchange.size)
             estimate = Amount(self._cost(usage), usage.total)
             exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(call.cancel))
-            body = {**call.body, "model": self.identity.name, **self.identity.overrides}
+            asked = confined(call.dialect, call.body)
+            body = {**asked, "model": self.identity.name, **self.identity.overrides}
             answer = self._upstream.send(replace(call, body=body, raw=exchange.raw))
         except ModelFault as fault:
             self._end(exchange, b"", TokenUsage(), fault, late=bool(call.cancel))
@@ -249,12 +252,28 @@ class Desk:
 
 def _parameters(call: Call) -> JsonObject:
     """What a request asked for besides its conversation. Numbers that are not whole are text: events hold no floats."""
-    found: JsonObject = {"dialect": str(call.dialect), "stream": call.stream, "asked_model": call.body.get("model")}
+    found: JsonObject = {
+        "dialect": str(call.dialect),
+        "stream": call.stream,
+        "asked_model": _short(call.body.get("model")),
+    }
     for name in _PARAMETERS:
         value = call.body.get(name)
         if value is not None:
-            found[name] = value if isinstance(value, str | int | bool) else dump(value)[:1000]
+            found[name] = _short(value)
     tools = call.body.get("tools")
     if isinstance(tools, list):
         found["tools"] = len(tools)
+    if left_out := ways_out(call.dialect, call.body):
+        found["left_out"] = _short(" ".join(left_out))
     return found
+
+
+def _short(value: JsonValue) -> JsonValue:
+    """A parameter as an event holds it: the request itself is kept whole beside it."""
+    if value is None or isinstance(value, int):
+        return value
+    try:
+        return (value if isinstance(value, str) else dump(value))[:_MAX_PARAMETER]
+    except RecursionError:
+        return "[nested too deep]"

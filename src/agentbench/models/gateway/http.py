@@ -6,6 +6,7 @@ import io
 import json
 import select
 import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -15,6 +16,9 @@ from agentbench.models.protocol import JsonObject
 MAX_HEAD = 64 << 10
 MAX_HEADERS = 200
 MAX_BODY = 32 << 20
+_LENGTH_DIGITS = 20
+MAX_HELD = 256 << 20
+_PER_VALUE = 64
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -42,11 +46,37 @@ class Request:
         return self.version == "HTTP/1.1" and self.headers.get("connection", "").lower() != "close"
 
 
-class Connection:
-    """A client's connection: requests come out, answers go in."""
+class Room:
+    """What all requests of one gateway may take of the host's memory at a time: it is not the sandbox's to use up."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, most: int = MAX_HELD) -> None:
+        self._most = self._left = most
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """
+        Raises:
+            BadRequest: there is no room for it, now or ever.
+        """
+        with self._lock:
+            if size > self._most:
+                raise BadRequest(413, "the request is too large")
+            if size > self._left:
+                raise BadRequest(503, "too many large requests at once")
+            self._left -= size
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
+class Connection:
+    """A client's connection: requests come out, answers go in. What a request holds of `room` is given back with the next."""
+
+    def __init__(self, sock: socket.socket, room: Room | None = None) -> None:
         self.socket = sock
+        self._room = room or Room()
+        self._held = 0
         self._reader = io.BufferedReader(_Raw(sock), 16384)
 
     def read_request(self) -> Request | None:
@@ -56,6 +86,7 @@ class Connection:
             BadRequest: it is malformed or too large.
             OSError: the connection broke or timed out.
         """
+        self.give_back()
         line = self._line(MAX_HEAD)
         if not line:
             return None
@@ -66,7 +97,19 @@ class Connection:
         headers = self._headers()
         if headers.get("expect", "").lower() == "100-continue":
             self.socket.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return Request(method, target.split("?")[0], headers, self._body(headers), version)
+        body = self._body(headers)
+        # Read as JSON, an empty object takes twenty times the room of its two braces.
+        self._hold(_PER_VALUE * sum(map(body.count, (b"{", b"[", b","))))
+        return Request(method, target.split("?")[0], headers, body, version)
+
+    def give_back(self) -> None:
+        """The last request is done with."""
+        self._room.give_back(self._held)
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._room.take(size)
+        self._held += size
 
     def _headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
@@ -96,7 +139,8 @@ class Connection:
         text = headers.get("content-length", "0")
         if not (text.isascii() and text.isdecimal()):
             raise BadRequest(400, "content-length is no number")
-        size = int(text)
+        # Python refuses to read thousands of digits as a number.
+        size = int(text) if len(text) <= _LENGTH_DIGITS else MAX_BODY + 1
         if size > MAX_BODY:
             raise BadRequest(413, f"the request is larger than {MAX_BODY} bytes")
         return self._exactly(size)
@@ -121,6 +165,7 @@ class Connection:
                 raise BadRequest(400, "bad chunk")
 
     def _exactly(self, size: int) -> bytes:
+        self._hold(size)
         data = self._reader.read(size)
         if len(data) != size:
             raise BadRequest(400, "the request ends in the middle")

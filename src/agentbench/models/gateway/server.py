@@ -28,7 +28,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.models.desk import Desk
 from agentbench.models.dialects.errors import ApiError
 from agentbench.models.endpoint import Dialect
-from agentbench.models.gateway.http import BadRequest, Connection, Request
+from agentbench.models.gateway.http import BadRequest, Connection, Request, Room
 from agentbench.models.gateway.relay import Relay, Waiting
 from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
 from agentbench.models.protocol import JsonObject
@@ -60,6 +60,7 @@ class Gateway:
         self.desk = desk
         self._waiting = waiting or Waiting()
         self._lock = threading.Lock()
+        self._room = Room()
         self._connections: dict[socket.socket, Cancel | None] = {}
         self._closed = False
         self._listener = self._listen()
@@ -165,7 +166,7 @@ class Gateway:
             threading.Thread(target=self._serve, args=(client,), name="gateway-client", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        connection = Connection(client)
+        connection = Connection(client, self._room)
         try:
             while (request := connection.read_request()) is not None:
                 if not self._handle(connection, request):
@@ -176,6 +177,7 @@ class Gateway:
         except OSError:
             pass  # It went away, or said nothing for too long.
         finally:
+            connection.give_back()
             with self._lock:
                 self._connections.pop(client, None)
             client.close()

@@ -1,0 +1,149 @@
+"""A service is asked for an answer, and for nothing that would lead out of the sandbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import ModelFault
+from agentbench.models.confinement import confined, ways_out
+from agentbench.models.endpoint import Dialect
+from agentbench.models.faults import Rejected
+from agentbench.models.wire import Answer, Call
+from tests.models.conftest import OpenRig
+from tests.models.rig import PROMPT
+
+pytestmark = pytest.mark.req("T-05", "R-09")
+
+FUNCTION = {"type": "function", "function": {"name": "run", "parameters": {}}}
+FLAT = {"type": "function", "name": "run", "parameters": {}}
+PLAIN = {"name": "run", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    "dialect, own, foreign",
+    [
+        (Dialect.CHAT, FUNCTION, {"type": "web_search"}),
+        (Dialect.CHAT, FUNCTION, {"type": "openrouter:web_search"}),
+        (Dialect.RESPONSES, FLAT, {"type": "web_search"}),
+        (Dialect.RESPONSES, FLAT, {"type": "web_search_preview_2025_03_11"}),
+        (Dialect.RESPONSES, FLAT, {"type": "mcp", "server_url": "https://elsewhere.example"}),
+        (Dialect.RESPONSES, FLAT, {"type": "code_interpreter", "container": {"type": "auto"}}),
+        (Dialect.RESPONSES, {"type": "local_shell"}, {"type": "file_search"}),
+        (Dialect.RESPONSES, {"type": "custom", "name": "apply_patch"}, {"type": ["web_search"]}),
+        (Dialect.MESSAGES, PLAIN, {"type": "web_search_20250305", "name": "web_search"}),
+        (Dialect.MESSAGES, {"type": "bash_20250124", "name": "bash"}, {"type": "web_fetch_20250910"}),
+        (Dialect.MESSAGES, {"type": "custom", **PLAIN}, {"type": "code_execution_20250825"}),
+    ],
+)
+def test_only_tools_that_the_client_runs_reach_the_service(dialect: Dialect, own: Any, foreign: Any) -> None:
+    body: dict[str, Any] = {"tools": [foreign, own], "tool_choice": "auto"}
+    assert confined(dialect, body) == {"tools": [own], "tool_choice": "auto"}
+    assert len(ways_out(dialect, body)) == 1
+    assert confined(dialect, {"tools": [foreign], "tool_choice": "auto", "stream": True}) == {"stream": True}
+
+
+def test_tools_inside_a_group_are_looked_at_too() -> None:
+    group = {"type": "namespace", "name": "n", "tools": [FLAT, {"type": "mcp"}]}
+    body: dict[str, Any] = {"tools": [group]}
+    assert confined(Dialect.RESPONSES, body) == {"tools": [{**group, "tools": [FLAT]}]}
+    assert ways_out(Dialect.RESPONSES, body) == ["mcp"]
+
+
+def test_a_choice_of_a_tool_that_is_gone_goes_too() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    body: dict[str, Any] = {"tools": [search, PLAIN], "tool_choice": {"type": "tool", "name": "web_search"}}
+    assert confined(Dialect.MESSAGES, body) == {"tools": [PLAIN]}
+    kept: dict[str, Any] = {"tools": [search, PLAIN], "tool_choice": {"type": "tool", "name": "run"}}
+    assert confined(Dialect.MESSAGES, kept)["tool_choice"] == {"type": "tool", "name": "run"}
+
+
+@pytest.mark.parametrize("name", ["plugins", "models", "web_search_options", "mcp_servers", "prompt", "extra_body"])
+def test_parameters_that_lead_elsewhere_are_left_out(name: str) -> None:
+    body: dict[str, Any] = {"messages": PROMPT, name: [{"id": "web"}]}
+    assert confined(Dialect.CHAT, body) == {"messages": PROMPT}
+    assert ways_out(Dialect.CHAT, body) == [name]
+
+
+ADDRESS = "https://elsewhere.example/pull/1.diff"
+INSIDE = "data:image/png;base64,AAAA"
+
+
+def _blocks(address: str) -> list[dict[str, Any]]:
+    source = {"type": "url", "url": address}
+    return [
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": address}}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": address}]}]},
+        {"input": [{"type": "function_call_output", "output": [{"type": "input_image", "image_url": address}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": address}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]},
+        {"messages": [{"content": [{"type": "tool_result", "content": [{"type": "image", "source": source}]}]}]},
+    ]
+
+
+@pytest.mark.parametrize("body", _blocks(ADDRESS))
+def test_an_address_to_be_fetched_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(Rejected, match="way out"):
+        confined(Dialect.CHAT, body)
+
+
+@pytest.mark.parametrize(
+    "body", [*_blocks(INSIDE), {"messages": [{"role": "user", "content": f"see {ADDRESS}"}]}, {"input": ADDRESS}]
+)
+def test_content_itself_and_addresses_in_words_pass(body: dict[str, Any]) -> None:
+    assert confined(Dialect.CHAT, body) is body
+
+
+class _Heard:
+    dialects = frozenset(Dialect)
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    def send(self, call: Call) -> Answer:
+        self.bodies.append(call.body)
+        raise ModelFault("heard")
+
+
+def test_the_service_never_hears_of_it_and_the_trace_does(rig: OpenRig) -> None:
+    heard = _Heard()
+    one = rig(heard).open_gateway()
+    with pytest.raises(openai.APIError):
+        one.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
+    assert heard.bodies == [{"input": "hi", "model": "vendor/model", "store": False}]
+    assert one.requests()[0].parameters["left_out"] == "web_search"
+    with pytest.raises(openai.BadRequestError, match="way out"):
+        one.openai().chat.completions.create(
+            model="m",
+            messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}],
+        )
+    assert len(heard.bodies) == 1
+    assert [response.status for response in one.responses()][1] == "rejected"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "name", "tools", "content", "source", "image_url", "url", "output", "input"]),
+            inner,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["tools", "tool_choice", "messages", "input", "models"]), JSON))
+def test_whatever_comes_is_answered_and_confining_twice_is_confining_once(body: dict[str, Any]) -> None:
+    for dialect in Dialect:
+        try:
+            once = confined(dialect, body)
+        except Rejected:
+            continue
+        assert confined(dialect, once) == once
+        assert ways_out(dialect, once) == []
