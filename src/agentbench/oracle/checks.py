@@ -256,7 +256,8 @@ def _read_reports(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[s
             for test, outcome in found.items():
                 outcomes[test] = outcome if test not in outcomes else "broken"
             whys |= messages
-    except (OSError, TreeTooLarge) as error:
+    except (OSError, TreeTooLarge, PatchInvalid) as error:
+        # The last: the candidate's own code ended the sandbox.
         raise ReportRefused(f"the report {report} cannot be read: {error}") from error
     except ReportRefused as error:
         raise ReportRefused(f"the report {report} {error}") from None

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 def take_delta(attempt: Attempt, ground: Ground, sandbox: Sandbox) -> Delta:
     """Δ as the text that will be graded, recorded with the digest of every file."""
-    delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=attempt.row.task.task.oracle.generated)
+    generated = attempt.row.task.task.oracle.generated
+    try:
+        delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=generated)
+    except PatchInvalid as fault:
+        # The candidate ended its own sandbox (its disk limit, its memory): nothing can be graded, and that is its doing.
+        delta = Delta(b"", (), (), (), 0, 0, fault.message)
     return _record_delta(attempt, delta)
 
 
