@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -34,6 +35,11 @@ from tests.sandbox.conftest import SPEC, remove_images, require_docker
 
 BACKENDS = ["docker"]
 SETUP = replace(SPEC, phase=Phase.SETUP)
+_HOLDS_NAMELESS = """python3 -c "
+import os, time
+held = [open(f'f{i}', 'wb', 0) for i in range(8)]
+for file in held: os.unlink(file.name); file.write(bytes(20 << 20))
+time.sleep(60)" """
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +228,30 @@ class TestNobodysImages:
         with pytest.raises(NoSuchImage):
             engine.image(image)
 
+    def test_state_folder_that_cannot_be_looked_for_is_not_gone(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another user's, below a home that is closed to us: an error of the kernel's, not an answer."""
+        image, place = "agentbench/base:of-another-user", tmp_path / "closed" / "state"
+        mark = {**labels.of_state(place), labels.KIND: "base"}
+        changes = [part for key, value in mark.items() for part in ("--change", f"LABEL {key}={value}")]
+        engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+        look = Path.stat
+
+        def closed(path: Path, **options: bool) -> os.stat_result:
+            if path == place:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return look(path, **options)
+
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(Path, "stat", closed)
+                assert image not in [name for item in orphans.remove_forsaken(engine) for name in item.names]
+            assert engine.image(image)
+            assert image in [name for item in orphans.remove_forsaken(engine) for name in item.names]
+        finally:
+            engine.call("image", "rm", image)
+
     def test_foreign_host_or_name_is_nobody_elses_to_remove(self, engine: Engine, tmp_path: Path) -> None:
         image = "agentbench/base:of-another-machine"
         mark = {**labels.of_state(tmp_path / "absent"), labels.KIND: "base", labels.HOST: "another"}
@@ -259,7 +289,7 @@ class TestImages:
         with docker.open(replace(spec, phase=Phase.AGENT), prepared) as box:
             assert box.run(Command(line="echo $FLAVOUR; cat /opt/env/who")).stdout.kept == b"own\n1000\n"
         file.write_text(f"FROM {base}\nCOPY hidden.txt /hidden.txt\n")
-        with pytest.raises(SetupFailed, match="does not build"):
+        with pytest.raises(SetupFailed, match="does not build: COPY failed: "):
             docker.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
         another = DockerBackend(tmp_path / "state", engine)
         with contextlib.closing(another), pytest.raises(SetupFailed, match="not tried again"):
@@ -329,6 +359,32 @@ class TestImages:
         finally:
             engine.call("image", "rm", "--force", image)
 
+    @pytest.mark.req("R-05", "R-06")
+    def test_volumes_of_an_image_are_part_of_the_sandbox_like_everything_else(
+        self, docker: DockerBackend, engine: Engine, source: Path, tmp_path: Path
+    ) -> None:
+        """What is written to a volume is in no layer: it would neither be committed nor be seen by a limit."""
+        image = "agentbench-test/volumes:1"
+        changes = ["VOLUME /workspace /data", "ENV FLAVOUR=own"]
+        options = [part for change in changes for part in ("--change", change)]
+        engine.must("import", *options, "-", image, stdin=_busybox_root())
+        spec = replace(SPEC, image=image)
+        try:
+            wanted = plan(source, "echo made > made; echo $FLAVOUR > ~/flavour")
+            prepared = docker.prepare(wanted, replace(spec, phase=Phase.SETUP), on_step=ignore)
+            assert prepared.details["image_digest"] == engine.image(image)["Id"]
+            with docker.open(spec, prepared) as box:
+                assert box.run(Command(line="cat made run.sh ~/flavour")).stdout.kept.splitlines()[::3] == [
+                    b"made",
+                    b"own",
+                ]
+                assert {entry.path for entry in box.tree().entries()} > {b"made", b"src/app.py"}
+                assert b" /data " not in box.run(Command(line="cat /proc/self/mounts")).stdout.kept
+            assert not any(name.endswith("-flat") for name in _names(engine))
+            _until(lambda: containers(engine, tmp_path / "state") == [])
+        finally:
+            engine.call("image", "rm", "--force", image)
+
 
 class TestDisk:
     """Measured every second, and ended when over: so the result names the limit, and is the candidate's own."""
@@ -341,6 +397,10 @@ class TestDisk:
             (
                 "python3 -c \"for i in range(40000): open(f'f{i}', 'w').close()\"; sleep 60",
                 "more than its limit of 20000",
+            ),
+            (
+                _HOLDS_NAMELESS,
+                "disk limit of 64 MB",
             ),
         ],
     )
@@ -585,6 +645,10 @@ def _bare_root(*, with_shell: bool) -> bytes:
             for path in paths:
                 tar.add(path.resolve(), str(path)[1:])
     return buffer.getvalue()
+
+
+def _names(engine: Engine) -> list[str]:
+    return engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split()
 
 
 def _until(true: Callable[[], bool], seconds: float = 20.0) -> None:

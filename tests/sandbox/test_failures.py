@@ -97,10 +97,11 @@ def test_fresh_setup_and_other_limits_try_again(start: Callable[[], Backend], so
         ("echo 'npm error code ECONNRESET' >&2; exit 1", {}),
         ("echo 'dial tcp: lookup proxy.golang.org: no such host' >&2; exit 1", {}),
         ("echo 'fatal: early EOF' >&2; exit 1", {}),
+        ("echo 'pull access denied for base, repository does not exist' >&2; exit 1", {}),
         ("sleep 60", {"timeout_sec": 0.3}),
         ("test $TOKEN = right", {"secrets": {"TOKEN": "wrong"}}),
     ],
-    ids=["lookup", "connection", "npm", "go", "git", "time", "secret"],
+    ids=["lookup", "connection", "npm", "go", "git", "base", "time", "secret"],
 )
 def test_what_may_work_in_an_hour_is_not_remembered(
     tmp_path: Path, source: Path, command: str, options: dict[str, object]

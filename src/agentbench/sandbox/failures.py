@@ -26,7 +26,9 @@ _MAY_PASS = re.compile(
     # What pip, uv, npm, go, cargo, curl and git say when a server or a cable is the reason.
     rb"name or service not known|no such host|dns error|failed to lookup|\benotfound\b|\beai_again\b|\betimedout\b|"
     rb"\beconn(?:reset|refused|aborted)\b|i/o timeout|incompleteread|incomplete message|unexpected eof|early eof|"
-    rb"tls handshake|empty reply from server|spurious network error|remotedisconnected|the remote end hung up",
+    rb"tls handshake|empty reply from server|spurious network error|remotedisconnected|the remote end hung up|"
+    # A Dockerfile's base that is not here yet: somebody may pull or build it, and nothing of the file changes.
+    rb"pull access denied|repository does not exist|manifest unknown|manifest for \S+ not found|toomanyrequests|failed to resolve",
     re.IGNORECASE,
 )
 _ENDED_FROM_OUTSIDE = frozenset({-2, -9, -15, 130, 137, 143})

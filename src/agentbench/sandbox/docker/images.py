@@ -70,6 +70,16 @@ class Base:
         return f"python {self.version}, {whose}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An image that is to be made ready."""
+
+    said: dict[str, Any]
+    """What the engine knows of it."""
+    start: str
+    """The image with its files: itself, unless it declares volumes."""
+
+
 class Images:
     def __init__(self, engine: Engine, state: Path, owner: str = "") -> None:
         """`owner`: who is to be found alive when a container of ours is found (see `Containers.remove_strays`)."""
@@ -195,21 +205,24 @@ class Images:
             trouble = self._engine.trouble(done, f"docker build of {name}")
             if isinstance(trouble, SandboxUnavailable):
                 raise trouble
-            said = (done.stderr.kept + done.stdout.kept).decode("utf-8", "replace").strip()[-1500:]
-            raise SetupFailed(f"{name} does not build: {said}")
+            said = (done.stdout.kept + done.stderr.kept).decode("utf-8", "replace").strip()
+            # The reason comes last, after steps and notices, and where room is short only a beginning is shown.
+            raise SetupFailed(f"{name} does not build: {said.rpartition(chr(10))[2]}\n{said[-1500:]}")
 
     def _furnished(self, named: str, image: dict[str, Any]) -> Base:
         server = {"server.py": server_source(), "writer.py": writer_source(), "walker.py": walker_source()}
         texts = {**server, "furnish.py": _furnish_source()}
         files = {name: text.encode() for name, text in texts.items()} | {"filter": seccomp.assemble()}
         contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
-        key = digest([_SCHEMA, image["Id"], contents]).removeprefix("sha256:")[:24]
+        volumes: list[Json] = ["flat"] if image["Config"].get("Volumes") else []
+        key = digest([_SCHEMA, image["Id"], contents, *volumes]).removeprefix("sha256:")[:24]
         tag = f"{labels.BASE_NAME}:{key}"
         with self._making(tag):
             try:
                 ready = self._engine.image(tag)
             except NoSuchImage:
-                self._furnish(tag, named, image["Id"], files)
+                with self._flat(tag, image) if volumes else contextlib.nullcontext(image["Id"]) as start:
+                    self._furnish(tag, named, _Source(image, start), files)
                 ready = self._engine.image(tag)
         found = json.loads(base64.b64decode(ready["Config"]["Labels"][labels.BASE]))
         return Base(
@@ -225,7 +238,31 @@ class Images:
             env=tuple(image["Config"].get("Env") or ()),
         )
 
-    def _furnish(self, tag: str, named: str, image: str, files: dict[str, bytes]) -> None:
+    @contextlib.contextmanager
+    def _flat(self, tag: str, image: dict[str, Any]) -> Iterator[str]:
+        """An image's files without its volumes.
+
+        What is written to a volume is in no layer: setup's work below one would not be committed, and no disk limit would see
+        what an agent writes there. No option turns an image's volumes off, so the files go into an image that has none.
+        """
+        name = f"agentbench-{new_ulid().lower()}"
+        archive = self._state / "live" / self._owner / f"{name}.tar"
+        marks = {labels.STATE: labels.state_mark(self._state), labels.HOST: labels.host_mark()}
+        marks |= {labels.KIND: "base", labels.BASE_OF: image["Id"]}
+        changes = [part for key, value in marks.items() for part in ("--change", f"LABEL {key}={value}")]
+        options = ["--name", name, "--network", "none", "--pull", "never", *self._marks("base")]
+        # It is never started; some images name no program, and one has to be named.
+        self._engine.must("create", *options, "--entrypoint", "/bin/sh", image["Id"])
+        try:
+            self._engine.must("export", "--output", str(archive), name, timeout_sec=_BUILD_SEC)
+            yield self._engine.must("import", *changes, str(archive), f"{tag}-flat", timeout_sec=_BUILD_SEC)
+        finally:
+            archive.unlink(missing_ok=True)
+            self._engine.call("rm", "--force", "--volumes", name)
+            # What was made from it keeps it; without a name it goes with that.
+            self._engine.call("image", "rm", f"{tag}-flat")
+
+    def _furnish(self, tag: str, named: str, image: _Source, files: dict[str, bytes]) -> None:
         wanted = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "here": SERVER_DIR, "workdir": "/workspace"}
         try:
             self._furnish_by(tag, image, files, ["/bin/sh", "-c", _FIND_PYTHON, "sh", json.dumps(wanted)])
@@ -242,12 +279,13 @@ class Images:
         except (ValueError, IndexError, KeyError) as error:
             raise SandboxError(f"the image {named} could not be made ready: {error}") from error
 
-    def _furnish_by(self, tag: str, image: str, files: dict[str, bytes], argv: list[str]) -> None:
+    def _furnish_by(self, tag: str, image: _Source, files: dict[str, bytes], argv: list[str]) -> None:
         name = f"agentbench-{new_ulid().lower()}"
         options = ["--name", name, "--user", "0:0", "--network", "none", "--pull", "never"]
         options += ["--security-opt", "no-new-privileges", *self._marks("base")]
         options += ["--log-driver", "json-file", "--ulimit", "nofile=1024:4096"]
-        options += ["--entrypoint", argv[0], image]
+        options += [part for item in image.said["Config"].get("Env") or () for part in ("--env", item)]
+        options += ["--entrypoint", argv[0], image.start]
         self._engine.must("create", *options, *argv[1:])
         try:
             tree = {f"{SERVER_DIR[1:]}/{path}": content for path, content in files.items()}
@@ -256,7 +294,7 @@ class Images:
                 self._copy(name, lambda pipe: carried.packed(pipe, CARRIED))
             found = self._ran(name)
             label = base64.b64encode(json.dumps(found).encode()).decode()
-            self._commit(name, tag, {labels.BASE: label, labels.BASE_OF: image})
+            self._commit(name, tag, {labels.BASE: label, labels.BASE_OF: image.said["Id"]})
         finally:
             self._engine.call("rm", "--force", "--volumes", name)
 

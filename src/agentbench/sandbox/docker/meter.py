@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +16,8 @@ from agentbench.sandbox.memory import Gauge
 from agentbench.sandbox.protocol import Usage
 
 _MOST_FILES = 500_000
+_MOST_DESCRIPTORS = 20_000
+"""Looked at each time."""
 
 
 class Meter:
@@ -61,13 +66,43 @@ class Meter:
         return self.layer()[0]
 
     def layer(self) -> tuple[float | None, int | None]:
-        """MB and files of the writable layer. Files that are open but have no name any more are not seen."""
+        """MB and files of the writable layer."""
         if self._upper is not None:
             size, count = _allocated(self._upper)
-            return size / MIB, count
+            return (size + self._nameless()) / MIB, count
         done = self._engine.call("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
         said = done.stdout.kept.strip()
         return int(said) / MIB if done.ok and said.isdigit() else None, None
+
+    def _nameless(self) -> int:
+        """Bytes of the layer's files that have no name any more and are held open, as far as we may look (root may)."""
+        if "pids" not in self._files:
+            return 0
+        members = _slurp(os.path.join(os.path.dirname(self._files["pids"]), "cgroup.procs")).split()
+        # Who holds more than is looked at cannot choose which ones are not.
+        random.shuffle(members)
+        return _held_open(members, f"/proc/{self._pid}/root")
+
+
+def _held_open(pids: Sequence[str], root: str) -> int:
+    found: dict[int, int] = {}
+    looked = 0
+    try:
+        device = os.stat(root).st_dev
+    except OSError:
+        return 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                looked += 1
+                with contextlib.suppress(OSError):
+                    held = os.stat(f"/proc/{pid}/fd/{fd}")
+                    # By device: files in memory have limits of their own.
+                    if held.st_nlink == 0 and held.st_dev == device and stat.S_ISREG(held.st_mode):
+                        found[held.st_ino] = held.st_blocks * 512
+        if looked > _MOST_DESCRIPTORS:
+            break
+    return sum(found.values())
 
 
 def _own_files(facts: EngineFacts, pid: int) -> dict[str, str]:

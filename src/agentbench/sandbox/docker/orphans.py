@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -94,10 +95,20 @@ def remove_forsaken(engine: Engine) -> list[OurImage]:
         [
             image
             for image in found
-            if not Path(image.place).is_dir()
+            if _is_gone(image.place)
             or (image.kind in {"base", "seeded"} and image.source and not _exists(engine, image.source, there))
         ],
     )
+
+
+def _is_gone(place: str) -> bool:
+    """A folder that we may not look for, below another user's home, is there as far as we know."""
+    try:
+        return not stat.S_ISDIR(Path(place).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
 
 
 def remove(engine: Engine, images: Iterable[OurImage]) -> list[OurImage]:
