@@ -15,6 +15,7 @@ from agentbench.cli.cache import command as cache
 from agentbench.cli.doctor import command as doctor
 from agentbench.cli.doctor import headline
 from agentbench.core.command import Completed, Stream
+from agentbench.core.errors import InputError
 from agentbench.sandbox.doctor import BackendHealth, Check, _isolation
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
 from agentbench.sandbox.remedies import for_failed_start, user_namespaces
@@ -167,5 +168,14 @@ def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prep
 
 def test_cache_of_a_new_machine_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AB_STATE", str(tmp_path / "none"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")  # an engine may hold what nobody needs any more
     assert CliRunner().invoke(cache, ["ls"]).output.startswith("0.0 MB in 0 items")
     assert CliRunner().invoke(cache, ["prune", "--all"]).output.startswith("removed 0.0 MB")
+
+
+@pytest.mark.parametrize("option", ["--max-gb", "--unused-days"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_bound_of_the_cache_is_a_number(option: str, value: str) -> None:
+    done = CliRunner().invoke(cache, ["prune", option, value])
+    assert isinstance(done.exception, InputError)
+    assert "finite" in done.exception.message

@@ -59,9 +59,14 @@ def ls_command(as_json: bool) -> None:
 @json_option
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
     """Remove prepared environments that were not used for longest."""
+    import math
+
+    from agentbench.core.errors import InputError
     from agentbench.sandbox.cache import DEFAULT_BYTES, prune
     from agentbench.sandbox.registry import state_root
 
+    if not all(math.isfinite(value) for value in (max_gb, unused_days) if value is not None):
+        raise InputError("--max-gb and --unused-days are finite numbers", remedy="for example --max-gb 5")
     state = state_root()
     removed = prune(
         state,
