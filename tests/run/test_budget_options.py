@@ -23,6 +23,7 @@ def test_a_dry_run_says_what_would_be_run_and_runs_nothing(ab: Ab, tmp_path: Pat
     assert (ran.json["attempts"], ran.json["tasks"], ran.json["repeats"]) == (6, 2, 3)
     assert ran.json["expected_cost"] is None
     assert ran.json["cost_cap"] == 7
+    assert ab(*asked, "--dry-run", "--repeats", "3", "--json", "--task-usd", "2").json["cost_cap"] == 4
     assert not (tmp_path / "out").exists()
     assert ab(*asked).code == 0
     known = ab(*asked, "--dry-run", "--json").json

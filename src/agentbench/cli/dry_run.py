@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from agentbench.record.rundir import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.figures import plural
 from agentbench.run.plan import PlanRow
+
+if TYPE_CHECKING:
+    from agentbench.cli.launch import Asked
 
 DISCORDANT = 0.3
 """Planning assumption: the share of tasks on which two methods differ, where no earlier runs tell."""
@@ -84,9 +88,9 @@ def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
     click.echo(estimate.as_json() if as_json else estimate.as_text())
 
 
-def estimate(rows: Sequence[PlanRow], out: Path, *, workers: int, total_usd: float | None) -> Estimate:
-    """Read earlier runs below `out`; nothing is written and nothing is run."""
-    past = [record for record in _earlier(out) if record.run_status is not RunStatus.INVALID]
+def estimate(rows: Sequence[PlanRow], asked: Asked) -> Estimate:
+    """Read earlier runs below `--out`; nothing is written and nothing is run."""
+    past = [record for record in _earlier(asked.out) if record.run_status is not RunStatus.INVALID]
     variants = tuple(dict.fromkeys(row.configuration.variant for row in rows))
     tasks = len({row.task.id for row in rows})
     repeats = max((row.repeat for row in rows), default=0)
@@ -94,22 +98,31 @@ def estimate(rows: Sequence[PlanRow], out: Path, *, workers: int, total_usd: flo
     known = [one for one in expected if one is not None]
     # What is unknown is taken to be like what is known.
     scale = len(rows) / len(known) if known else 0.0
-    most = sum(row.task.task.budget.usd for row in rows)
     detectable, assumed = _detectable(tasks, repeats, variants, past)
     return Estimate(
         attempts=len(rows),
         tasks=tasks,
         variants=variants,
         repeats=repeats,
-        workers=workers,
+        workers=asked.workers,
         earlier=len(past),
         cost=sum(one[0] for one in known) * scale if known else None,
         unit=past[-1].cost.unit if past else "usd",
-        most=most if total_usd is None else min(most, total_usd),
-        seconds=sum(one[1] for one in known) * scale / workers if known else None,
+        most=_most(rows, asked),
+        seconds=sum(one[1] for one in known) * scale / asked.workers if known else None,
         detectable=detectable,
         assumed=assumed,
     )
+
+
+def _most(rows: Sequence[PlanRow], asked: Asked) -> float:
+    """What the caps of runs, tasks and the whole allow together."""
+    by_task: dict[str, float] = {}
+    for row in rows:
+        by_task[row.task.id] = by_task.get(row.task.id, 0.0) + row.task.task.budget.usd
+    task = math.inf if asked.task_usd is None else asked.task_usd
+    total = math.inf if asked.total_usd is None else asked.total_usd
+    return min(sum(min(one, task) for one in by_task.values()), total)
 
 
 def _earlier(out: Path) -> Iterator[AttemptRecord]:

@@ -31,6 +31,7 @@ from agentbench.run.judging import JudgeChoice
 from agentbench.run.lab import Lab, declared_secrets
 from agentbench.run.modelling import Models, model_text, read_prices
 from agentbench.run.plan import PlanRow, make_plan
+from agentbench.run.resuming import left_to_do, rows_of, spent_before
 from agentbench.run.study import Study
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import SetupStep
@@ -152,7 +153,7 @@ def carry_out_or_estimate(tasks: Sequence[LoadedTask], asked: Asked, options: Ru
     open_executor(asked.executor, asked.workers)
     if options["dry_run"]:
         rows = planned_rows(tasks, asked)
-        print_estimate(estimate(rows, asked.out, workers=asked.workers, total_usd=asked.total_usd), as_json=as_json)
+        print_estimate(estimate(rows, asked), as_json=as_json)
         return 0
     return finish(launch(tasks, asked, quiet=as_json), conditions, as_json=as_json)
 
@@ -182,14 +183,8 @@ def begin(rows: Sequence[PlanRow], asked: Asked, *, quiet: bool = False) -> Done
     models = _models(asked)
     redact = models.redact = _redactor(tasks, models)
     with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab, ExitStack() as stack:
-        for task in tasks:
-            lab.require(task)
         lab.judge = _judge(asked)
-        for row in rows:
-            models.require(row)
-            if lab.judge is not None:
-                lab.judge.require(row, models)
-            _install(lab, row, quiet=quiet)
+        _require(lab, rows, quiet=quiet)
         study_id = new_ulid()
         runs = {
             name: stack.enter_context(
@@ -220,23 +215,37 @@ def resume(path: Path, tasks: Sequence[LoadedTask], asked: Asked, *, quiet: bool
     executor = open_executor(asked.executor, asked.workers)
     variants = _variants(asked)
     plan = [(task, [resolve(task, variant, asked.choices) for variant in variants]) for task in tasks]
+    before = RunDirectory.open(path)
+    variant = str(before.meta["variant"])
+    rows = rows_of(before, make_plan(plan, repeats=asked.repeats, seed=asked.seed))
     models = _models(asked)
     with Lab(sandbox=asked.sandbox, fresh_setup=asked.fresh_setup, models=models) as lab:
         redact = models.redact = _redactor(tasks, models)
+        lab.judge = _judge(asked)
+        # A key that is missing in this terminal must not use attempts up: their records would stand.
+        _require(lab, left_to_do(before, rows), quiet=quiet)
         run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=redact)
         with run:
-            variant = str(run.meta["variant"])
-            rows = [
-                row
-                for row in make_plan(plan, repeats=asked.repeats, seed=asked.seed)
-                if row.configuration.variant == variant
-            ]
             study = Study(rows, lab, {variant: run}, asked.seed, executor)
             study.end_abandoned()
             lab.operator = asked.operator
-            lab.judge = _judge(asked)
-            models.book(run.finals())
+            models.book(spent_before(run) if models.capped else ())
             return _carry_out(study, quiet=quiet)
+
+
+def _require(lab: Lab, rows: Sequence[PlanRow], *, quiet: bool) -> None:
+    """Refuse what cannot be honoured while nothing is spent.
+
+    Raises:
+        InputError, SandboxUnavailable.
+    """
+    for task in {row.task.id: row.task for row in rows}.values():
+        lab.require(task)
+    for row in rows:
+        lab.models.require(row)
+        if lab.judge is not None:
+            lab.judge.require(row, lab.models)
+        _install(lab, row, quiet=quiet)
 
 
 def _carry_out(study: Study, *, quiet: bool) -> Done:

@@ -61,16 +61,17 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
 
 
 def _recorded(path: Path) -> str:
-    """The backend that the run's attempts were made on; `auto` where they do not say."""
+    """The backend that the run's attempts were made on; `auto` where they do not say, or where each task had its own."""
     from agentbench.core.errors import RecordError
     from agentbench.record.manifest import read_manifest
 
-    for file in sorted(path.glob("tasks/*/manifest.json")):
+    found = set()
+    for file in path.glob("tasks/*/manifest.json"):
         try:
-            return read_manifest(file).protocol_manifest.planned.sandbox.backend
+            found.add(read_manifest(file).protocol_manifest.planned.sandbox.backend)
         except RecordError:
             continue
-    return "auto"
+    return found.pop() if len(found) == 1 else "auto"
 
 
 def _exit_code(replays: tuple[Replay, ...]) -> int:

@@ -125,7 +125,7 @@ def _operator(attempt: Attempt) -> FileOperator | None:
 
 
 def _within_budget(attempt: Attempt, ended: AgentExit, session: Session) -> AgentExit:
-    """A program whose requests were refused for want of budget was ended by that, whatever it said itattempt."""
+    """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
     refused = attempt.desk.stopped if attempt.desk is not None else None
     if refused is None or session.ended is not None:
         return blamed(ended, attempt.desk)

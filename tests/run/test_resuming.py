@@ -1,0 +1,105 @@
+"""What must hold before a run goes on: the same tasks, the same request, everything there that is needed, nothing spent forgotten."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentbench.cli.replay import _recorded
+from agentbench.record.rundir import RunDirectory
+from agentbench.run.resuming import spent_before
+from tests.record.samples import attempt, new_run, whole_run
+from tests.run.conftest import Ab, Interrupt
+from tests.run.tasks import PATCH, make_suite
+from tests.run.test_interruption import Slow, wait_for
+
+
+@pytest.mark.req("R-13", "U-05")
+def test_a_resumed_run_does_what_it_was_asked_to_do_or_nothing(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+    slow = Slow(ab, tmp_path, "one", "two", "three")
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    interrupt(process, signal.SIGINT)
+    slow.finish_at_once()
+    log = slow.run / "events.jsonl"
+    before = log.read_bytes()
+    for more in (("--dry-run",), ("--agent", "noop"), ("--total-usd", "1"), ("--repeats", "2")):
+        refused = ab("run", "--resume", slow.run, *more)
+        assert refused.code == 2
+        assert more[0] in refused.stderr
+    task = slow.tasks / "tiny" / "one" / "task.yaml"
+    text = task.read_text()
+    task.write_text(text.replace("must say 42", "must say 43"))
+    changed = ab("run", "--resume", slow.run)
+    assert (changed.code, "task one is not what it was" in changed.stderr) == (2, True), changed.stderr
+    task.write_text(text)
+    shutil.move(slow.tasks / "tiny" / "three", tmp_path / "three")
+    gone = ab("run", "--resume", slow.run)
+    assert (gone.code, "attempts at three" in gone.stderr) == (2, True), gone.stderr
+    shutil.move(tmp_path / "three", slow.tasks / "tiny" / "three")
+    assert log.read_bytes() == before
+    # What it was asked to do may be said again.
+    ran = ab("run", "--resume", slow.run, "--suite", "tiny", "--workers", "2", "--json")
+    assert ran.code == 0, ran.stderr
+    assert [one["result"]["passed"] for one in ran.json["attempts"]] == [True] * 3
+    assert ab("verify", slow.run).code == 0
+
+
+@pytest.mark.req("R-13")
+def test_a_model_that_cannot_be_asked_here_uses_no_attempt_up(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    script = tmp_path / "answers.yaml"
+    script.write_text(json.dumps({"answers": [{"text": "wait", "delay_sec": 600}]}))
+    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out")
+    process = ab.start(*asked, "--model", f"scripted:{script}")
+    wait_for(lambda: any("llm_request" in one.read_text() for one in tmp_path.glob("out/*/tasks/*/events.jsonl")))
+    interrupt(process, signal.SIGINT)
+    (run,) = (tmp_path / "out").iterdir()
+    script.unlink()
+    records = (run / "attempts.jsonl").read_bytes()
+    refused = ab("run", "--resume", run)
+    assert (refused.code, "there is no such file" in refused.stderr) == (2, True), refused.stderr
+    assert (run / "attempts.jsonl").read_bytes() == records
+    call = {"name": "apply_patch", "arguments": {"unified_diff": PATCH}}
+    script.write_text(json.dumps({"answers": [{"tool_calls": [call]}, {"text": "done"}], "after": "repeat"}))
+    ran = ab("run", "--resume", run, "--json")
+    assert [one["result"]["passed"] for one in ran.json["attempts"]] == [True, True], ran.stderr
+
+
+@pytest.mark.req("R-13", "R-10")
+def test_what_was_graded_is_not_resumed_as_something_else(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one")
+    task = tasks / "tiny" / "one"
+    assert ab("grade", "--task", task, "--patch", task / "reference.patch", "--out", tmp_path / "out").code == 0
+    (run,) = (tmp_path / "out").iterdir()
+    before = (run / "events.jsonl").read_bytes()
+    refused = ab("run", "--resume", run)
+    assert (refused.code, "ab grade" in refused.stderr) == (2, True), refused.stderr
+    assert (run / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.req("C-09", "M-07", "R-13")
+def test_everything_the_study_has_spent_is_counted_superseded_attempts_and_other_methods_too(tmp_path: Path) -> None:
+    run = RunDirectory.open(whole_run(tmp_path))
+    with RunDirectory.create(
+        tmp_path, suite="demo", variant="other", model=None, meta={"study_id": run.study_id, "harness_version": "0.1.0"}
+    ) as sibling:
+        attempt(sibling)
+    with new_run(tmp_path) as stranger:
+        attempt(stranger)
+    (tmp_path / "notes.txt").write_text("no run")
+    assert len(list(spent_before(run))) == 4
+    assert sum(not one.final for one in spent_before(run)) == 1
+
+
+@pytest.mark.req("E-13")
+def test_a_run_over_several_kinds_of_sandbox_is_replayed_by_each_task_s_own(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    assert _recorded(run) == "bwrap"
+    one = run / "tasks" / "other" / "manifest.json"
+    one.write_text(one.read_text().replace('"bwrap"', '"docker"'))
+    assert _recorded(run) == "auto"
