@@ -356,6 +356,7 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
     if code is None:
         assert here.session.run("sudo ls").ok
         assert here.session.remaining.wall_sec == 100
+        assert [one.duration_us for one in here.of(ToolCallFinished)] == [0]
     else:
         with pytest.raises(SessionEnded) as caught:
             here.session.run("sudo ls")

@@ -52,7 +52,8 @@ class Bounds:
         self._rules = rules
         self._beyond = workplace.beyond
         self._began = clock()
-        self._paused = 0.0
+        self.paused = 0.0
+        """Seconds in which a person was waited for."""
 
     def begin(self) -> None:
         """Start the clock."""
@@ -135,7 +136,7 @@ class Bounds:
         begin = self.clock()
         alert = self.journal.alert_of(trip)
         answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
-        self._paused += self.clock() - begin
+        self.paused += self.clock() - begin
         decision = OperatorDecision(
             decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
         )
@@ -181,7 +182,7 @@ class Bounds:
 
     def elapsed(self) -> float:
         """Time of the session: without that in which a person was waited for."""
-        return self.clock() - self._began - self._paused
+        return self.clock() - self._began - self.paused
 
     def elapsed_us(self) -> int:
         return max(int(self.elapsed() * 1_000_000), 0)

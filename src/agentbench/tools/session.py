@@ -284,12 +284,13 @@ class Session:
 
     def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work], *, waited: str = "") -> ToolResult:
         self._bench.call_id = started.call_id
-        begin = self._bounds.clock()
+        begin, paused = self._bounds.clock(), self._bounds.paused
         try:
             done = work()
         except ToolFault as fault:
             done = Work(ToolResult.refused(ToolError(fault.kind), fault.message))
-        took = self._bounds.clock() - begin
+        # A person who thinks about it costs the agent nothing: neither money nor the share of its time that breakers look at.
+        took = self._bounds.clock() - begin - (self._bounds.paused - paused)
         result = done.result
         if waited:
             result = replace(result, note="; ".join(filter(None, (waited, result.note))))
