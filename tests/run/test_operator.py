@@ -67,6 +67,8 @@ def test_nobody_answers_and_the_deadline_comes(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_wait(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         asks(tmp_path, cancelled=True).ask(Question("r", "d", 7, 30))
+    time.sleep(0.002)  # deadlines are told in thousandths of a second
+    assert pending_questions(tmp_path) == ()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"decision": "maybe"}', '{"decision": "stop"}'])

@@ -8,13 +8,14 @@ An attempt that waits holds no worker: others go on. When nobody answers in time
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -74,12 +75,19 @@ class FileOperator:
             rule=question.rule,
             detail=question.detail,
             alert=question.alert,
-            asked_at=now.isoformat(timespec="milliseconds"),
-            deadline_at=(now + timedelta(seconds=question.deadline_sec)).isoformat(timespec="milliseconds"),
+            asked_at=_moment(now),
+            deadline_at=_moment(now + timedelta(seconds=question.deadline_sec)),
         )
-        _write(self.run / FOLDER / f"{pending.id}.json", asdict(pending))
+        place = self.run / FOLDER / f"{pending.id}.json"
+        _write(place, asdict(pending))
         with self.aside():
-            return self._wait(pending, question.deadline_sec)
+            try:
+                return self._wait(pending, question.deadline_sec)
+            except Interrupted:
+                # Nobody is there any more who would hear an answer.
+                with contextlib.suppress(RecordError):
+                    _write(place, asdict(replace(pending, deadline_at=_moment(datetime.now().astimezone()))))
+                raise
 
     def _wait(self, pending: Pending, seconds: float) -> Answer | None:
         end = time.monotonic() + seconds
@@ -91,6 +99,10 @@ class FileOperator:
                 raise Interrupted("interrupted while an operator was waited for")
             time.sleep(POLL_SEC)
         return None
+
+
+def _moment(when: datetime) -> str:
+    return when.isoformat(timespec="milliseconds")
 
 
 def pending_questions(run: Path) -> tuple[Pending, ...]:
