@@ -229,6 +229,12 @@ def test_request_never_differs_from_itself(value: dict[str, Any]) -> None:
     assert normalised(normalised(value)) == normalised(value)
 
 
+def test_what_is_nested_deep_is_compared_too() -> None:
+    deep, other = (json.loads('{"tools": ' + "[" * 600 + end + "]" * 600 + "}") for end in ("1", "2"))
+    assert difference(deep, deep) == ""
+    assert difference(deep, other)
+
+
 def test_diff_is_bounded() -> None:
     before = {"messages": [{"content": "\n".join(str(n) for n in range(5000))}]}
     after = {"messages": [{"content": "\n".join(str(n) + "x" * 1000 for n in range(5000))}]}
