@@ -45,6 +45,7 @@ def test_redaction_is_deterministic_and_independent_of_the_order_of_names() -> N
         f"--token={SECRET}&x",
         json.dumps(SECRET),
         json.dumps(SECRET, ensure_ascii=False),
+        repr(SECRET),
     ],
 )
 def test_the_usual_disguises_are_found_too(form: str) -> None:

@@ -148,6 +148,8 @@ def _forms(value: str) -> tuple[str, ...]:
     parts = [run for run in _RUN.findall(value) if _is_random(run)] if "\n" in value else []
     # A conversation is kept as the JSON that was sent: there, quotes, backslashes and line breaks are escaped.
     escaped = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)]
+    # In source text only the backslashes may be doubled.
+    escaped.append(value.replace("\\", "\\\\"))
     forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *escaped, *parts)
     return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
 
