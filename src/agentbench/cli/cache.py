@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import Amount, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,22 +51,15 @@ def ls_command(as_json: bool) -> None:
 
 
 @command.command("prune", epilog=EPILOG)
-@click.option(
-    "--max-gb", type=click.FloatRange(0), help="Keep at most this much of prepared environments (default 20)."
-)
-@click.option("--unused-days", type=click.FloatRange(0), help="Also remove what was not used for so long.")
+@click.option("--max-gb", type=Amount(), help="Keep at most this much of prepared environments (default 20).")
+@click.option("--unused-days", type=Amount(), help="Also remove what was not used for so long.")
 @click.option("--all", "everything", is_flag=True, help="Remove everything that is not in use.")
 @json_option
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
     """Remove prepared environments that were not used for longest."""
-    import math
-
-    from agentbench.core.errors import InputError
     from agentbench.sandbox.cache import DEFAULT_BYTES, prune
     from agentbench.sandbox.registry import state_root
 
-    if not all(math.isfinite(value) for value in (max_gb, unused_days) if value is not None):
-        raise InputError("--max-gb and --unused-days are finite numbers", remedy="for example --max-gb 5")
     state = state_root()
     removed = prune(
         state,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -16,6 +17,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class Amount(click.FloatRange):
+    """A number from 0 on. Neither `nan` nor `inf`: nothing can be counted against them."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
 
 
 def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -65,8 +79,8 @@ run_options = _stack(
     click.option("--temperature", type=float, help="The model's temperature."),
     click.option("--prices", type=FILE, help="A price table (CSV); without one costs are in abstract units."),
     click.option("--lenient", is_flag=True, help="With --model recorded:RUN: go on where a request differs."),
-    click.option("--task-usd", type=click.FloatRange(0), help="Cap on the cost of all attempts at one task together."),
-    click.option("--total-usd", type=click.FloatRange(0), help="Cap on the cost of all attempts together."),
+    click.option("--task-usd", type=Amount(), help="Cap on the cost of all attempts at one task together."),
+    click.option("--total-usd", type=Amount(), help="Cap on the cost of all attempts together."),
     click.option(
         "--operator", is_flag=True, help="Somebody answers questions (`ab operator`): pause where a rule says so."
     ),
