@@ -209,3 +209,24 @@ def test_a_record_that_is_not_the_one_the_chain_was_closed_over_is_not_taken(
     record.write_bytes(record.read_bytes().replace(b'"passed":true', b'"passed":false'))
     with pytest.raises(RecordError, match="not the record"):
         RunDirectory.open(run.path, writable=True)
+
+
+def test_a_run_whose_first_event_was_never_written_is_opened_again(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.release()
+    (run.path / "events.jsonl").write_bytes(b"")
+    with RunDirectory.open(run.path, writable=True) as again:
+        attempt(again)
+        again.close()
+    report = verify_run(run.path, recompute=recompute)
+    assert report.ok, report.problems
+
+
+def test_attempts_without_a_log_are_not_continued(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    attempt(run)
+    run.release()
+    (run.path / "events.jsonl").write_bytes(b"")
+    with pytest.raises(RecordError, match="is empty, and the run has attempts"):
+        RunDirectory.open(run.path, writable=True)
+    assert (run.path / "events.jsonl").read_bytes() == b""

@@ -89,17 +89,7 @@ class RunDirectory:
         write_atomic(path / ATTEMPTS, b"")
         # The run's own log holds names and digests only: nothing in it may be replaced.
         log = EventLog.create(path / EVENTS)
-        log.append(
-            RunOpened(
-                run_id=str(full["run_id"]),
-                study_id=str(full["study_id"]),
-                suite=suite,
-                variant=variant,
-                harness_version=str(full["harness_version"]),
-                run_json_sha256=sha256_hex(data),
-                nonce=secrets.token_hex(16),
-            )
-        )
+        log.append(_opening(full, data))
         log.sync()
         sync_folder(path)
         return cls(path, full, log, redact)
@@ -140,6 +130,8 @@ class RunDirectory:
         log, _torn = EventLog.reopen(self.path / EVENTS)
         self._log = log
         try:
+            if not log.count:
+                self._open_again(log)
             drop_torn_line(self.path / ATTEMPTS)
             self._load()
             self._repair()
@@ -154,6 +146,13 @@ class RunDirectory:
         except BaseException:
             log.release()
             raise
+
+    def _open_again(self, log: EventLog) -> None:
+        """A process that died in its very first moment left an empty log; attempts without a log are something else."""
+        if next(self.records(), None) is not None or any(self.path.glob("tasks/*")):
+            msg = f"{self.path / EVENTS} is empty, and the run has attempts"
+            raise RecordError(msg, remedy="`ab verify` says what is wrong with it")
+        log.append(_opening(self.meta, (self.path / RUN_JSON).read_bytes()))
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -375,3 +374,15 @@ class RunDirectory:
                 self._append(closed.record)
             if attempt_id not in self._sealed:
                 self._seal(folder, closed.record, events=closed.events, files_sha256=folder.seal_files())
+
+
+def _opening(meta: Mapping[str, Json], run_json: bytes) -> RunOpened:
+    return RunOpened(
+        run_id=str(meta["run_id"]),
+        study_id=str(meta["study_id"]),
+        suite=str(meta["suite"]),
+        variant=str(meta["variant"]),
+        harness_version=str(meta["harness_version"]),
+        run_json_sha256=sha256_hex(run_json),
+        nonce=secrets.token_hex(16),
+    )
