@@ -480,10 +480,10 @@ def _asking(body: bytes, room: Room) -> Connection:
 
 @pytest.mark.req("T-05", "R-03")
 def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
-    room = Room(1000)
-    first, second = _asking(b"x" * 900, room), _asking(b"x" * 900, room)
+    room = Room(100_000)
+    first, second = _asking(b"x" * 90_000, room), _asking(b"x" * 90_000, room)
     # What is short as text may be large once it is read.
-    long, broad = _asking(b"x" * 1001, room), _asking(b"{" * 20, room)
+    long, broad = _asking(b"x" * 100_001, room), _asking(b"{" * 70_000, Room(100_000))
     assert first.read_request() is not None
     for connection, code in ((second, 503), (long, 413), (broad, 413)):
         with pytest.raises(BadRequest) as refused:
@@ -492,7 +492,7 @@ def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
     for connection in (first, second, long, broad):
         connection.give_back()
         connection.socket.close()
-    room.take(1000)
+    room.take(100_000)
 
 
 @pytest.mark.req("T-05")

@@ -37,6 +37,9 @@ _CLIENT_PREFIXES: Mapping[Dialect, tuple[str, ...]] = {
 }
 """The same where the type ends with a date."""
 
+_PLAIN = frozenset({"type", "text", "cache_control", "annotations"})
+"""A block that has nothing else is text."""
+
 _ADDRESSES = ("image_url", "file_url", "video_url", "audio_url")
 
 
@@ -113,16 +116,18 @@ def _kind(tool: JsonValue) -> str:
 
 def _addresses(body: Mapping[str, JsonValue]) -> Iterator[str]:
     """Addresses in the conversation that stand where content could. In plain text they are only words."""
-    waiting = [obj(item) for name in ("messages", "input", "system") for item in arr(body.get(name))]
+    waiting = [arr(body.get(name)) for name in ("messages", "input", "system")]
     while waiting:
-        block = waiting.pop()
-        waiting += [obj(part) for name in ("content", "output") for part in arr(block.get(name))]
-        source = obj(block.get("source"))
-        waiting += [obj(part) for part in arr(source.get("content"))]
-        places = [block.get(name) for name in _ADDRESSES]
-        if source.get("type") == "url":
-            places.append(source.get("url"))
-        for place in places:
-            address = string(obj(place).get("url")) or string(place)
-            if address and not address.lstrip().lower().startswith("data:"):
-                yield address
+        for block in waiting.pop():
+            # Nearly all are: a long conversation must not cost more than its reading.
+            if not isinstance(block, dict) or block.keys() <= _PLAIN:
+                continue
+            source = obj(block.get("source"))
+            waiting += [arr(block.get("content")), arr(block.get("output")), arr(source.get("content"))]
+            places = [block[name] for name in _ADDRESSES if name in block]
+            if source.get("type") == "url":
+                places.append(source.get("url"))
+            for place in places:
+                address = string(obj(place).get("url")) or string(place)
+                if address and not address.lstrip().lower().startswith("data:"):
+                    yield address
