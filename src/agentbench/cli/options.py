@@ -25,7 +25,7 @@ class Amount(click.FloatRange):
     def __init__(self) -> None:
         super().__init__(0)
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         found = float(super().convert(value, param, ctx))
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
