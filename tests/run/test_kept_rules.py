@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_rules_of_this_version_need_no_copy(run: Path) -> None:
     assert report.ok
     assert report.skipped == ()
     assert report.unsealed == ("report_summary.md",)
+
+
+def test_what_lies_among_the_rules_and_is_not_what_its_name_says_is_told(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (kept,) = (copy / "rules").iterdir()
+    kept.write_bytes(kept.read_bytes().replace(b"sudo", b"sudp"))
+    (copy / "rules" / "more").write_text("[" * 100_000)
+    report = verified(copy)
+    assert report.ok
+    assert report.unsealed == ("report_summary.md", f"rules/{kept.name}", "rules/more")
 
 
 @pytest.mark.req("E-12", "M-02", "M-03")

@@ -24,7 +24,7 @@ from agentbench.core.canonical import CanonicalError, Json, canonical, parse_can
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import AttemptAudit, Recompute, Terms, audit_attempt
 from agentbench.record.folder import EVENTS, content
-from agentbench.record.kept_rules import RULES, kept_rules
+from agentbench.record.kept_rules import RULES, kept_rules, named_by_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
@@ -163,7 +163,10 @@ class _Audit:
 
     def _unsealed(self) -> tuple[str, ...]:
         """Everything beside what is looked at; rules are vouched for by their names, which are in the manifests."""
-        return tuple(sorted({one.name for one in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}))
+        beside = {one.name for one in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}
+        rules = (self.path / RULES).iterdir() if (self.path / RULES).is_dir() else ()
+        strange = {f"{RULES}/{one.name}" for one in rules if not named_by_content(one)}
+        return tuple(sorted(beside | strange))
 
     def _count(self, chain: ChainReport) -> None:
         self.counts["events"] += chain.events

@@ -5,6 +5,7 @@ rules/<sha256>.json       named by the digest that every manifest of the run hol
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -49,3 +50,18 @@ def kept_rules(run: Path, name: str) -> RuleSet | None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, re.error):
         return None
     return rules if rules.digest == name else None
+
+
+def named_by_content(path: Path) -> bool:
+    """Whether a file is what its name says. Its rules are not compiled for that.
+
+    Raises:
+        RecordError: the file cannot be read.
+    """
+    data = content(path)
+    if data is None or len(data) > MAX_BYTES:
+        return False
+    try:
+        return path.name == f"{digest(json.loads(data)).removeprefix('sha256:')}.json"
+    except (ValueError, TypeError, RecursionError):
+        return False
