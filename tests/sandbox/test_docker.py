@@ -538,6 +538,22 @@ class TestEnds:
         _until(lambda: containers(engine, state) == [])
         assert list((state / "live").iterdir()) == []
 
+    def test_killed_harness_takes_the_build_of_its_dockerfile_along(self, engine: Engine) -> None:
+        runner = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        mark = f"4711.{os.getpid()}"
+        code = (
+            "from agentbench.sandbox.docker.engine import find_engine\n"
+            f"text = b'FROM {runner}\\nRUN sleep {mark}\\n'\n"
+            "find_engine().call_while_alive('build', '--network', 'none', '--force-rm', '-', stdin=text, timeout_sec=300)"
+        )
+        harness = subprocess.Popen([sys.executable, "-c", code])
+        try:
+            _until(lambda: bool(_processes(f"sleep\0{mark}".encode())), 60)
+        finally:
+            harness.kill()
+            harness.wait()
+        _until(lambda: _processes(f"sleep\0{mark}".encode()) == [])
+
     def test_container_removed_behind_our_back_is_ours(
         self, docker: DockerBackend, engine: Engine, tmp_path: Path
     ) -> None:

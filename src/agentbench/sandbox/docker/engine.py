@@ -60,6 +60,11 @@ class Engine:
         """Run one docker command to its end, whatever comes of it."""
         return run_host([self._program, *args], stdin=stdin, timeout_sec=timeout_sec)
 
+    def call_while_alive(self, *args: str, stdin: bytes = b"", timeout_sec: float = 120.0) -> Completed:
+        """The same for what takes long: it is ended with us, even by `kill -9`, and what the engine does for it ends too."""
+        ends_with_us = [found, "--pdeathsig", "KILL"] if (found := shutil.which("setpriv")) else []
+        return run_host([*ends_with_us, self._program, *args], stdin=stdin, timeout_sec=timeout_sec)
+
     def must(self, *args: str, stdin: bytes | int = b"", timeout_sec: float = 120.0) -> str:
         """Run one docker command that has to succeed; what it printed.
 

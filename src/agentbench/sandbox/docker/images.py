@@ -198,7 +198,7 @@ class Images:
         """The file alone is the context: what lies beside it (hidden tests, the reference) must not get in."""
         network = [] if self._engine.has_bridge() else ["--network", "host"]
         marks = [*network, *self._marks("dockerfile")]
-        done = self._engine.call(
+        done = self._engine.call_while_alive(
             "build", *marks, "--tag", tag, "--force-rm", "-", stdin=content, timeout_sec=_BUILD_SEC
         )
         if not done.ok:
