@@ -65,6 +65,7 @@ def test_a_task_with_an_image_needs_docker_and_says_so(ab: Ab, tmp_path: Path) -
     assert "--sandbox bwrap" in ran.stderr
     ignored = ab.run_task(task, "--agent", "reference", "--sandbox", "bwrap")
     assert ignored.record["result"]["passed"] is True
+    assert "ignores the image of answer" in ignored.stderr
 
 
 def test_a_machine_without_bubblewrap_is_told_what_to_install(ab: Ab, task: Path) -> None:

@@ -33,7 +33,7 @@ def open_backend(name: str, *, state: Path, needs_image: bool) -> Backend:
                 raise
             raise SandboxUnavailable(
                 f"the task names an image, which needs docker: {error.message}",
-                remedy=f"{error.remedy}; or use --sandbox bwrap, which ignores the image (the manifest shows it)",
+                remedy=f"{error.remedy}; or use --sandbox bwrap, which ignores the image and says so",
             ) from error
     return BwrapBackend(state)
 
