@@ -20,6 +20,7 @@ from agentbench.models.dialects.pieces import dump, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
 from agentbench.models.endpoint import Dialect
 from agentbench.models.faults import BudgetReached, label_of
+from agentbench.models.joined import joined
 from agentbench.models.ledger import Account, Amount, Hold
 from agentbench.models.protocol import JsonObject, TokenUsage
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent
@@ -29,6 +30,7 @@ from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
 from agentbench.trace.events import Actor, Excerpt, LlmRequest, LlmResponse, Payload
 from agentbench.trace.log import EventLog
+from agentbench.trace.redaction import Redactor
 
 OK = "ok"
 ABANDONED = "abandoned"
@@ -96,7 +98,13 @@ class Desk:
     dialects = frozenset(Dialect)
 
     def __init__(
-        self, upstream: Upstream, identity: ModelIdentity, account: Account, prices: Prices, sink: Sink
+        self,
+        upstream: Upstream,
+        identity: ModelIdentity,
+        account: Account,
+        prices: Prices,
+        sink: Sink,
+        redact: Redactor | None = None,
     ) -> None:
         self.identity = identity
         self.stopped: BudgetReached | None = None
@@ -110,6 +118,7 @@ class Desk:
         self._account = account
         self._prices = prices
         self._sink = sink
+        self._redact = redact
         self._lock = threading.Lock()
         self._open: dict[int, _Open] = {}
         self._closed = False
@@ -196,7 +205,8 @@ class Desk:
                 seen.see(event)
                 if event.data == DONE or event.event in LAST_EVENTS:
                     # Written down before the client can know that it has everything: it may be gone the moment after.
-                    self._end(exchange, bytes(kept), seen.found or estimated(exchange.size, seen.text_bytes // 8), None)
+                    whole = joined(bytes(kept), self._redact)
+                    self._end(exchange, whole, seen.found or estimated(exchange.size, seen.text_bytes // 8), None)
                 # The client did not ask for the chunk that states the tokens, and may stumble over it.
                 if not (hide and '"usage"' in event.data and event.object().get("choices") == []):
                     yield event
@@ -207,7 +217,8 @@ class Desk:
             raise
         finally:
             usage = seen.found or estimated(exchange.size, seen.text_bytes // 8)
-            self._end(exchange, bytes(kept), usage, fault, late=late)
+            if not exchange.told:
+                self._end(exchange, joined(bytes(kept), self._redact), usage, fault, late=late)
 
     def _end(
         self, exchange: _Open, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool = False

@@ -110,7 +110,8 @@ class Supply:
         elif choice.source == "scripted":
             name = "scripted"
         identity = ModelIdentity(provider, name, order.overrides)
-        return Desk(self._upstream(choice, order), identity, order.account, self.prices, order.sink)
+        upstream = self._upstream(choice, order)
+        return Desk(upstream, identity, order.account, self.prices, order.sink, order.redact)
 
     def model(self, desk: Desk, sampling: Sampling | None = None) -> ChatModel:
         """A model for an agent of ours."""
