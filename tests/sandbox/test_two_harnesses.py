@@ -20,6 +20,7 @@ from agentbench.sandbox.docker import labels, orphans
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.protocol import Backend, Prepared
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.state import remove_leftovers
 from tests.sandbox.conftest import remove_images
 
 BACKENDS = ["bwrap", "docker"]
@@ -32,6 +33,7 @@ from pathlib import Path
 from agentbench.core.command import Command
 from agentbench.sandbox.protocol import *
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.state import remove_leftovers
 name, state, source, word = sys.argv[1:5]
 limits = Limits(memory_mb=128, pids=32, disk_mb=32)
 backend = open_backend(name, state=Path(state), needs_image=False)
@@ -184,3 +186,15 @@ def until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
     while not condition():
         assert time.monotonic() < limit, what if isinstance(what, str) else what()
         time.sleep(0.05)
+
+
+@pytest.mark.req("R-08")
+def test_an_owner_that_is_only_coming_to_be_is_nobodys_leftover(tmp_path: Path) -> None:
+    coming, left = tmp_path / "live" / ".coming", tmp_path / "live" / ".left"
+    for folder in (coming, left):
+        folder.mkdir(parents=True)
+        (folder / "lock").touch()
+    long_ago = coming.stat().st_mtime - 3600
+    os.utime(left, (long_ago, long_ago))
+    assert remove_leftovers(tmp_path) == [".left"]
+    assert coming.is_dir()

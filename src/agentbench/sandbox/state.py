@@ -37,6 +37,9 @@ def default_state(environ: Mapping[str, str] | None = None) -> Path:
     return Path.home() / ".cache" / "agentbench"
 
 
+_BEING_MADE_SEC = 60
+
+
 class Owner:
     """The folder of one live backend."""
 
@@ -90,11 +93,14 @@ def remove_leftovers(state: Path) -> list[str]:
 
 def _take(folder: Path) -> int | None:
     """The lock of an owner that is dead, or None."""
+    if folder.name.startswith(".") and _age_sec(folder) <= _BEING_MADE_SEC:
+        # Somebody is between making the folder and holding its lock: whoever took the lock first would take it from them.
+        return None
     try:
         fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Killed between making the folder and its lock, or being removed right now: old enough means the former.
-        if folder.name.startswith(".") and _age_sec(folder) > 60:
+        # Killed between making the folder and its lock, or being removed right now: a hidden name means the former.
+        if folder.name.startswith("."):
             remove_tree(str(folder))
         return None
     except OSError:
