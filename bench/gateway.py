@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from agentbench.models.desk import LogSink
-from agentbench.models.gateway.server import SOCKET, Gateway
+from agentbench.models.gateway.server import Gateway
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Caps
 from agentbench.models.supply import Order, Supply
@@ -144,7 +144,7 @@ class Harness:
         sink = LogSink(log, BlobStore(place / "blobs", redact=self.redact))
         desk = self.supply.desk(self.choice, Order(self.supply.ledger.attempt("t", Caps.of(usd=1000)), sink))
         self.gateways.append(Gateway(place / "gateway", desk))
-        return str(self.gateways[-1].door / SOCKET)
+        return str(self.gateways[-1].door.socket)
 
 
 def compare(

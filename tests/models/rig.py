@@ -14,13 +14,13 @@ import openai
 
 from agentbench.models.desk import Desk, LogSink, ModelIdentity
 from agentbench.models.gateway.relay import Waiting
-from agentbench.models.gateway.server import SOCKET, Gateway
-from agentbench.models.inside import forward
+from agentbench.models.gateway.server import Gateway
 from agentbench.models.ledger import Account, Caps, Ledger
 from agentbench.models.scripted import ModelScript, Scripted
 from agentbench.models.translation import Translated
 from agentbench.models.wire import Upstream
 from agentbench.policy.prices import FALLBACK, Prices
+from agentbench.sandbox.inside import forward
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import LlmRequest, LlmResponse
 from agentbench.trace.log import EventLog, read_events
@@ -59,7 +59,7 @@ class Rig:
     def open_gateway(self, waiting: Waiting | None = None) -> Rig:
         self.gateway = Gateway(self.folder / "gateway", self.desk, waiting=waiting)
         self.forwarder = subprocess.Popen(
-            [sys.executable, "-I", forward.__file__, "0", str(self.gateway.door / SOCKET)], stdout=subprocess.PIPE
+            [sys.executable, "-I", forward.__file__, "0", str(self.gateway.door.socket)], stdout=subprocess.PIPE
         )
         assert self.forwarder.stdout is not None
         word, port = self.forwarder.stdout.readline().split()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.command import Command
-from agentbench.models.gateway.server import SOCKET, TARGET, Gateway
-from agentbench.models.inside import forward
-from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, SandboxSpec
+from agentbench.models.gateway.server import Gateway
+from agentbench.sandbox.inside import forward
+from agentbench.sandbox.protocol import Backend, Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, script
@@ -44,21 +44,19 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
     one = rig(script({"text": "from the model"}, after="repeat"))
     with Gateway(one.folder / "gateway", one.desk) as gateway:
-        spec = SandboxSpec(Phase.AGENT, LIMITS, mounts=(Mount(gateway.door, TARGET),))
+        spec = gateway.door.in_front_of(SandboxSpec(Phase.AGENT, LIMITS), {})
         with backend.open(spec, None) as sandbox:
-            ready = threading.Event()
-            running = sandbox.start(gateway.forwarder(wall_sec=60), on_stdout=lambda _: ready.set())
-            assert ready.wait(20)
+            gateway.door.open(sandbox, 60)
             env = dict(gateway.environment())
             for _ in range(2):
                 done = sandbox.run(Command(argv=("python3", "-c", ASK), env=env, timeout_sec=30))
                 assert done.stdout.kept == b"from the model\n", done.stderr.kept
-            listing = sandbox.run(Command(line=f"env; ls -la {TARGET}; touch {TARGET}/x; rm {TARGET}/{SOCKET}"))
+            there = "/opt/gateway"
+            listing = sandbox.run(Command(line=f"env; ls -la {there}; touch {there}/x; rm {there}/gateway.sock"))
             assert b"Read-only" in listing.stderr.kept
             assert b"API_KEY" not in listing.stdout.kept
             elsewhere = "import socket; socket.create_connection(('1.1.1.1', 443), 2)"
             assert not sandbox.run(Command(argv=("python3", "-c", elsewhere), timeout_sec=20)).ok
-            running.kill()
             sandbox.kill_processes()
     assert [r.status for r in one.responses()] == ["ok", "ok"]
 

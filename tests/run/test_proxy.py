@@ -17,7 +17,7 @@ from agentbench.contract.network import Destination, parse_authority, parse_entr
 from agentbench.core.errors import InputError
 from agentbench.run.proxy.destinations import AllowList, Refused
 from agentbench.run.proxy.recorder import Bounds
-from agentbench.run.stale import remove_stale
+from agentbench.sandbox.stale import remove_stale
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
 
@@ -443,7 +443,7 @@ def test_doors_of_a_harness_that_was_killed_are_removed_and_live_ones_are_not(tm
     os.utime(dead / "proxy.sock", (0, 0))
     (tmp_path / "doors" / "begun" / "door").mkdir(parents=True)
     with proxied(tmp_path / "log", ["listed.example"]) as proxy:
-        proxy.proxy.folder.rename(tmp_path / "doors" / "alive")
+        proxy.proxy.door.folder.rename(tmp_path / "doors" / "alive")
         os.utime(tmp_path / "doors" / "alive" / "door" / "proxy.sock", (0, 0))
         assert remove_stale(tmp_path / "doors") == 1
         assert sorted(one.name for one in (tmp_path / "doors").iterdir()) == ["alive", "begun"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentbench.contract.network import parse_entry
 from agentbench.run.proxy.destinations import AllowList, Resolver
 from agentbench.run.proxy.recorder import Bounds, Recorder
-from agentbench.run.proxy.server import SOCKET, Proxy
+from agentbench.run.proxy.server import Proxy
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import NetworkRequest, NetworkResponse, NetworkUsed
 from agentbench.trace.log import EventLog, read_events
@@ -80,7 +80,7 @@ class Proxied:
     def connect(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(20)
-        sock.connect(str(self.proxy.door / SOCKET))
+        sock.connect(str(self.proxy.door.socket))
         return sock
 
     def ask(self, data: bytes) -> bytes:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from agentbench.agents.base import AgentExit
-from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.desk import Desk
-from agentbench.models.gateway.server import TARGET, Gateway
-from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+from agentbench.models.gateway.server import Gateway
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.session import Session
 
-READY_SEC = 20.0
 _TICK_SEC = 0.05
 
 
@@ -30,25 +26,6 @@ def reachable(desk: Desk, state: Path, attempt_id: str) -> Iterator[Gateway]:
     """
     with Gateway(state / "gateway" / attempt_id, desk) as gateway:
         yield gateway
-
-
-def with_gateway(spec: SandboxSpec, gateway: Gateway) -> SandboxSpec:
-    return dataclasses.replace(
-        spec, mounts=(*spec.mounts, Mount(gateway.door, TARGET)), env={**spec.env, **gateway.environment()}
-    )
-
-
-def open_way(sandbox: Sandbox, gateway: Gateway, wall_sec: float) -> None:
-    """Start the forwarder inside and wait until it listens; it ends with the sandbox.
-
-    Raises:
-        SandboxError: it did not start.
-    """
-    ready = threading.Event()
-    sandbox.start(gateway.forwarder(wall_sec=wall_sec + 60), on_stdout=lambda _data: ready.set())
-    if not ready.wait(READY_SEC):
-        msg = "the way to the model could not be opened inside the sandbox (it needs python3 there)"
-        raise SandboxError(msg)
 
 
 @contextmanager

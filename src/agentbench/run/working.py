@@ -20,7 +20,8 @@ from agentbench.run.operator import FileOperator
 from agentbench.run.proxy.destinations import AllowList
 from agentbench.run.proxy.recorder import Bounds, Recorder
 from agentbench.run.proxy.server import Proxy
-from agentbench.run.reach import at_the_wall, blamed, in_time, open_way, reachable, with_gateway
+from agentbench.run.proxy.server import environment as proxy_environment
+from agentbench.run.reach import at_the_wall, blamed, in_time, reachable
 from agentbench.sandbox.protocol import Phase
 from agentbench.tools.ending import SessionEnded
 from agentbench.tools.session import Record, Session, Workplace
@@ -41,16 +42,15 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         gateway = None
         if attempt.desk is not None and attempt.agent.observability is Observability.GATEWAY:
             gateway = stack.enter_context(reachable(attempt.desk, attempt.lab.state, attempt.folder.attempt_id))
-            spec = with_gateway(spec, gateway)
+            spec = gateway.door.in_front_of(spec, gateway.environment())
         proxy = recording_proxy(attempt)
         if proxy is not None:
-            spec = stack.enter_context(proxy).mounted(spec)
+            spec = stack.enter_context(proxy).door.in_front_of(spec, proxy_environment())
         backend = monitored(ground.backend, attempt.log, attempt.folder.run_id)
         sandbox = stack.enter_context(backend.open(spec, ground.prepared))
-        if gateway is not None:
-            open_way(sandbox, gateway, attempt.rules.caps.wall_sec)
-        if proxy is not None:
-            proxy.open_way(sandbox, attempt.rules.caps.wall_sec)
+        for way in (gateway, proxy):
+            if way is not None:
+                way.door.open(sandbox, attempt.rules.caps.wall_sec)
         session = Session(
             write_briefing(task.task, task.statement, task.checks, attempt.rules),
             Workplace(

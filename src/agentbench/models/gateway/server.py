@@ -1,30 +1,24 @@
 """The server of one attempt: a unix socket in a folder that the sandbox mounts.
 
     with Gateway(folder, desk) as gateway:
-        spec = replace(spec, mounts=(*spec.mounts, Mount(gateway.door, TARGET)))
+        spec = gateway.door.in_front_of(spec, gateway.environment())
         …
-        running = sandbox.start(gateway.forwarder(wall_sec=…))      # loopback inside -> the socket
-        env = gateway.environment()
+        gateway.door.open(sandbox, wall_sec)
 
-Whoever can reach the socket can spend the attempt's budget. Which user a sandbox runs as is its backend's affair, so the socket
-is open to all, in a folder that is open to nobody: only a mount leads past it.
+Whoever can reach the socket can spend the attempt's budget.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agentbench.core.command import Command
-from agentbench.core.errors import SandboxError
 from agentbench.models.desk import Desk
 from agentbench.models.dialects.errors import ApiError
 from agentbench.models.endpoint import Dialect
@@ -33,11 +27,7 @@ from agentbench.models.gateway.relay import Relay, Waiting
 from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
 from agentbench.models.protocol import JsonObject
 from agentbench.models.wire import Cancel
-
-SOCKET = "gateway.sock"
-FORWARDER = "forward.py"
-TARGET = "/opt/gateway"
-"""Where the sandbox sees the door."""
+from agentbench.sandbox.door import Door
 
 PORT = 8377
 """Every sandbox has a loopback of its own, so that one number serves all."""
@@ -47,54 +37,24 @@ PLACEHOLDER = "agentbench-placeholder-key"
 
 MAX_CONNECTIONS = 64
 IDLE_SEC = 300.0
-_PATH_LIMIT = 107
 
 
 class Gateway:
     """See the module. `folder` is made, and nobody else's."""
 
     def __init__(self, folder: Path, desk: Desk, *, waiting: Waiting | None = None) -> None:
-        self.folder = folder
-        self.door = folder / "door"
-        """What a sandbox mounts."""
+        self.door = Door(folder, "gateway", PORT)
         self.desk = desk
         self._waiting = waiting or Waiting()
         self._lock = threading.Lock()
         self._room = Room()
         self._connections: dict[socket.socket, Cancel | None] = {}
         self._closed = False
-        self._listener = self._listen()
+        self._listener = self.door.listen(MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self._accept, name="gateway-accept", daemon=True)
         self._thread.start()
 
-    def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.folder.chmod(0o700)
-            self.door.mkdir(exist_ok=True)
-            self.door.chmod(0o755)
-            program = self.door / FORWARDER
-            program.write_bytes(resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes())
-            program.chmod(0o644)
-            path = self.door / SOCKET
-            path.unlink(missing_ok=True)
-            _bind(listener, path)
-            path.chmod(0o666)
-            listener.listen(MAX_CONNECTIONS)
-        except OSError as error:
-            listener.close()
-            msg = f"the gateway cannot listen in {self.folder}: {error.strerror or error}"
-            raise SandboxError(msg) from error
-        return listener
-
     # --- what a sandbox needs -----------------------------------------------------------------------------------------
-
-    def forwarder(self, *, wall_sec: float) -> Command:
-        """The program that leads loopback inside the sandbox to the socket. It says `ready` on stdout and ends with the sandbox."""
-        return Command(
-            argv=("python3", f"{TARGET}/{FORWARDER}", str(PORT), f"{TARGET}/{SOCKET}"), cwd="/", timeout_sec=wall_sec
-        )
 
     def environment(self) -> Mapping[str, str]:
         """What clients find their way by. No key is in it."""
@@ -130,11 +90,7 @@ class Gateway:
                 connection.shutdown(socket.SHUT_RDWR)
         self.desk.close()
         self._thread.join(timeout=2)
-        for name in (SOCKET, FORWARDER):
-            (self.door / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.door.rmdir()
-            self.folder.rmdir()
+        self.door.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -203,18 +159,6 @@ class Gateway:
         except BadRequest as bad:
             connection.answer(bad.status, _error(bad, dialect), {"x-should-retry": "false"})
         return request.keep_alive
-
-
-def _bind(listener: socket.socket, path: Path) -> None:
-    """Bind, also where the path is longer than an address of a socket may be."""
-    if len(os.fsencode(path)) <= _PATH_LIMIT:
-        listener.bind(os.fspath(path))
-        return
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
 
 
 def _error(bad: BadRequest, dialect: Dialect = Dialect.CHAT) -> JsonObject:

@@ -1,43 +1,34 @@
 """The proxy of one attempt: a unix socket in a folder that the sandbox mounts, and a forwarder on loopback inside.
 
 with Proxy(folder, AllowList.of(…), Recorder(log, blobs, bounds), bounds) as proxy:
-spec = proxy.mounted(spec)
+spec = proxy.door.in_front_of(spec, environment())
 …
-proxy.open_way(sandbox, wall_sec)
+proxy.door.open(sandbox, wall_sec)
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import socket
 import threading
 import time
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from agentbench.contract.network import Destination
-from agentbench.core.command import Command
-from agentbench.core.errors import HarnessError, SandboxError
+from agentbench.core.errors import HarnessError
 from agentbench.run.proxy.destinations import AllowList, Refused
 from agentbench.run.proxy.passage import Passage, Unreachable
 from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder
 from agentbench.run.proxy.requests import BadRequest, Client, Head
-from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
-
-SOCKET = "proxy.sock"
-FORWARDER = "forward.py"
-TARGET = "/opt/proxy"
-"""Where the sandbox sees the door."""
+from agentbench.sandbox.door import Door
 
 PORT = 8378
 """Every sandbox has a loopback of its own, so that one number serves all."""
 
-READY_SEC = 20.0
 _JOIN_SEC = 5.0
 _ERRORS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
 
@@ -56,60 +47,18 @@ class Proxy:
     """See the module. `folder` is made, and nobody else's."""
 
     def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, bounds: Bounds | None = None) -> None:
-        self.folder = folder
-        self.door = folder / "door"
+        self.door = Door(folder, "proxy", PORT)
         self._allow = allow
         self._recorder = recorder
         self._bounds = bounds or Bounds()
         self._lock = threading.Lock()
         self._open: dict[threading.Thread, list[socket.socket]] = {}
         self._closed = False
-        self._listener = self._listen()
+        self._listener = self.door.listen(self._bounds.connections)
         self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
         self._thread.start()
 
-    # --- what a sandbox needs -----------------------------------------------------------------------------------------
-
-    def mounted(self, spec: SandboxSpec) -> SandboxSpec:
-        return dataclasses.replace(
-            spec, mounts=(*spec.mounts, Mount(self.door, TARGET)), env={**spec.env, **environment()}
-        )
-
-    def open_way(self, sandbox: Sandbox, wall_sec: float) -> None:
-        """Start the forwarder inside and wait until it listens; it ends with the sandbox.
-
-        Raises:
-            SandboxError: it did not start.
-        """
-        ready = threading.Event()
-        argv = ("python3", f"{TARGET}/{FORWARDER}", str(PORT), f"{TARGET}/{SOCKET}")
-        sandbox.start(Command(argv=argv, cwd="/", timeout_sec=wall_sec + 60), on_stdout=lambda _data: ready.set())
-        if not ready.wait(READY_SEC):
-            msg = "the way to the network could not be opened inside the sandbox (it needs python3 there)"
-            raise SandboxError(msg)
-
     # --- life ---------------------------------------------------------------------------------------------------------
-
-    def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # Which user a sandbox runs as is its backend's affair: the socket is open to all, in a folder open to nobody.
-            self.folder.chmod(0o700)
-            self.door.mkdir(exist_ok=True)
-            self.door.chmod(0o755)
-            program = self.door / FORWARDER
-            program.write_bytes(resources.files("agentbench.models").joinpath("inside", FORWARDER).read_bytes())
-            program.chmod(0o644)
-            (self.door / SOCKET).unlink(missing_ok=True)
-            _bind(listener, self.door / SOCKET)
-            (self.door / SOCKET).chmod(0o666)
-            listener.listen(self._bounds.connections)
-        except OSError as error:
-            listener.close()
-            msg = f"the proxy cannot listen in {self.folder}: {error.strerror or error}"
-            raise SandboxError(msg) from error
-        return listener
 
     def close(self) -> None:
         """End every connection, write the sum. Safe to call twice."""
@@ -127,11 +76,7 @@ class Proxy:
         deadline = time.monotonic() + _JOIN_SEC
         for thread in left:
             thread.join(max(deadline - time.monotonic(), 0.01))
-        for name in (SOCKET, FORWARDER):
-            (self.door / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.door.rmdir()
-            self.folder.rmdir()
+        self.door.remove()
         self._recorder.close()
 
     def __enter__(self) -> Self:
@@ -283,12 +228,3 @@ def _drain(sock: socket.socket) -> None:
 def _end(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
-
-
-def _bind(listener: socket.socket, path: Path) -> None:
-    """Bind, also where the path is longer than an address of a socket may be."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
