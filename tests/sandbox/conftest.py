@@ -122,3 +122,17 @@ def sh(box: Sandbox) -> Callable[..., Completed]:
         return box.run(Command(line=line, **{"timeout_sec": 60.0, **options}))  # type: ignore[arg-type]
 
     return run
+
+
+@pytest.fixture
+def own(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
+    """A state folder of one test alone, with the interpreters' layers that are already there."""
+    place = tmp_path / "state"
+    place.mkdir()
+    (place / "etc").symlink_to(state / "etc")
+    for root in (state / "layers").glob("u*"):
+        (place / "layers" / root.name).mkdir(parents=True)
+        (place / "layers" / root.name / "python").symlink_to(root / "python")
+    yield place
+    if backend.name == "docker":
+        remove_images(find_engine(), place)

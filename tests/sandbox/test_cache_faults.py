@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.docker.engine import find_engine
-from agentbench.sandbox.protocol import Backend, Phase, Prepared, SetupPlan
+from agentbench.sandbox.protocol import Backend, Phase, SetupPlan
 from agentbench.sandbox.registry import open_backend
 from tests.sandbox.conftest import SPEC, remove_images
 
@@ -26,20 +26,6 @@ SETUP = replace(SPEC, phase=Phase.SETUP)
 OTHER_FILE_SYSTEM = Path("/dev/shm")
 
 pytestmark = pytest.mark.req("R-08")
-
-
-@pytest.fixture
-def own(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
-    """A state folder that may be damaged, with the interpreters' layers that are already there."""
-    place = tmp_path / "state"
-    place.mkdir()
-    (place / "etc").symlink_to(state / "etc")
-    for root in (state / "layers").glob("u*"):
-        (place / "layers" / root.name).mkdir(parents=True)
-        (place / "layers" / root.name / "python").symlink_to(root / "python")
-    yield place
-    if backend.name == "docker":
-        remove_images(find_engine(), place)
 
 
 def opened(backend: Backend, state: Path) -> contextlib.closing[Backend]:

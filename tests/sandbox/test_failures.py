@@ -15,28 +15,14 @@ from click.testing import CliRunner
 from agentbench.cli.cache import command as cache
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.sandbox.cache import contents
-from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.failures import Failures, Subject, subject
 from agentbench.sandbox.layers import LayerStore
-from agentbench.sandbox.protocol import Backend, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
+from agentbench.sandbox.protocol import Backend, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
-from tests.sandbox.conftest import SMALL, SPEC, remove_images
+from tests.sandbox.conftest import SMALL, SPEC
 
 BACKENDS = ["bwrap", "docker"]
 SETUP = replace(SPEC, phase=Phase.SETUP)
-
-
-@pytest.fixture
-def own(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
-    """A state folder where only this test prunes, with the interpreters' layers that are already there."""
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state/etc").symlink_to(state / "etc")
-    for root in (state / "layers").glob("u*"):
-        (tmp_path / "state/layers" / root.name).mkdir(parents=True)
-        (tmp_path / "state/layers" / root.name / "python").symlink_to(root / "python")
-    yield tmp_path / "state"
-    if backend.name == "docker":
-        remove_images(find_engine(), tmp_path / "state")
 
 
 @pytest.fixture

@@ -18,10 +18,9 @@ import pytest
 
 from agentbench.sandbox.docker import labels, orphans
 from agentbench.sandbox.docker.engine import find_engine
-from agentbench.sandbox.protocol import Backend, Prepared
+from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import remove_leftovers
-from tests.sandbox.conftest import remove_images
 
 BACKENDS = ["bwrap", "docker"]
 CROWD = int(os.environ.get("AB_CROWD", "6"))
@@ -59,20 +58,6 @@ with ThreadPoolExecutor(4) as pool:
 print(json.dumps(ids), flush=True)
 time.sleep(600)
 """
-
-
-@pytest.fixture
-def own(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
-    """A state folder for the harnesses of this test alone, with the interpreters' layers that are already there."""
-    place = tmp_path / "state"
-    place.mkdir()
-    (place / "etc").symlink_to(state / "etc")
-    for root in (state / "layers").glob("u*"):
-        (place / "layers" / root.name).mkdir(parents=True)
-        (place / "layers" / root.name / "python").symlink_to(root / "python")
-    yield place
-    if backend.name == "docker":
-        remove_images(find_engine(), place)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from agentbench.run.executor import Executor, LocalThreads
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
 from agentbench.run.plan import PlanRow
-from agentbench.run.stale import remove_stale
+from agentbench.sandbox.stale import remove_stale
 
 
 @dataclass(slots=True)

@@ -229,15 +229,12 @@ class LayerStore:
 
     def _sweep(self) -> None:
         """Builds whose builder was killed."""
-        for place in (place for kind in KINDS for place in (self._root / kind).glob("*")):
-            if any(place.glob(".building-*")):
-                with contextlib.suppress(OSError):
-                    fd = os.open(place / "lock", os.O_RDWR | os.O_CLOEXEC)
-                    try:
-                        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        _remove_unfinished(place)
-                    finally:
-                        os.close(fd)
+        for kind in KINDS:
+            for place in (self._root / kind).glob("*"):
+                if any(place.glob(".building-*")):
+                    with self.idle(kind, place.name) as idle:
+                        if idle:
+                            _remove_unfinished(place)
 
     def _place(self, kind: str, key: str) -> Path:
         return self._root / kind / key
