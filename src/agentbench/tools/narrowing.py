@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agentbench.tools.contents import MAX_FILE
-from agentbench.tools.nearby import MAX_BYTES, MAX_FETCHED, MAX_FILES
+from agentbench.tools.nearby import FarAway, at_hand
 from agentbench.tools.watch import Watch
 from agentbench.tree.entry import Entry
 
@@ -22,6 +21,8 @@ _PART = re.compile(
     """,
     re.VERBOSE,
 )
+_TELLING = 2
+"""Bytes: a single one is in nearly every file."""
 _TIMES = re.compile(r"[*?]|\{[0-9]+(?:,[0-9]*)?\}")
 
 
@@ -53,14 +54,10 @@ def needed_text(pattern: str) -> str:
 def narrowed(watch: Watch, query: str, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Those of the files that can match, never none: whether the pattern is one at all is for ripgrep to say."""
     text = needed_text(query).encode()
-    if len(text) < 2 or len(entries) > MAX_FILES or sum(entry.size for entry in entries) > MAX_BYTES:
+    if len(text) < _TELLING:
         return entries
-    left, found = MAX_FETCHED, []
-    for entry in entries:
-        content, fetched = watch.content(entry) if entry.size <= MAX_FILE else (None, 0)
-        left -= fetched
-        if left < 0:
-            return entries
-        if content is None or text in content:
-            found.append(entry)
+    try:
+        found = [entry for entry, content in at_hand(watch, entries) if text in content]
+    except FarAway:
+        return entries
     return found or entries[:1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from agentbench.tools.contents import MAX_FILE
 from agentbench.tools.hits import Hit
@@ -16,25 +16,40 @@ MAX_FETCHED = 32
 """Files that may have to be asked of the sandbox: each costs a turn of its own."""
 
 
+class FarAway(Exception):
+    """Too much of it, or in the sandbox alone: ripgrep is there already."""
+
+
+def at_hand(watch: Watch, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+    """Every file with what it holds.
+
+    Raises:
+        FarAway: not all of them can be had on the host without much ado.
+    """
+    if len(entries) > MAX_FILES or sum(entry.size for entry in entries) > MAX_BYTES:
+        raise FarAway
+    left = MAX_FETCHED
+    for entry in entries:
+        content, fetched = watch.content(entry) if entry.size <= MAX_FILE else (None, False)
+        left -= fetched
+        if content is None or left < 0:
+            raise FarAway
+        yield entry, content
+
+
 def find_nearby(watch: Watch, query: str, entries: Sequence[Entry], limit: int) -> list[Hit] | None:
     """The first `limit` lines in the order of `entries`, exactly as ripgrep would find them."""
     wanted = understood(query)
-    if wanted is None or len(entries) > MAX_FILES or sum(entry.size for entry in entries) > MAX_BYTES:
+    if wanted is None:
         return None
     hits: list[Hit] = []
-    left, effort = MAX_FETCHED, Effort()
-    for entry in entries:
-        if entry.size > MAX_FILE:
-            return None
-        content, fetched = watch.content(entry)
-        left -= fetched
-        if content is None or left < 0:
-            return None
-        try:
+    effort = Effort()
+    try:
+        for entry, content in at_hand(watch, entries):
             for number, line in lines_of(content, wanted, effort):
                 hits.append(Hit.of(entry.path, number, line))
                 if len(hits) >= limit:
                     return hits
-        except Doubt:
-            return None
+    except (Doubt, FarAway):
+        return None
     return hits
