@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agentbench.core.syntax import parse as parse_python
 from agentbench.oracle.auditing.change import Change
@@ -59,14 +59,17 @@ def enclosing(source: bytes, lines: frozenset[int]) -> frozenset[int]:
 
 def python_changes(source: bytes) -> Iterator[Change]:
     """Every change of every operator that leaves valid Python with another meaning."""
-    tree = parsed(source)
-    if tree is None:
-        return
     original = meaning(source)
-    for node in _walk(tree):
-        for operator, what, content in _changes(node, source):
-            if meaning(content) not in {None, original}:
-                yield Change(operator, getattr(node, "lineno", 1), what, content)
+    return (one for one in python_edits(source) if meaning(one.content) not in {None, original})
+
+
+def python_edits(source: bytes, wanted: Callable[[int], bool] = lambda _line: True) -> Iterator[Change]:
+    """Every change at the wanted lines, whatever it leaves: to look at each is dear in a long file."""
+    tree = parsed(source)
+    for node in _walk(tree) if tree is not None else ():
+        line = getattr(node, "lineno", 1)
+        if wanted(line):
+            yield from (Change(operator, line, what, content) for operator, what, content in _changes(node, source))
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import itemgetter
 
 from agentbench.contract.scorers import DEFAULT_TESTS
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import MIB
 from agentbench.oracle.auditing.change import Change
 from agentbench.oracle.auditing.lines import text_changes
-from agentbench.oracle.auditing.python import enclosing, meaning, python_changes
+from agentbench.oracle.auditing.python import enclosing, meaning, python_edits
 from agentbench.tree.entry import FileWrite, Tree
 from agentbench.workspace.comparison import Globs
 from agentbench.workspace.linediff import LineDiff, Region, split_lines
@@ -77,19 +78,38 @@ def variants(
 ) -> tuple[Variant, ...]:
     """As many as are wanted, if there are so many: near ones first, all operators in turn, the same every time."""
     files = _files(base, writes, protected)
-    found: dict[str, Variant] = {}
-    for one in _all(files, tuple(writes)):
-        if not _same(one, files):
-            found.setdefault(one.digest, one)
-    by_place: dict[tuple[int, str], list[Variant]] = defaultdict(list)
-    for one in sorted(found.values(), key=lambda one: one.digest):
-        by_place[one.tier, one.operator].append(one)
+    meanings = _Meanings(files)
+    seen: set[str] = set()
     chosen: list[Variant] = []
-    for tier in sorted({tier for tier, _ in by_place}):
-        queues = [queue for (at, _), queue in sorted(by_place.items()) if at == tier]
+    for tier in (0, 1, 2):
+        queues = _queues(_all(files, tuple(writes), tier), wanted)
         while len(chosen) < wanted and any(queues):
-            chosen += [queue.pop(0) for queue in queues if queue]
+            # Looked at only when their turn comes: most of a long file's are never needed.
+            turn = [one for queue in queues if (one := _next(queue, meanings, seen)) is not None]
+            chosen += turn
     return tuple(chosen[: max(wanted, 0)])
+
+
+def _queues(made: Iterator[Variant], wanted: int) -> list[list[Variant]]:
+    """Per operator, in an order that only the content decides; no more than could ever be looked at."""
+    by_operator: dict[str, list[tuple[str, Variant]]] = defaultdict(list)
+    bound = 4 * max(wanted, WANTED)
+    for one in made:
+        kept = by_operator[one.operator]
+        kept.append((one.digest, one))
+        if len(kept) >= 2 * bound:
+            kept.sort(key=itemgetter(0))
+            del kept[bound:]
+    return [[one for _, one in sorted(by_operator[name], key=itemgetter(0))][:bound] for name in sorted(by_operator)]
+
+
+def _next(queue: list[Variant], meanings: _Meanings, seen: set[str]) -> Variant | None:
+    while queue:
+        one = queue.pop(0)
+        if one.digest not in seen and not meanings.same(one):
+            seen.add(one.digest)
+            return one
+    return None
 
 
 def _files(base: Tree, writes: Sequence[FileWrite], protected: Sequence[str]) -> list[_File]:
@@ -112,37 +132,43 @@ def _files(base: Tree, writes: Sequence[FileWrite], protected: Sequence[str]) ->
     return code or files
 
 
-def _all(files: Sequence[_File], writes: tuple[FileWrite, ...]) -> Iterator[Variant]:
+def _all(files: Sequence[_File], writes: tuple[FileWrite, ...], tier: int) -> Iterator[Variant]:
     total = sum(len(file.regions) for file in files)
     for file in files:
-        if len(files) > 1:
-            rest = tuple(one for one in writes if one.path != file.write.path)
-            yield Variant("reverted_file", file.write.path, 1, "the file is as in R", 0, rest)
-        for index, (_i1, _i2, j1, j2) in enumerate(file.regions):
-            others = [one for one in range(len(file.regions)) if one != index]
-            if total > 1:
+        if tier == 0:
+            yield from _taken_back(file, writes, alone=len(files) == 1, only_hunk=total == 1)
+        yield from _small(file, writes, tier)
+
+
+def _taken_back(file: _File, writes: tuple[FileWrite, ...], *, alone: bool, only_hunk: bool) -> Iterator[Variant]:
+    if not alone:
+        rest = tuple(one for one in writes if one.path != file.write.path)
+        yield Variant("reverted_file", file.write.path, 1, "the file is as in R", 0, rest)
+    for index, (_i1, _i2, j1, j2) in enumerate(file.regions):
+        others = [one for one in range(len(file.regions)) if one != index]
+        if not only_hunk:
+            yield _with(file, writes, Change("reverted_hunk", j1 + 1, "one hunk is as in R", file.keeping(others)), 0)
+            if len(file.regions) > 2:
                 yield _with(
-                    file, writes, Change("reverted_hunk", j1 + 1, "one hunk is as in R", file.keeping(others)), 0
+                    file, writes, Change("partial_reference", j1 + 1, "only this hunk", file.keeping([index])), 0
                 )
-                if len(file.regions) > 2:
-                    yield _with(
-                        file, writes, Change("partial_reference", j1 + 1, "only this hunk", file.keeping([index])), 0
-                    )
-            for cut in sorted({j1 + 1, (j1 + j2) // 2, j2 - 1}):
-                if j1 < cut < j2:
-                    content = b"".join([*file.new[:cut], *file.new[j2:]])
-                    yield _with(file, writes, Change("partial_reference", cut + 1, "the hunk ends early", content), 0)
-        yield from _small(file, writes)
+        for cut in sorted({j1 + 1, (j1 + j2) // 2, j2 - 1}):
+            if j1 < cut < j2:
+                content = b"".join([*file.new[:cut], *file.new[j2:]])
+                yield _with(file, writes, Change("partial_reference", cut + 1, "the hunk ends early", content), 0)
 
 
-def _small(file: _File, writes: tuple[FileWrite, ...]) -> Iterator[Variant]:
+def _small(file: _File, writes: tuple[FileWrite, ...], tier: int) -> Iterator[Variant]:
     changed = file.changed_lines()
     near = enclosing(file.content, changed) if file.python else frozenset(
         near for line in changed for near in range(line - 10, line + 11)
     )  # fmt: skip
-    for change in python_changes(file.content) if file.python else text_changes(file.new):
-        tier = 0 if change.line in changed else 1 if change.line in near else 2
-        yield _with(file, writes, change, tier)
+
+    def wanted(line: int) -> bool:
+        return tier == (0 if line in changed else 1 if line in near else 2)
+
+    made = python_edits(file.content, wanted) if file.python else text_changes(file.new)
+    yield from (_with(file, writes, change, tier) for change in made if wanted(change.line))
 
 
 def _with(file: _File, writes: tuple[FileWrite, ...], change: Change, tier: int) -> Variant:
@@ -151,19 +177,24 @@ def _with(file: _File, writes: tuple[FileWrite, ...], change: Change, tier: int)
     return Variant(change.operator, file.write.path, change.line, change.what, tier, rest)
 
 
-def _same(variant: Variant, files: Sequence[_File]) -> bool:
-    """Whether it is the reference or R again, or is no program at all, which would be too easy to refuse."""
-    made = {one.path: one.content for one in variant.writes}
-    reference = base = True
-    for file in files:
-        content = made.get(file.write.path)
-        old, now = b"".join(file.old), b"".join(file.old) if content is None else content
-        if file.python:
-            if meaning(now) is None:
+class _Meanings:
+    """Tells variants that are the reference or R again, or no program at all, which would be too easy to refuse."""
+
+    def __init__(self, files: Sequence[_File]) -> None:
+        self._files = [(file, self._of(file, file.content), self._of(file, b"".join(file.old))) for file in files]
+
+    @staticmethod
+    def _of(file: _File, content: bytes) -> bytes | str | None:
+        return meaning(content) if file.python else content
+
+    def same(self, variant: Variant) -> bool:
+        made = {one.path: one.content for one in variant.writes}
+        reference = base = True
+        for file, new, old in self._files:
+            content = made.get(file.write.path)
+            now = old if content is None else new if content == file.content else self._of(file, content)
+            if now is None:
                 return True
-            reference &= meaning(now) == meaning(file.content)
-            base &= meaning(now) == meaning(old)
-        else:
-            reference &= now == file.content
+            reference &= now == new
             base &= now == old
-    return reference or base
+        return reference or base
