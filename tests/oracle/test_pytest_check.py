@@ -58,6 +58,23 @@ def test_a_subtest_that_fails_fails_its_test(bench: GradingBench) -> None:
     assert unit.decided.failing == ("tests/test_median_hidden.py::TestMedian::test_sub",)
 
 
+def test_code_under_test_finds_nothing_of_the_runner_among_the_modules(bench: GradingBench) -> None:
+    search = r"""
+import re
+import sys
+
+
+def mean(values):
+    files = [str(getattr(one, "__file__", "")) for one in list(sys.modules.values())]
+    # Canaries are there, as every module of tests is.
+    assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/(?!test_)", file)] == []
+    assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/test_", file)] != []
+    return sum(values) / len(values)
+"""
+    (unit,) = grade(delta_of(bench, {"src/toy/core.py": FIXED + search}), bench).checks
+    assert unit.outcome is Outcome.PASS, unit.decided.diagnostics
+
+
 def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) -> Acceptance:
     bench = bed.bench(folder, oracle={"checks": [{**UNIT, **check}]})
     return grade(delta_of(bench, changes), bench)

@@ -16,7 +16,16 @@ from pathlib import Path
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount
 
-_PROGRAMS = ("run.py", "pins.py", "face.py", "session.py", "sentinel.py", "witness.py", "fingerprint.py")
+_PROGRAMS = (
+    "run.py",
+    "pins.py",
+    "face.py",
+    "session.py",
+    "functions.py",
+    "sentinel.py",
+    "witness.py",
+    "fingerprint.py",
+)
 _COPY = "r"
 _READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
 

@@ -109,14 +109,24 @@ def importable(paths: list[str]) -> list[str]:
     return sorted(names)
 
 
-def load(name: str) -> types.ModuleType:
-    """A file beside this one, under a name that says nothing."""
+def load(name: str, **parts: types.ModuleType) -> types.ModuleType:
+    """A file beside this one, under a name that says nothing. `parts`: what it imports from beside itself.
+
+    All are in the list of modules only while the file is read: what stays there is found by code under test.
+    """
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    spec = importlib.util.spec_from_file_location("_" + os.urandom(6).hex(), path)
+    own = "_" + os.urandom(6).hex()
+    spec = importlib.util.spec_from_file_location(own, path, submodule_search_locations=[] if parts else None)
     if spec is None or spec.loader is None:
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    listed = {own: module, **{f"{own}.{part}": found for part, found in parts.items()}} if parts else {}
+    sys.modules.update(listed)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        for one in listed:
+            del sys.modules[one]
     return module
 
 
@@ -147,7 +157,7 @@ def prepare() -> tuple[list[str], list[object], Callable[..., int]] | int:
         return status
     os.chdir(job["cwd"])
     pins, session, face = load("pins"), load("session"), load("face")
-    sentinel, witness = load("sentinel"), load("witness")
+    sentinel, witness = load("sentinel", functions=load("functions")), load("witness")
     if job["mode"] == "survey":
         send("names", importable(frozen))
         behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
