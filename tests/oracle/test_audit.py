@@ -146,6 +146,33 @@ def test_a_change_of_comments_alone_gives_no_variant_of_the_comment(tmp_path: Pa
 
 
 @pytest.mark.req("C-19")
+def test_an_empty_line_more_or_less_is_no_variant(tmp_path: Path) -> None:
+    write(tmp_path, {"a.js": "let a = 1;\n"})
+    base, writes = reference(tmp_path, {"a.js": "let a = 1;\n\nlet b = 2;\n\n"})
+    texts = [one.writes[0].content or b"" for one in variants(base, writes, wanted=100)]
+    assert b"let a = 1;\n" not in [text.replace(b"\n\n", b"\n") for text in texts]
+    assert len({text.replace(b"\n", b"") for text in texts}) == len(texts)
+
+
+@pytest.mark.req("C-19")
+def test_only_as_much_of_a_long_file_is_looked_at_as_variants_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "".join(f"def f{number}(a):\n    return a + {number}\n\n\n" for number in range(300))
+    write(tmp_path, {"a.py": long})
+    base, writes = reference(tmp_path, {"a.py": long.replace("return a + 7\n", "return a - 7\n")})
+    looked: list[bytes] = []
+
+    def counted(source: bytes) -> str | None:
+        looked.append(source)
+        return meaning(source)
+
+    monkeypatch.setattr("agentbench.oracle.auditing.variants.meaning", counted)
+    assert len(variants(base, writes, wanted=20)) == 20
+    assert len(looked) < 60
+
+
+@pytest.mark.req("C-19")
 def test_a_weak_oracle_lets_a_wrong_variant_through_and_shows_it(bed: Bed, tmp_path: Path) -> None:
     check = {
         "id": "odd",

@@ -185,7 +185,8 @@ class _Meanings:
 
     @staticmethod
     def _of(file: _File, content: bytes) -> bytes | str | None:
-        return meaning(content) if file.python else content
+        # An empty line is layout in every language that has its lines changed here, and in prose nearly always.
+        return meaning(content) if file.python else b"".join(line for line in split_lines(content) if line.strip())
 
     def same(self, variant: Variant) -> bool:
         made = {one.path: one.content for one in variant.writes}
