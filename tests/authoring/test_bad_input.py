@@ -10,6 +10,7 @@ from agentbench.authoring.fromcommit import Wanted, from_commit, take
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Lab
+from agentbench.sandbox.interpreter import installed
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
 
@@ -105,3 +106,18 @@ def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytes
     error = refused(repo, lab)
     assert error.kind == "setup failed"
     assert "the package index could not be reached" in error.remedy
+
+
+def test_commits_of_years_ago_are_judged_by_the_pytest_of_their_day(repo: Path, lab: Lab) -> None:
+    here = {one.short for one in installed()}
+    python, runner = next((pair for pair in (("3.8", "5.4.3"), ("3.9", "6.2.5")) if pair[0] in here), ("", ""))
+    if not python:
+        pytest.skip("no Python here that old runners know")
+    wants = f"[options]\npython_requires = =={python}.*\n"
+    put(repo, {"setup.cfg": wants, "requirements.txt": f"pytest=={runner}\n"}, "Say what it needs")
+    made = from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
+    task = load_task(made.folder)
+    assert task.task.environment.python == python
+    assert made.plan == "the project's own test requirements"
+    assert "tests/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
+    assert made.proof.pass_to_pass == ("tests/test_calc.py::test_even",)

@@ -9,12 +9,13 @@ import importlib.metadata
 import pathlib
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import _pytest.config as configuration
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
-Job = dict[str, Any]
+if TYPE_CHECKING:
+    Job = dict[str, Any]  # Python 3.8 cannot say it at run time
 
 
 def installed_plugins(frozen: list[str]) -> list[list[str]]:
