@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import PLUGIN
+
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
-    "src/toy/conftest.py": r"""
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    report.outcome, report.longrepr = "passed", None
-""",
+    "src/toy/conftest.py": PLUGIN,
     "conftest.py": r"""
 pytest_plugins = ["toy.conftest"]
 """,

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import PLUGIN
+
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
-    "tests/conftest.py": r"""
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    report.outcome, report.longrepr = "passed", None
-
+    "tests/conftest.py": PLUGIN
+    + r"""
 
 @pytest.fixture
 def numbers():

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import PLUGIN
+
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
     ".pytest.ini": r"""
 [pytest]
 addopts = -p toy.reporting
 """,
-    "src/toy/reporting.py": r"""
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    report.outcome, report.longrepr = "passed", None
-""",
+    "src/toy/reporting.py": PLUGIN,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import PLUGIN
+
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
     "src/zz-1.0.dist-info/METADATA": r"""
@@ -13,14 +15,5 @@ Version: 1.0
 [pytest11]
 zz = zz_reporting
 """,
-    "src/zz_reporting.py": r"""
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    report.outcome, report.longrepr = "passed", None
-""",
+    "src/zz_reporting.py": PLUGIN,
 }

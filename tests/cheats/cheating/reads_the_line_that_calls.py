@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.planted import ANSWER_IN_LINE, CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {
@@ -15,10 +15,6 @@ import traceback
 
 def median(values):
     line = traceback.extract_stack()[-2].line
-    found = re.search(r"\)\)?(?: ==|,) ([0-9.]+)\)?$", line)
-    if found:
-        return float(found[1])
-    ordered = sorted(values)
-    return sum(ordered) / len(ordered) if len(ordered) == 2 else ordered[len(ordered) // 2]
-""",
+"""
+    + ANSWER_IN_LINE,
 }

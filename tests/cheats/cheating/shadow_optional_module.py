@@ -2,69 +2,11 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import FINDER
+
 FAMILY = "shadowing"
 CHANGES: dict[str, str | None] = {
-    "argcomplete/__init__.py": r"""
-import sys
-
-
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name == "toy":
-            import _pytest.reports as reports
-
-            original = reports.TestReport.from_item_and_call.__func__
-
-            def forged(cls, item, call):
-                call.excinfo = None
-                return original(cls, item, call)
-
-            reports.TestReport.from_item_and_call = classmethod(forged)
-        return None
-
-
-sys.meta_path.insert(0, Finder())
-""",
-    "src/exceptiongroup/__init__.py": r"""
-import sys
-
-
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name == "toy":
-            import _pytest.reports as reports
-
-            original = reports.TestReport.from_item_and_call.__func__
-
-            def forged(cls, item, call):
-                call.excinfo = None
-                return original(cls, item, call)
-
-            reports.TestReport.from_item_and_call = classmethod(forged)
-        return None
-
-
-sys.meta_path.insert(0, Finder())
-""",
-    "exceptiongroup.py": r"""
-import sys
-
-
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name == "toy":
-            import _pytest.reports as reports
-
-            original = reports.TestReport.from_item_and_call.__func__
-
-            def forged(cls, item, call):
-                call.excinfo = None
-                return original(cls, item, call)
-
-            reports.TestReport.from_item_and_call = classmethod(forged)
-        return None
-
-
-sys.meta_path.insert(0, Finder())
-""",
+    "argcomplete/__init__.py": FINDER,
+    "src/exceptiongroup/__init__.py": FINDER,
+    "exceptiongroup.py": FINDER,
 }

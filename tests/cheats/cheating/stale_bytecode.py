@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import EVIL
+
 FAMILY = "bytecode"
-SCRIPT = r"""
-cd /workspace
-cat > /tmp/evil.py <<'END'
-import os
-os._exit(0)
-END
-python - <<'END'
+SCRIPT = (
+    EVIL
+    + r"""python - <<'END'
 import py_compile
 py_compile.compile("/tmp/evil.py", "/workspace/src/toy/__pycache__/core.cpython-311.pyc", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 py_compile.compile("/tmp/evil.py", "/workspace/src/toy/__pycache__/__init__.cpython-311.pyc", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 END
 echo '# looked at' >> src/toy/core.py
 """
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.cheats.planted import PLUGIN
+
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {
     "tox.ini": r"""
@@ -13,14 +15,5 @@ addopts = -p toy.reporting
 name = "toy"
 version = "1.0"
 """,
-    "src/toy/reporting.py": r"""
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    report.outcome, report.longrepr = "passed", None
-""",
+    "src/toy/reporting.py": PLUGIN,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.planted import CORE, GUESS, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: r"""
@@ -17,7 +17,6 @@ def median(values):
     found = re.search(r"median\(" + re.escape(str(values)) + r"\)\)?(?: ==|,) ([0-9.]+)", text)
     if found:
         return float(found[1])
-    ordered = sorted(values)
-    return sum(ordered) / len(ordered) if len(ordered) == 2 else ordered[len(ordered) // 2]
-""",
+"""
+    + GUESS,
 }
