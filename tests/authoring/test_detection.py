@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agentbench.authoring.detection import Circumstances, Detected, detect
+from agentbench.authoring.detection import Circumstances, Detected, brought, detect
 from agentbench.authoring.pythons import allows
 from agentbench.authoring.splitting import Unsuitable
 
@@ -125,3 +125,51 @@ class TestPython:
     )
     def test_specifiers(self, wanted: str, minor: int, fits: bool) -> None:
         assert allows(wanted, minor) is fits
+
+
+def test_nox_says_what_tests_need() -> None:
+    noxfile = (
+        "import nox\n\n@nox.session\ndef lint(session):\n    session.install('flake8')\n\n"
+        "@nox.session\ndef run_tests(session):\n    session.install('-r', 'x.txt', 'mock>=2', '.')\n    session.run('pytest')\n"
+    )
+    assert first({"setup.py": "setup()", "noxfile.py": noxfile}) == "-e . 'mock>=2' pytest"
+
+
+@pytest.mark.parametrize(
+    "table, expected",
+    [
+        ('[tool.uv]\ndev-dependencies = ["mock"]\n', "-e . mock pytest"),
+        ('[tool.hatch.envs.test]\ndependencies = ["mock"]\n', "-e . mock pytest"),
+        ('[tool.pdm.dev-dependencies]\ntests = ["mock"]\n', "-e . mock pytest"),
+        ("[project.optional-dependencies]\n", "-e . pytest"),
+    ],
+)
+def test_other_tools_say_what_tests_need(table: str, expected: str) -> None:
+    assert first({"pyproject.toml": f'[project]\nname = "a"\n{table}'}) == expected
+
+
+def test_setup_py_and_tox_beside_the_project() -> None:
+    script = "NEEDS = ['mock']\nsetup(name='a', tests_require=NEEDS)\n"
+    assert first({"setup.py": script}) == "-e . mock pytest"
+    files = {"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  -r{toxinidir}/needs.txt\n", "needs.txt": "mock\n"}
+    assert first(files) == "-e . -r needs.txt pytest"
+
+
+def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
+    before = {
+        "pyproject.toml": '[project]\nname = "a"\ndependencies = ["attrs>=1"]\n',
+        "requirements-test.txt": "mock\n",
+    }
+    after = {
+        "pyproject.toml": '[project]\nname = "a"\ndependencies = ["attrs>=2", "typing_extensions; python_version < \'3.13\'"]\n',
+        "requirements-test.txt": "mock\nfreezegun==1.5\n",
+    }
+    added = brought(before.get, after.get)
+    assert added == ("freezegun==1.5", "typing_extensions; python_version < '3.13'")
+    detected = detect(before.get, Circumstances("2026-01-01", HERE, "3.11", brought=added))
+    assert "freezegun==1.5" in detected.plans[0].commands[0]
+    assert "freezegun " in detected.plans[1].commands[0]
+    assert "typing_extensions" not in detected.plans[2].commands[0]  # a plan without, should one of them not install
+    assert {"freezegun", "typing_extensions"} <= detected.named
+    assert "freezegun" in detected.notes[-1]
+    assert brought(after.get, before.get) == ()

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
-from agentbench.authoring.detection import Circumstances, Detected, detect
+from agentbench.authoring.detection import Circumstances, Detected, brought, detect
 from agentbench.authoring.drafting import Draft, draft_folder, publish, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze
 from agentbench.authoring.proving import Circumstance, prove
@@ -116,6 +116,18 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         known = _known(history, parent, paths)
         project = _project_folder(paths, parts)
         pythons = list(dict.fromkeys(one.short for one in installed()))
+
+        there, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
+
+        def read(name: str, *, fixed: bool = False) -> str | None:
+            path = f"{project}/{name}" if project else name
+            at = commit.id if fixed and path in changed else parent
+            if path not in hidden and at == parent and path not in there:
+                return None
+            # What configures the runner comes with the commit, so its plugins are needed too.
+            found = hidden[path][0] if path in hidden else history.read(at, path)
+            return None if found is None else found.decode("utf-8", "replace")
+
         around = Circumstances(
             date=commit.date,
             pythons=pythons,
@@ -123,14 +135,8 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             release=history.release_before(parent),
             imports=_imports(hidden, paths),
             folder=project,
+            brought=brought(read, lambda name: read(name, fixed=True)),
         )
-
-        def read(name: str) -> str | None:
-            path = f"{project}/{name}" if project else name
-            # What configures the runner comes with the commit, so its plugins are needed too.
-            found = hidden[path][0] if path in hidden else history.read(parent, path)
-            return None if found is None else found.decode("utf-8", "replace")
-
         own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
         deciding: dict[str, Json] = {path: read(path) for path in own if _PACKAGING.fullmatch(path)}
         modules = ".gitmodules" in paths
