@@ -271,15 +271,77 @@ def test_a_fix_may_change_how_the_project_rewrites_functions(bed: Bed, tmp_path:
     assert result.accepted, told(result)
 
 
+MARKERS = """
+
+import types
+
+
+def answer(one, name):
+    if name == "__class__":
+        return type(one)
+    if name == "mark":
+        return lambda function: function
+    raise RuntimeError("not now")
+
+
+class Lazy(types.ModuleType):
+    __getattribute__ = answer
+
+
+class Proxy:
+    __getattribute__ = answer
+
+    def __call__(self, function):
+        return function
+
+
+class Namespace(type):
+    __getattribute__ = answer
+
+
+class Marks(metaclass=Namespace):
+    pass
+
+
+lazy, proxy = Lazy("lazy"), Proxy()
+"""
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_decorators_may_answer_to_nothing_but_their_call(bed: Bed, tmp_path: Path) -> None:
+    """As proxies outside of their context, modules that load themselves and namespaces do."""
+    tests = {
+        "tests/test_marked.py": """
+            from toy.core import Marks, lazy, median, proxy
+
+
+            @proxy
+            def one():
+                return 1
+
+
+            @lazy.mark
+            def half():
+                return 0.5
+
+
+            @Marks.mark
+            def wanted():
+                return one() + half()
+
+
+            def test_marked():
+                assert median([1, 2]) == wanted()
+            """
+    }
+    core = {"src/toy/core.py": REPO["src/toy/core.py"] + MARKERS}
+    result = graded(bed, tmp_path, repo=core, tests=tests, fix={"src/toy/core.py": FIXED + MARKERS})
+    assert result.accepted, told(result)
+
+
 @pytest.mark.req("G-01", "G-14")
 def test_a_test_may_hand_over_the_folder_it_lies_in(bed: Bed, tmp_path: Path) -> None:
     scan = """
-
-def names(place):
-    import os
-
-    return sorted(os.listdir(place)) + [one.name for one in os.scandir(place)]
-
 
 def scan(places):
     import os
@@ -291,17 +353,7 @@ def scan(places):
         "tests/test_scan.py": """
             from pathlib import Path
 
-            import pathlib
-
-            from toy.core import names, scan
-
-
-            class Place(type(pathlib.Path())):
-                pass  # as some libraries have their own
-
-
-            def test_names(tmpdir):
-                assert names(tmpdir) == names(Place(str(tmpdir))) == []
+            from toy.core import scan
 
 
             def test_scan():

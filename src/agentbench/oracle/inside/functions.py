@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 _MODULE_SPACE: Any = vars(types.ModuleType)["__dict__"]
 _CLASS_SPACE: Any = vars(type)["__dict__"]
+_CLASS_HOME: Any = vars(type)["__module__"]
 
 
 class Mark(NamedTuple):
@@ -162,9 +163,12 @@ def origin(module: types.ModuleType, decorator: ast.expr) -> str:
     """The file that a decorator comes from, as far as the first part of its name tells."""
     while isinstance(decorator, (ast.Call, ast.Attribute)):
         decorator = decorator.func if isinstance(decorator, ast.Call) else decorator.value
-    found = vars(module).get(decorator.id) if isinstance(decorator, ast.Name) else None
-    if type(found) is types.FunctionType or issubclass(type(found), type):
-        found = sys.modules.get(str(found.__module__))
-    elif not isinstance(found, types.ModuleType):
-        found = sys.modules.get(str(type(found).__module__))
-    return getattr(found, "__file__", None) or ""
+    found = space_of(module).get(decorator.id) if isinstance(decorator, ast.Name) else None
+    if issubclass(type(found), types.ModuleType):
+        return file_of(found)
+    # Of a function and of a class its own, of anything else its class's: what stands there may answer by running code.
+    if type(found) is types.FunctionType:
+        home: Any = found.__module__
+    else:
+        home = _CLASS_HOME.__get__(found if issubclass(type(found), type) else type(found))
+    return file_of(sys.modules.get(home)) if type(home) is str else ""

@@ -52,7 +52,7 @@ class Witness:
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in OPENING:
-            what = self._opened(arguments[0] if arguments else None, listed=event != "open")
+            what = self._opened(arguments[0] if arguments else None)
         elif event in FRAMES or event in MEMORY:
             what = event
         elif event == "object.__setattr__" and arguments[1:2] == ("__code__",):
@@ -98,11 +98,11 @@ class Witness:
             self._busy = False
         return ""
 
-    def _opened(self, path: object, *, listed: bool) -> str:
-        """What kind of file this is, if it is one that matters. A list of names (`listed`) tells nothing of their content."""
+    def _opened(self, path: object) -> str:
+        """What kind of file this is, if it is one that matters."""
         text = _path(path)
         if text is None:
-            return "" if listed or type(path) in (int, bool, type(None)) else "open object"
+            return "" if type(path) in (int, bool, type(None)) else "open object"
         if text.startswith("/proc/"):
             return "open /proc"
         if text.startswith(self._kit):
