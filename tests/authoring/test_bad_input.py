@@ -10,6 +10,7 @@ from agentbench.authoring.fromcommit import Wanted, from_commit, take
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Lab
+from agentbench.run.validation import validate_suite
 from agentbench.sandbox.interpreter import installed
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
@@ -121,3 +122,33 @@ def test_commits_of_years_ago_are_judged_by_the_pytest_of_their_day(repo: Path, 
     assert made.plan == "the project's own test requirements"
     assert "tests/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
     assert made.proof.pass_to_pass == ("tests/test_calc.py::test_even",)
+
+
+def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> None:
+    calc = str(FIX["calc.py"]) + "\n\ndef twice(value):\n    return value + value\n"
+    conftest = "import pytest\nfrom calc import twice\n\n\n@pytest.fixture\ndef two():\n    return twice(1)\n"
+    test = "def test_two(two):\n    assert two == 2\n"
+    fix = put(repo, {"calc.py": calc, "tests/conftest.py": conftest, "tests/test_two.py": test}, "Add twice")
+    made = from_commit(wanted(repo), fix, lab)
+    assert made.proof.fail_to_pass == ("tests/test_two.py::test_two",)
+    (valid,) = validate_suite([load_task(made.folder)], lab, repeats=2, workers=1, tell=lambda _line: None)
+    assert valid.valid, valid.why
+
+
+def test_a_module_that_no_requirement_names_is_installed_by_its_name(repo: Path, lab: Lab) -> None:
+    fix = put(repo, {**FIX, "tests/test_calc.py": "import colorama\n" + str(FIX["tests/test_calc.py"])}, "Fix")
+    told: list[str] = []
+    made = from_commit(wanted(repo), fix, lab, tell=told.append)
+    assert "colorama" in load_task(made.folder).task.setup.commands[-1]
+    assert any("modules that no requirement names (colorama)" in line for line in told)
+    assert "colorama" in (made.folder / "notes.md").read_text()
+
+
+def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path, lab: Lab) -> None:
+    repo = repository(tmp_path / "apart")
+    put(repo, {"lib/colorama/__init__.py": "x = 1\n"}, "Begin")
+    test = "import colorama\n\n\ndef test_x():\n    assert colorama.x == 2\n"
+    put(repo, {"lib/colorama/__init__.py": "x = 2\n", "tests/test_x.py": test}, "Fix")
+    with pytest.raises(Unsuitable, match="modules that setup does not install: colorama") as found:
+        from_commit(wanted(repo), "HEAD", lab)
+    assert found.value.kind == "missing module"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agentbench.authoring.comparing import compare
-from agentbench.authoring.proving import log_end
+from agentbench.authoring.proving import log_end, telling
 from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.symptoms import missing_modules
 from agentbench.sandbox.protocol import SetupStep
 
 pytestmark = pytest.mark.req("C-16", "C-15")
@@ -92,3 +93,25 @@ def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(said: bytes, hint: s
     assert shown.count("first") < 12
     assert hint in shown
     assert log_end([]) == ""
+
+
+@pytest.mark.parametrize(
+    "message, first",
+    [
+        (
+            "pytest cannot run `x` on R (exit 1): exec(x)\n  File x\nTypeError: no such thing",
+            "TypeError: no such thing",
+        ),
+        ("one line: ValueError: so", "one line: ValueError: so"),
+        ("ended\nwith nothing that tells", "ended"),
+    ],
+)
+def test_the_first_line_of_a_reason_says_most(message: str, first: str) -> None:
+    told = telling(message)
+    assert told.splitlines()[0] == first
+    assert message in told
+
+
+def test_modules_that_are_missing_are_told_from_parts_that_moved() -> None:
+    said = ["E   ModuleNotFoundError: No module named 'yaml'", "No module named attr", "No module named 'a.b'"]
+    assert missing_modules(said) == ("yaml", "attr")

@@ -7,6 +7,7 @@ lock at once.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from agentbench.authoring.detection import Detected, Plan
 from agentbench.authoring.drafting import Draft, write
 from agentbench.authoring.pinning import Pinner
 from agentbench.authoring.proving import set_up
+from agentbench.authoring.requirements import distribution_of
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.core.canonical import Json, digest
 from agentbench.run.lab import Ground, Lab
@@ -199,6 +201,20 @@ class Environments:
             return pinned, set_up(write(pinned, wish.folder), lab), True
         except Unsuitable:
             return draft, set_up(write(draft, wish.folder), lab), False
+
+
+def with_modules(wish: Wish, modules: Sequence[str]) -> Wish:
+    """The same, with some modules that tests import and no requirement names."""
+    named = [name for module in modules if (name := distribution_of(module)) and module not in sys.stdlib_module_names]
+    plans = tuple(
+        Plan(f"{plan.name}, and {', '.join(named)}", (f"{plan.commands[0]} {' '.join(named)}",), plan.env)
+        for plan in wish.detected.plans
+    )
+    if not named:
+        return wish
+    return dataclasses.replace(
+        wish, detected=dataclasses.replace(wish.detected, plans=plans, named=wish.detected.named | set(named))
+    )
 
 
 def freeze(ground: Ground) -> list[str]:

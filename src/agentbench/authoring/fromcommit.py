@@ -16,8 +16,9 @@ from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
 from agentbench.authoring.detection import Circumstances, Detected, brought, detect
 from agentbench.authoring.drafting import Draft, draft_folder, publish, write
-from agentbench.authoring.environments import Environments, Ready, Wish, freeze
-from agentbench.authoring.proving import Circumstance, prove
+from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_modules
+from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
+from agentbench.authoring.requirements import distribution_of
 from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.core.canonical import Json, digest
@@ -29,14 +30,13 @@ from agentbench.workspace.history import Commit, Histories, History
 from agentbench.workspace.location import is_local, locate
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
-_IMPORTED_AS = {"yaml": "pyyaml", "dateutil": "python-dateutil", "attr": "attrs", "PIL": "pillow", "sklearn": "scikit-learn",
-                "bs4": "beautifulsoup4", "mock": "mock", "pkg_resources": "setuptools", "google": "", "_pytest": "pytest"}  # fmt: skip
 _PACKAGING = re.compile(
     r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
 _PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 _ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
+ROUNDS = 3
 Tell = Callable[[str], None]
 
 
@@ -82,6 +82,8 @@ class Taken:
     packaging: str = ""
     """A digest of the files that decide what is installed."""
     has_submodules: bool = False
+    modules: frozenset[str] = frozenset()
+    """Every name of R's files and folders that may be one of a module."""
 
 
 def from_commit(
@@ -139,8 +141,8 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         )
         own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
         deciding: dict[str, Json] = {path: read(path) for path in own if _PACKAGING.fullmatch(path)}
-        modules = ".gitmodules" in paths
-        return Taken(commit, parts, patch, hidden, detect(read, around), known, digest(deciding), modules)
+        packaging, linked = digest(deciding), ".gitmodules" in paths
+        return Taken(commit, parts, patch, hidden, detect(read, around), known, packaging, linked, _modules(paths))
 
 
 def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
@@ -188,7 +190,28 @@ def _within_reach(draft: Draft, folder: Path, lab: Lab) -> Draft:
 def _proven(
     wish: Wish, taken: Taken, wanted: Wanted, lab: Lab, environments: Environments, tell: Tell
 ) -> tuple[Ready, Proof]:
-    """The first environment in which the tests tell the fix from its parent."""
+    """The first environment in which the tests tell the fix from its parent.
+
+    A module that tests import and nobody declared is installed by its name; what it is called may take some rounds to know.
+    """
+    lacking: Unsuitable | None = None
+    for _ in range(ROUNDS):
+        try:
+            return _proven_so(wish, taken, wanted, lab, environments, tell)
+        except Unsuitable as error:
+            # R's own modules are never taken from a release.
+            foreign = [name for name in error.tests if name not in taken.modules]
+            more = with_modules(wish, foreign) if error.kind == MISSING_MODULE else wish
+            if more is wish:
+                raise lacking if lacking is not None and error.kind == "setup failed" else error from None
+            lacking, wish = error, more
+            tell(f"{wish.draft.id}: once more, with modules that no requirement names ({', '.join(error.tests)})")
+    raise lacking or AssertionError
+
+
+def _proven_so(
+    wish: Wish, taken: Taken, wanted: Wanted, lab: Lab, environments: Environments, tell: Tell
+) -> tuple[Ready, Proof]:
     sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
     first: Unsuitable | None = None
     for ready in environments.of(wish, lab):
@@ -249,9 +272,12 @@ def _project_folder(paths: list[str], parts: Split) -> str:
     return next((str(above) for path in changed for above in path.parents if str(above) in packaged), "")
 
 
+def _modules(paths: list[str]) -> frozenset[str]:
+    return frozenset(part for path in paths for part in (*PurePosixPath(path).parts[:-1], PurePosixPath(path).stem))
+
+
 def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tuple[str, ...]:
     """Distributions that the hidden tests import and R does not hold, as far as names tell."""
-    own = {part for path in paths for part in (*PurePosixPath(path).parts[:-1], PurePosixPath(path).stem)}
     names: set[str] = set()
     for name, (content, _) in hidden.items():
         if not name.endswith(".py"):
@@ -265,8 +291,10 @@ def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tupl
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
-    foreign = sorted(name for name in names - own - set(sys.stdlib_module_names) if not name.startswith("_"))
-    return tuple(package for name in foreign if (package := _IMPORTED_AS.get(name, name)) and package != "pytest")
+    foreign = sorted(
+        name for name in names - _modules(paths) - set(sys.stdlib_module_names) if not name.startswith("_")
+    )
+    return tuple(package for name in foreign if (package := distribution_of(name)) and package != "pytest")
 
 
 # --- making ------------------------------------------------------------------------------------------------------

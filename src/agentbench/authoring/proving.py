@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,7 @@ from agentbench.run.validation import validation_bench
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
+MISSING_MODULE = "missing module"
 PROOF_SCHEMA = 2
 """Raised when what counts as proven changes."""
 SLOW_CPUS = 0.25
@@ -35,6 +37,7 @@ _COMPILER = (
     "unable to execute", "' failed: No such file or directory", "C compiler cannot create executables", "no acceptable C compiler", "Unable to find a compatible compiler",
     "Unknown compiler(s)", "command 'x86_64-linux-gnu-gcc' failed", "can't find Rust compiler", "Cargo, the Rust package manager, is not installed",
 )  # fmt: skip
+_ERROR = re.compile(r"(?:E\s+)?[\w.]*(?:Error|Exception|Warning|Exit|error)\b:? ")
 _UNREACHABLE = (
     "NewConnectionError", "Could not fetch URL", "Temporary failure in name resolution", "Network is unreachable",
     "Connection refused", "Name or service not known", "ProxyError", "ConnectTimeoutError", "ReadTimeoutError",
@@ -72,6 +75,13 @@ def _short(message: str) -> str:
     return message if len(message) <= 600 else f"{message[:200]} … {message[-400:]}"
 
 
+def telling(message: str) -> str:
+    """A message whose first line says most: of a traceback that is the last."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    last = next((line.strip() for line in reversed(lines) if _ERROR.match(line.strip())), "")
+    return message if not last or last in lines[0] else f"{last}\n{message}"
+
+
 def log_end(steps: Sequence[SetupStep]) -> str:
     """The last lines of the command that failed, and what to do where they are understood."""
     last = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
@@ -102,6 +112,15 @@ def prove(ground: Ground, lab: Lab, *, repeats: int = 2, known: Circumstance | N
     # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.
     kept, _ = remembered(bench.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times))))
     return Proof(**kept.model_dump())
+
+
+def _requiring(bench: GradingBench, test: str) -> GradingBench:
+    """The same bench, whose check names a test: then one can be graded though R itself has none."""
+    loaded = bench.loaded
+    checks = tuple(check.model_copy(update={"fail_to_pass": (test,)}) for check in loaded.task.oracle.checks)
+    oracle = loaded.task.oracle.model_copy(update={"checks": checks})
+    task = loaded.task.model_copy(update={"oracle": oracle})
+    return dataclasses.replace(bench, loaded=dataclasses.replace(loaded, task=task))
 
 
 class _Kept(BaseModel):
@@ -137,6 +156,9 @@ class _Runs:
 
     def prove(self, repeats: int) -> Proof:
         before = [self._parent(number) for number in range(repeats)]
+        if not before[0].outcomes and not before[0].uncollected:
+            # A conftest of the commit's own that the parent cannot import: no test is known by name yet.
+            self._bench = _requiring(self._bench, f"{next(iter(self._known.sources), self._check.id)}::any")
         after = [self._fixed(self._bench) for _ in range(repeats)]
         whys = {**before[0].whys, **{k: v for one in after for k, v in symptoms.whys_of(one.diagnostics).items()}}
         duration = max(one.duration_sec for one in before)
@@ -154,13 +176,13 @@ class _Runs:
             make = run_pristine if number else lambda *given: pristine(*given)[0]
             run = make(self._bench, self._check, self._invocation)
         except OracleTrouble as error:
-            raise Unsuitable("tests cannot run", f"on the parent: {error.message}") from error
+            raise Unsuitable("tests cannot run", f"on the parent: {telling(error.message)}") from error
         if run.oom:
             raise self._out_of_memory("on the parent")
         if run.timed_out:
             raise self._hanging(run)
         if run.trouble:
-            raise Unsuitable("tests cannot run", f"on the parent: {run.trouble}")
+            raise Unsuitable("tests cannot run", f"on the parent: {telling(run.trouble)}")
         return run
 
     def _hanging(self, run: Pristine) -> Unsuitable:
@@ -194,7 +216,7 @@ class _Runs:
                 remedy="raise --timeout, or choose another commit",
             )
         if seen.outcome is Outcome.ERROR:
-            raise Unsuitable("tests cannot run", f"with the fix: {seen.why}")
+            raise Unsuitable("tests cannot run", f"with the fix: {telling(seen.why)}")
         grave = next((one for one in graded.findings if one.severity in {"gate", "error"}), None)
         if grave is not None:
             at = f" ({grave.path}:{grave.line})" if grave.path and grave.line else ""
@@ -233,12 +255,22 @@ class _Runs:
         if error.kind not in {"fails with the fix", "tests cannot run"}:
             return error
         failing = {test: why for test, why in whys.items() if fixed.tests.get(test) != "passed"}
+        if not fixed.tests:
+            failing |= {"": fixed.stdout.kept.decode("utf-8", "replace")}
+        lacking = symptoms.missing_modules(failing.values())
         offline = symptoms.needs_network(failing)
         if offline:
             return Unsuitable(
                 "needs network",
                 f"tests reach for the network, which they do not get: {listed(offline)}",
                 remedy="choose another commit: a verdict must not depend on somebody else's server",
+            )
+        if lacking:
+            return Unsuitable(
+                MISSING_MODULE,
+                f"tests need modules that setup does not install: {listed(lacking)}",
+                remedy="what the project declares for its tests does not bring them; choose another commit",
+                tests=lacking,
             )
         moved = symptoms.moved_on(failing, self._known.newer, self._known.undated)
         if moved:

@@ -13,6 +13,8 @@ from agentbench.core.syntax import parse as parse_python
 Read = Callable[[str], str | None]
 
 _TEST_NAMES = ("test", "tests", "testing", "test-requirements", "dev", "develop", "development")
+_IMPORTED_AS = {"yaml": "pyyaml", "dateutil": "python-dateutil", "attr": "attrs", "PIL": "pillow", "sklearn": "scikit-learn",
+                "bs4": "beautifulsoup4", "mock": "mock", "pkg_resources": "setuptools", "google": "", "_pytest": "pytest"}  # fmt: skip
 REQUIREMENT_FILES = (
     "requirements/tests.txt", "requirements/test.txt", "requirements-tests.txt", "requirements-test.txt",
     "requirements_test.txt", "test-requirements.txt", "test_requirements.txt", "tests/requirements.txt",
@@ -221,6 +223,11 @@ def own_names(project: Mapping[str, object], config: configparser.RawConfigParse
     found = [name for keys in places if isinstance(name := at(project, *keys), str)]
     found += re.findall(r"""\bname\s*=\s*["']([A-Za-z0-9._-]+)["']""", script)
     return [*found, *([config.get("metadata", "name")] if config.has_option("metadata", "name") else [])]
+
+
+def distribution_of(module: str) -> str:
+    """What to install for a module, as far as names tell; empty where they do not."""
+    return _IMPORTED_AS.get(module, module)
 
 
 def names_of(requirements: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ _MOVED = re.compile(
     r"|FutureWarning|is deprecated|was removed|has been removed|no longer supported"
     r"|unexpected keyword argument|unrecognized arguments|unknown (?:hook|config)|called directly",
 )
+_MISSING = re.compile(r"No module named '?([A-Za-z_]\w*)'?(?![\w.])")
 _CLOCK = re.compile(
     r"\btime\.(?:time|sleep|clock)(?:_ns)?\b|\b(?:perf_counter|monotonic|process_time)(?:_ns)?\b|\btimeit\b"
     r"|\bsleep\(|\bdatetime\.(?:now|utcnow|today)\b|\bdate\.today\b|\bwait_for\(|\btimeout\s*=",
@@ -28,6 +29,11 @@ _WAITED = re.compile(r"(?i)timed? ?out|elapsed|seconds|deadline|took too long|Ti
 def needs_network(whys: Mapping[str, str]) -> tuple[str, ...]:
     """Tests that failed because there is no network where tests run."""
     return tuple(test for test, why in whys.items() if _NETWORK.search(why))
+
+
+def missing_modules(said: Iterable[str]) -> tuple[str, ...]:
+    """Modules that could not be imported because nothing here has them."""
+    return tuple(dict.fromkeys(match[1] for text in said for match in _MISSING.finditer(text)))
 
 
 def moved_on(whys: Mapping[str, str], newer: Sequence[str], undated: Sequence[str] = ()) -> tuple[str, ...]:
