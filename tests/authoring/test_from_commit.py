@@ -130,6 +130,15 @@ class TestRefused:
         with pytest.raises(InputError, match="exists already"):
             from_commit(wanted(repo), fix, lab)
 
+    @pytest.mark.parametrize("name", ["../calc", "..", "a/b", "-x"])
+    def test_a_name_that_is_a_path_touches_nothing(self, repo: Path, lab: Lab, name: str) -> None:
+        fix = put(repo, FIX, "Fix")
+        with pytest.raises(InputError, match="task id: expected a name"):
+            from_commit(wanted(repo, task_id=name), fix, lab)
+        with pytest.raises(InputError, match=r"--suite-dir .*: expected a name"):
+            from_commit(Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/my suite"), fix, lab)
+        assert (repo / "calc.py").is_file()
+
 
 class TestTaken:
     def test_binary_data_of_tests_and_names_that_are_no_utf8_are_hidden_as_they_are(self, repo: Path, lab: Lab) -> None:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from agentbench.cli.task import command
+from agentbench.cli.task_authoring import _day
 from agentbench.core.errors import InputError
 
 pytestmark = pytest.mark.req("C-18")
@@ -42,3 +43,29 @@ def test_a_statement_that_is_empty_is_bad_input(tmp_path: Path) -> None:
     error = run("from-commit", "x", "y", "--statement-file", str(tmp_path / "issue.md"))
     assert isinstance(error, InputError)
     assert "holds no text" in error.message
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("harvest", "x", "--since", "gibberish"), "--since: expected a date"),
+        (("harvest", "x", "--name", "../evil"), "--name: expected a name"),
+    ],
+)
+def test_words_that_mean_nothing_are_bad_input(arguments: tuple[str, ...], said: str) -> None:
+    error = run(*arguments)
+    assert isinstance(error, InputError)
+    assert said in error.message
+
+
+@pytest.mark.parametrize(
+    "given, meant",
+    [
+        ("2024-01-31", "2024-01-31T00:00:00"),
+        ("2024-01-31T10:00:00+02:00", "2024-01-31T10:00:00+02:00"),
+        ("2 years ago", "2 years ago"),
+        (None, None),
+    ],
+)
+def test_a_day_begins_at_midnight(given: str | None, meant: str | None) -> None:
+    assert _day(given) == meant

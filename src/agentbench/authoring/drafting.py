@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import InputError
 
 CHECK = "tests"
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,32 @@ def publish(draft_folder: Path, folder: Path) -> None:
         draft_folder.rename(folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def place_of(suite_dir: Path, task_id: str) -> Path:
+    """Where a task is to be.
+
+    Raises:
+        InputError: names that are none, a path among them, or a place that is taken.
+    """
+    suite = suite_dir.absolute()
+    named(task_id, "task id")
+    named(suite.name, f"--suite-dir {suite_dir}")
+    place = suite / task_id
+    if place.exists():
+        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir or --id")
+    return place
+
+
+def named(name: str, what: str) -> str:
+    """
+    Raises:
+        InputError: it cannot be the name of a task or a suite.
+    """
+    if _SLUG.fullmatch(name) is None:
+        msg = f"{what}: expected a name of letters, digits, '.', '_' and '-' that begins with a letter or digit; got {name!r}"
+        raise InputError(msg)
+    return name
 
 
 def draft_folder(suite_dir: Path, task_id: str) -> Path:

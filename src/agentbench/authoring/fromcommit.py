@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
 from agentbench.authoring.detection import Circumstances, Detected, brought, detect
-from agentbench.authoring.drafting import Draft, draft_folder, publish, write
+from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_modules
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
 from agentbench.authoring.requirements import distribution_of
 from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.core.canonical import Json, digest
-from agentbench.core.errors import InputError, SourceError
+from agentbench.core.errors import SourceError
 from agentbench.core.syntax import parse as parse_python
 from agentbench.run.lab import Lab
 from agentbench.sandbox.interpreter import installed
@@ -148,9 +148,7 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
 def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
     """Set up, prove and write what was taken."""
     draft = _first_draft(wanted, taken)
-    place = wanted.suite_dir.absolute() / draft.id
-    if place.exists():
-        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir or --id")
+    place = place_of(wanted.suite_dir, draft.id)
     folder = draft_folder(wanted.suite_dir.absolute(), draft.id)
     try:
         tell(f"{draft.id}: setup")

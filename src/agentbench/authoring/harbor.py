@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentbench.authoring.drafting import dump
+from agentbench.authoring.drafting import dump, place_of
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
 from agentbench.run.lab import Lab
@@ -209,9 +209,7 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     if list((source / "environment").glob("*compose*.y*ml")):
         raise InputError(f"{source}: it needs several containers (compose); a contract has one sandbox")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().name)
-    place = suite_dir.absolute() / name
-    if place.exists():
-        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    place = place_of(suite_dir, name)
     own = _ours(source)
     if own is not None:
         return _come_back(source, place, own)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
-from agentbench.authoring.drafting import Draft, draft_folder, publish, write
+from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, write
 from agentbench.authoring.fromcommit import repository_name
 from agentbench.authoring.statement import kind_of
 from agentbench.contract.load import LoadedTask
@@ -201,9 +201,7 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
     """
     suite_dir = suite_dir.absolute()
     files = tuple(dict.fromkeys(test.split("::")[0] for test in (*instance.fail_to_pass, *instance.pass_to_pass)))
-    place, folder = suite_dir / instance.id, draft_folder(suite_dir, instance.id)
-    if place.exists():
-        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    place, folder = place_of(suite_dir, instance.id), draft_folder(suite_dir, instance.id)
     with Histories(lab.state / "snapshots").open(url, Path.cwd()) as history:
         commit = history.commit(instance.base_commit)
 

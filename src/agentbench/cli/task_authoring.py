@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
@@ -217,18 +218,19 @@ def harvest(
 
     Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
     """
+    from agentbench.authoring.drafting import named
     from agentbench.authoring.fromcommit import repository_name
     from agentbench.authoring.harvest import Request
     from agentbench.authoring.harvest import harvest as gather
     from agentbench.run.lab import Lab
 
-    called = name or repository_name(repo)
+    called = named(name or repository_name(repo), "--name")
     request = Request(
         wanted=_wanted(repo, tasks_dir / f"{called}-dev", common),
         heldout_dir=tasks_dir / f"{called}-heldout",
         ledger=tasks_dir / f"{called}.harvest.json",
         maximum=maximum,
-        since=since,
+        since=_day(since),
         start=start,
         workers=workers,
         examine=examine,
@@ -238,6 +240,25 @@ def harvest(
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
         found = gather(request, lab, tell=_tell)
     _show_harvest(found, request, as_json=common["as_json"])
+
+
+_AGO = re.compile(r"(?i)(\d+|a|an|one|last) (day|week|month|year|hour)s?( ago)?|yesterday")
+
+
+def _day(since: str | None) -> str | None:
+    """A date for git, which takes what it does not understand for now, and finds nothing."""
+    from datetime import datetime
+
+    from agentbench.core.errors import InputError
+
+    if since is None or _AGO.fullmatch(since.strip().replace(".", " ")):
+        return since
+    try:
+        day = datetime.fromisoformat(since.strip())
+    except ValueError:
+        msg = f"--since: expected a date such as 2024-01-31 or '2 years ago'; got {since!r}"
+        raise InputError(msg) from None
+    return day.isoformat()  # with a time: git would take that of now
 
 
 def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
