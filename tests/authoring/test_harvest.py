@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.candidates import choose
+from agentbench.authoring.candidates import Candidates, choose
 from agentbench.authoring.fromcommit import Wanted
-from agentbench.authoring.harvest import Ledger, Request, divide, harvest
+from agentbench.authoring.harvest import Ledger, Request, Verdict, divide, harvest
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
@@ -24,9 +25,13 @@ from tests.workspace.reference_git import git
 pytestmark = pytest.mark.req("C-14", "C-18")
 
 
-def history(repo: Path, tmp_path: Path) -> list[str]:
+def chosen(repo: Path, tmp_path: Path) -> Candidates:
     with Histories(tmp_path / "cache").open(str(repo), tmp_path) as found:
-        return [commit.id for commit in choose(found.commits(found.head())).commits]
+        return choose(found.commits(found.head()), lambda one, paths: found.patch(one.parents[0], one.id, paths))
+
+
+def history(repo: Path, tmp_path: Path) -> list[str]:
+    return [commit.id for commit in chosen(repo, tmp_path).commits]
 
 
 def test_reverts_reverted_and_copies_are_no_candidates(repo: Path, tmp_path: Path) -> None:
@@ -40,9 +45,21 @@ def test_reverts_reverted_and_copies_are_no_candidates(repo: Path, tmp_path: Pat
     found = history(repo, tmp_path)
     assert bad not in found
     assert (copy in found) != (good in found)
-    with Histories(tmp_path / "cache").open(str(repo), tmp_path) as one:
-        passed_over = choose(one.commits(one.head())).passed_over
+    passed_over = chosen(repo, tmp_path).passed_over
     assert passed_over["revert"] == passed_over["reverted later"] == passed_over["duplicate"] == 1
+
+
+def test_commits_that_are_only_called_the_same_are_no_copies(repo: Path, tmp_path: Path) -> None:
+    first = put(repo, FIX, "Fix")
+    second = put(
+        repo,
+        {
+            "calc.py": f"{FIX['calc.py']!s}# more\n",
+            "tests/test_calc.py": f"{FIX['tests/test_calc.py']!s}\n\ndef test_x():\n    pass\n",
+        },
+        "Fix",
+    )
+    assert history(repo, tmp_path) == [second, first]
 
 
 @given(
@@ -136,3 +153,31 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     file.write_text(json.dumps({"mine": 1}))
     with pytest.raises(InputError, match="not the ledger"):
         Ledger.open(file)
+
+
+def test_what_was_made_before_a_harvest_was_stopped_is_taken_as_made(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = Request(wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
+    (first,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    request.ledger.unlink()  # stopped when the task was there and its verdict was not
+    (again,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    assert again == first
+    assert again.flags
+    request.ledger.unlink()
+    (tmp_path / f"tasks/calc-dev/{first.task_id}/notes.md").write_text("of somebody else")
+    (other,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    assert (other.accepted, other.kind) == (False, "exists already")
+
+
+def test_what_was_refused_for_a_reason_that_has_gone_is_run_again_when_asked_for(
+    repo: Path, lab: Lab, tmp_path: Path
+) -> None:
+    fix = put(repo, FIX, "Fix half")
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = Request(wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
+    Ledger.open(request.ledger).put(Verdict(fix, "2026-01-01", "Fix half", accepted=False, kind="setup failed"))
+    (kept,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    assert not kept.accepted
+    (found,) = harvest(dataclasses.replace(request, retry=("setup failed",)), lab, tell=lambda _line: None).verdicts
+    assert found.accepted

@@ -150,13 +150,29 @@ class TestRefused:
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, key: str
     ) -> None:
         wrong = str(row[key]).replace("assert half(4) == 2", "assert half(5) == 2").replace("value // 2", "value % 2")
-        with pytest.raises(InputError, match="does not apply"):
+        with pytest.raises(InputError, match=f"^{key} does not apply"):
             import_instance(one(tmp_path, {**row, key: wrong}), str(repo), tmp_path / "s", lab)
         assert not (tmp_path / "s").exists()
+        assert not (tmp_path / ".s.draft").exists()
 
     def test_no_json(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"rows\.jsonl:2: not JSON"):
-            read(tmp_path, "{}\n{nonsense\n")
+            read(tmp_path, "\n{nonsense\n{}\n")
+
+    def test_a_line_that_is_cut_off_costs_only_itself(self, tmp_path: Path, row: dict[str, object]) -> None:
+        text = json.dumps(row)
+        first, cut, last = read(tmp_path, f"\ufeff{text}\n{text[:50]}\n{text}\n")
+        assert isinstance(first, Instance)
+        assert isinstance(last, Instance)
+        assert isinstance(cut, InputError)
+        assert "not JSON" in cut.message
+
+    @pytest.mark.parametrize("name", ["..", "../../evil", ".x"])
+    def test_an_id_that_is_a_path(
+        self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, name: str
+    ) -> None:
+        with pytest.raises(InputError, match="task id: expected a name"):
+            import_instance(one(tmp_path, {**row, "instance_id": name}), str(repo), tmp_path / "s", lab)
 
 
 def test_clones_are_found_by_several_names(tmp_path: Path) -> None:

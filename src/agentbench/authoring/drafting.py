@@ -14,6 +14,7 @@ from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import InputError
 
 CHECK = "tests"
+NOTES_NAME = "notes.md"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -116,7 +117,7 @@ def write(draft: Draft, folder: Path) -> LoadedTask:
         (folder / "statement.md").write_text(draft.statement, encoding="utf-8")
         (folder / "reference.patch").write_bytes(draft.reference)
         if draft.notes:
-            (folder / "notes.md").write_text(draft.notes, encoding="utf-8")
+            (folder / NOTES_NAME).write_text(draft.notes, encoding="utf-8")
         for name, (content, executable) in draft.hidden.items():
             file = folder / "hidden" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -171,3 +172,10 @@ def named(name: str, what: str) -> str:
 def draft_folder(suite_dir: Path, task_id: str) -> Path:
     """Where a task is made: as deep as its place, so that paths relative to it stay what they are."""
     return suite_dir.parent / f".{suite_dir.name}.draft" / task_id
+
+
+def remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return

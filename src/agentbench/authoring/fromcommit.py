@@ -15,14 +15,15 @@ from pathlib import Path, PurePosixPath
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
 from agentbench.authoring.detection import Circumstances, Detected, brought, detect
-from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, write
+from agentbench.authoring.drafting import NOTES_NAME, Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_modules
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
 from agentbench.authoring.requirements import distribution_of
 from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
 from agentbench.contract.complexity import LABEL, measure
+from agentbench.contract.load import load_task
 from agentbench.core.canonical import Json, digest
-from agentbench.core.errors import SourceError
+from agentbench.core.errors import ContractError, InputError, SourceError
 from agentbench.core.syntax import parse as parse_python
 from agentbench.run.lab import Lab
 from agentbench.sandbox.interpreter import installed
@@ -37,6 +38,7 @@ _PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 _ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
 ROUNDS = 3
+APPROVE = "## A person must approve this task"
 Tell = Callable[[str], None]
 
 
@@ -171,8 +173,25 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _remove_if_empty(folder.parent)
+        remove_if_empty(folder.parent)
     return Made(place, draft, proof, flags, ready.plan, ready.remark)
+
+
+def finished(wanted: Wanted, commit: Commit) -> tuple[str, Mapping[str, str], tuple[str, ...]] | None:
+    """Id, strata and flags of a task that was made of a commit before, by who was stopped before saying so; else None."""
+    folder = wanted.suite_dir.absolute() / task_id_of(wanted, commit)
+    if not folder.is_dir():
+        return None
+    try:
+        loaded = load_task(folder)
+        notes = (folder / NOTES_NAME).read_text(encoding="utf-8")
+    except (ContractError, InputError, OSError):
+        return None
+    strata = loaded.task.strata.model_dump(mode="json", exclude_none=True)
+    if f"Made from commit {commit.id} " not in notes or not {"kind", "test_runtime"} <= strata.keys():
+        return None
+    flags = [line[2:] for line in notes.partition(APPROVE)[2].splitlines() if line.startswith("- ")]
+    return loaded.id, strata, tuple(flags)
 
 
 def _within_reach(draft: Draft, folder: Path, lab: Lab) -> Draft:
@@ -227,13 +246,6 @@ def _proven_so(
     if first is None:
         raise AssertionError
     raise first
-
-
-def _remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return
 
 
 # --- reading -----------------------------------------------------------------------------------------------------
@@ -301,7 +313,7 @@ def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tupl
 def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
     commit, detected = taken.commit, taken.detected
     suite_dir = wanted.suite_dir.absolute()
-    task_id = wanted.task_id or f"{repository_name(wanted.repo)}-{commit.id[:10]}"
+    task_id = task_id_of(wanted, commit)
     words = [*detected.options, *(() if wanted.all_tests else taken.parts.runnable)]
     quoted = " ".join(_quoted(word) for word in words)
     text = wanted.statement if wanted.statement is not None else statements.draft(commit.message)
@@ -323,6 +335,10 @@ def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
         mem_limit_mb=wanted.mem_limit_mb,
         envelope={"files": max(1, len(taken.parts.source)), "lines": max(1, lines)},
     )
+
+
+def task_id_of(wanted: Wanted, commit: Commit) -> str:
+    return wanted.task_id or f"{repository_name(wanted.repo)}-{commit.id[:10]}"
 
 
 def repository_name(repo: str) -> str:
@@ -379,5 +395,5 @@ def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> 
     if taken.parts.removed_tests:
         parts.append("The commit removed these tests; they stay in R: " + ", ".join(taken.parts.removed_tests))
     if flags:
-        parts.append("## A person must approve this task\n" + "\n".join(f"- {flag}" for flag in flags))
+        parts.append(f"{APPROVE}\n" + "\n".join(f"- {flag}" for flag in flags))
     return "\n\n".join(parts) + "\n"

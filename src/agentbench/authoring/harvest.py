@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from agentbench.authoring.candidates import Candidates, choose
+from agentbench.authoring.drafting import named, place_of
 from agentbench.authoring.environments import Environments
-from agentbench.authoring.fromcommit import Tell, Wanted, from_commit
+from agentbench.authoring.fromcommit import Tell, Wanted, finished, from_commit, task_id_of
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import TASK_NAME
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
@@ -44,6 +45,8 @@ class Request:
     """Candidates that are run at most."""
     heldout: float = 0.3
     seed: int = 20260307
+    retry: tuple[str, ...] = ()
+    """Kinds of refusal that are run again: an index out of reach yesterday may be there today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +155,11 @@ def _alone(ledger: Path) -> Iterator[None]:
 
 
 def _harvest(request: Request, lab: Lab, tell: Tell) -> Harvest:
+    named(request.wanted.suite_dir.absolute().name, "the name of the suite")
     ledger = Ledger.open(request.ledger)
     found = _candidates(request, lab)
-    waiting = [commit for commit in found.commits if commit.id not in ledger.verdicts][: request.examine]
+    again = {one.commit for one in ledger.verdicts.values() if not one.accepted and one.kind in request.retry}
+    waiting = [one for one in found.commits if one.id not in ledger.verdicts or one.id in again][: request.examine]
     tell(f"{len(found.commits)} candidates, {len(ledger.verdicts)} known already")
     work = _Verification(request, lab, ledger, tell)
     ran = work.run(waiting)
@@ -166,7 +171,8 @@ def _harvest(request: Request, lab: Lab, tell: Tell) -> Harvest:
 
 def _candidates(request: Request, lab: Lab) -> Candidates:
     with Histories(lab.state / "snapshots").open(request.wanted.repo, Path.cwd()) as history:
-        return choose(history.commits(request.start or history.head(), since=request.since))
+        commits = history.commits(request.start or history.head(), since=request.since)
+        return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
 
 class _Verification:
@@ -198,6 +204,13 @@ class _Verification:
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
+        known = finished(self._request.wanted, commit)
+        if known is not None:
+            return self._accepted(verdict, *known)
+        try:
+            place_of(self._request.wanted.suite_dir, task_id_of(self._request.wanted, commit))
+        except InputError as error:
+            return dataclasses.replace(verdict, kind="exists already", reason=error.message)
         try:
             made = from_commit(self._request.wanted, commit.id, self._lab, environments=self._environments)
         except Unsuitable as error:
@@ -207,15 +220,17 @@ class _Verification:
             return dataclasses.replace(verdict, kind="repository", reason=error.message)
         except (TaskError, ContractError, PatchInvalid) as error:
             return dataclasses.replace(verdict, reason=error.message)
-        strata = made.draft.strata
+        return self._accepted(verdict, made.draft.id, made.draft.strata, made.flags)
+
+    def _accepted(self, verdict: Verdict, task_id: str, strata: Mapping[str, str], flags: tuple[str, ...]) -> Verdict:
         return dataclasses.replace(
             verdict,
             accepted=True,
             kind="accepted",
-            task_id=made.draft.id,
+            task_id=task_id,
             stratum=f"{strata['kind']}/{strata['test_runtime']}",
             suite=self._request.wanted.suite_dir.absolute().name,
-            flags=made.flags,
+            flags=flags,
         )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
-from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, write
+from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.fromcommit import repository_name
 from agentbench.authoring.statement import kind_of
 from agentbench.contract.load import LoadedTask
@@ -61,7 +61,7 @@ def read_instances(path: Path) -> Iterator[tuple[str, Instance | InputError]]:
         try:
             yield place, _instance(row)
         except InputError as error:
-            yield place, InputError(f"{place}: {error.message}", remedy=error.remedy)
+            yield place, error
 
 
 def _rows(path: Path) -> Iterator[tuple[str, object]]:
@@ -71,7 +71,7 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path} is larger than {MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     try:
@@ -82,12 +82,18 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
         listed = whole if isinstance(whole, list) else [whole]
         yield from ((f"{path}[{index}]", row) for index, row in enumerate(listed))
         return
+    read = False
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", json.loads(line)
-            except ValueError as error:
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            if not read:  # not this kind of file at all
                 raise InputError(f"{path}:{number}: not JSON: {error}") from None
+            row = InputError(f"not JSON: {error}")
+        read = True
+        yield f"{path}:{number}", row
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, object]]:
@@ -108,6 +114,8 @@ def _parquet(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def _instance(row: object) -> Instance:
+    if isinstance(row, InputError):
+        raise row
     if not isinstance(row, dict):
         raise InputError("expected an object with instance_id, repo, base_commit, patch, test_patch")
     found = {str(key).lower(): value for key, value in row.items()}
@@ -241,13 +249,8 @@ def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, la
         bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
         snapshot = lab.snapshots.materialise(write(bare, folder))
         with FolderTree.at(snapshot.folder) as tree:
-            try:
-                tests = plan(parse(instance.test_patch), tree).writes
-                plan(parse(instance.patch), tree)
-            except PatchInvalid as error:
-                raise InputError(
-                    f"{instance.id}: a patch does not apply to {draft.commit[:12]}: {error.message}"
-                ) from None
+            tests = _applied("test_patch", instance.test_patch, instance, tree)
+            _applied("patch", instance.patch, instance, tree)
         hidden = {
             one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
             for one in tests
@@ -259,7 +262,15 @@ def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, la
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        remove_if_empty(folder.parent)
     return place
+
+
+def _applied(key: str, patch: bytes, instance: Instance, tree: FolderTree) -> Sequence[FileWrite]:
+    try:
+        return plan(parse(patch), tree).writes
+    except PatchInvalid as error:
+        raise InputError(f"{key} does not apply to {instance.base_commit[:12]}: {error.message}") from None
 
 
 # --- tasks as rows -----------------------------------------------------------------------------------------------

@@ -196,6 +196,9 @@ def _show_made(made: Made, *, as_json: bool) -> None:
 @click.option("--examine", type=click.IntRange(1), default=200, show_default=True, help="Candidates to run at most.")
 @click.option("--since", help="Only commits after this date (2024-01-31, '2 years ago').")
 @click.option("--start", help="Go back from this commit or branch; the main branch if not given.")
+@click.option(
+    "--retry", multiple=True, metavar="KIND", help="Run again what was refused for this, such as 'setup failed'."
+)
 @click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share that is held out.")
 @click.option("--seed", type=int, default=20260307, show_default=True, help="Of the split.")
 @workers_option
@@ -209,6 +212,7 @@ def harvest(
     examine: int,
     since: str | None,
     start: str | None,
+    retry: tuple[str, ...],
     heldout: float,
     seed: int,
     workers: int,
@@ -236,6 +240,7 @@ def harvest(
         examine=examine,
         heldout=heldout,
         seed=seed,
+        retry=retry,
     )
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
         found = gather(request, lab, tell=_tell)
