@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.harbor import export_task, import_folder
+from agentbench.authoring.harbor import REWARD, export_task, import_folder
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
@@ -119,7 +119,31 @@ def test_a_folder_comes_in(tmp_path: Path) -> None:
     assert loaded.reference_file is not None
 
 
+def test_older_tasks_say_sizes_in_words(tmp_path: Path) -> None:
+    folder = harbor(tmp_path)
+    (folder / "task.toml").write_text("[environment]\nmemory = '2G'\nstorage = '512M'\n")
+    environment = load_task(import_folder(folder, tmp_path / "tasks/theirs")).task.environment
+    assert (environment.mem_limit_mb, environment.disk_limit_mb) == (2048, 512)
+
+
+@pytest.mark.parametrize("reward, passes", [("1", True), ("1.0", True), ("0", False), ("0.5", False), ("10", False)])
+def test_a_reward_passes_when_it_is_whole(tmp_path: Path, reward: str, passes: bool) -> None:
+    command = load_task(import_folder(harbor(tmp_path), tmp_path / "tasks/theirs")).checks[0].command or ""
+    (tmp_path / "reward").write_text(f"{reward}\n")
+    judging = command.rpartition("; case")[2].replace(REWARD, str(tmp_path / "reward"))
+    assert (subprocess.run(["sh", "-c", f"case{judging}"], check=False).returncode == 0) is passes
+
+
 class TestRefused:
+    @pytest.mark.parametrize(
+        "settings", ["[verifier]\nenv = {KEY = 'x'}", "[environment]\ngpus = 1", "[[steps]]\nname = 'one'"]
+    )
+    def test_what_a_contract_cannot_say(self, tmp_path: Path, settings: str) -> None:
+        folder = harbor(tmp_path)
+        (folder / "task.toml").write_text(settings)
+        with pytest.raises(InputError, match="a contract cannot say that"):
+            import_folder(folder, tmp_path / "tasks/theirs")
+
     def test_probes_cannot_be_said(self, tmp_path: Path, lab: Lab) -> None:
         text = TASK + "\n"
         text = text.replace(

@@ -203,6 +203,7 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
         InputError: a part is missing, or something that a task cannot say (compose files, files made by the image).
     """
     settings = _settings(source)
+    _refuse_unsayable(source, settings)
     for name in ("instruction.md", "environment/Dockerfile", "tests/test.sh"):
         if not (source / name).is_file():
             raise InputError(f"{source}: expected {name}: not a task of Harbor, or one that a contract cannot say")
@@ -280,6 +281,24 @@ def _settings(source: Path) -> Mapping[str, object]:
         raise InputError(f"{source / 'task.toml'} cannot be read: {error}") from None
 
 
+_UNSAYABLE = {
+    ("steps",): "several steps, each with a verifier",
+    ("verifier", "env"): "variables for its verifier, which here has nothing but the workspace",
+    ("environment", "gpus"): "a GPU",
+    ("environment", "mcp_servers"): "servers of tools",
+    ("environment", "healthcheck"): "a service that must come up first",
+}
+
+
+def _refuse_unsayable(source: Path, settings: Mapping[str, object]) -> None:
+    for keys, what in _UNSAYABLE.items():
+        value: object = settings
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value:
+            raise InputError(f"{source / 'task.toml'}: {'.'.join(keys)}: it wants {what}; a contract cannot say that")
+
+
 def _document(source: Path, place: Path, settings: Mapping[str, object], *, solved: bool) -> dict[str, object]:
     workdirs = _WORKDIR.findall((source / "environment/Dockerfile").read_text(encoding="utf-8", errors="replace"))
     work = workdirs[-1] if workdirs else "/app"
@@ -289,13 +308,13 @@ def _document(source: Path, place: Path, settings: Mapping[str, object], *, solv
         "workdir": work,
         "network_policy": "setup_only",
         "cpu_limit": _number(settings, "environment", "cpus", 2),
-        "mem_limit_mb": int(_number(settings, "environment", "memory_mb", 4096)),
-        "disk_limit_mb": int(_number(settings, "environment", "storage_mb", 10240)),
+        "mem_limit_mb": _megabytes(settings, "memory", 4096),
+        "disk_limit_mb": _megabytes(settings, "storage", 10240),
     }
     check = {
         "id": "verifier",
         "layer": "script",
-        "command": f'{verify}; test "$(cat {REWARD})" = 1',
+        "command": f'{verify}; case "$(cat {REWARD})" in 1|1.0) true;; *) false;; esac',
         "parser": "exit_code",
         "timeout_sec": int(_number(settings, "verifier", "timeout_sec", 600)),
     }
@@ -316,3 +335,13 @@ def _number(settings: Mapping[str, object], section: str, key: str, default: flo
     table = settings.get(section)
     value = table.get(key) if isinstance(table, Mapping) else None
     return value if isinstance(value, int | float) and value >= 1 else default
+
+
+def _megabytes(settings: Mapping[str, object], key: str, default: int) -> int:
+    """`memory_mb = 2048`, or as older tasks have it: `memory = "2G"`."""
+    table = settings.get("environment")
+    old = table.get(key) if isinstance(table, Mapping) else None
+    match = re.fullmatch(r"(?i)\s*(\d+(?:\.\d+)?)\s*([gm])i?b?\s*", old) if isinstance(old, str) else None
+    if match:
+        default = int(float(match[1]) * (1024 if match[2].lower() == "g" else 1))
+    return int(_number(settings, "environment", f"{key}_mb", default))
