@@ -173,3 +173,18 @@ def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
     assert {"freezegun", "typing_extensions"} <= detected.named
     assert "freezegun" in detected.notes[-1]
     assert brought(after.get, before.get) == ()
+
+
+@pytest.mark.parametrize(
+    "files, variable",
+    [
+        ({"setup.py": "setup(setup_requires=['pbr'], pbr=True)\n"}, "PBR_VERSION"),
+        (
+            {"pyproject.toml": '[build-system]\nrequires = ["poetry-core", "poetry-dynamic-versioning"]\n'},
+            "POETRY_DYNAMIC_VERSIONING_BYPASS",
+        ),
+        ({"pyproject.toml": '[build-system]\nrequires = ["pdm-backend"]\n'}, "PDM_BUILD_SCM_VERSION"),
+    ],
+)
+def test_every_tool_that_draws_the_version_from_tags_is_told_one(files: dict[str, str], variable: str) -> None:
+    assert found(files).plans[0].env == {variable: "2.3.1"}

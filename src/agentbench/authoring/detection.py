@@ -45,7 +45,14 @@ _KEY_PLUGINS = {
     "timeout": "pytest-timeout",
     "mock_use_standalone_module": "pytest-mock",
 }
-_SCM = ("setuptools_scm", "setuptools-scm", "hatch-vcs", "vcs-versioning", "poetry-dynamic-versioning", "flit_scm")
+_SCM = {
+    r"setuptools[_-]scm|hatch-vcs|vcs-versioning|flit_scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
+    r"\bpbr\b": "PBR_VERSION",
+    r"poetry-dynamic-versioning": "POETRY_DYNAMIC_VERSIONING_BYPASS",
+    r"\bpdm-(?:backend|pep517)\b": "PDM_BUILD_SCM_VERSION",
+    r"uv-dynamic-versioning": "UV_DYNAMIC_VERSIONING_BYPASS",
+}
+"""Tools that draw a version from git, and the variable that tells them one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +217,6 @@ def _versioning(
 ) -> dict[str, str]:
     """R has no tags, so a version that is drawn from them has to be told."""
     text = f"{strings(at(project, 'build-system', 'requires'))} {script} {[dict(config.items(one)) for one in config.sections()]}"
-    if not any(name in text for name in _SCM):
-        return {}
     match = re.search(r"\d+(\.\d+)*", release or "")
     version = match[0] if match else "0.1"
-    return {"SETUPTOOLS_SCM_PRETEND_VERSION": version, "PBR_VERSION": version}
+    return {variable: version for tool, variable in _SCM.items() if re.search(tool, text)}
