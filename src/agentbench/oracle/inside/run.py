@@ -1,7 +1,7 @@
 """Runs pytest for the oracle, inside the grading sandbox and outside the workspace.
 
 Started as `python -s -S run.py`: the job comes as JSON on stdin, results leave on descriptor $AB_RESULT_FD, the exit
-status is the one the job asks for. Needs the standard library and pytest, any Python from 3.9 on, and nothing of the
+status is the one the job asks for. Needs the standard library and pytest, any Python from 3.8 on, and nothing of the
 harness. `-S` because this file starts `site` itself: a `.pth` file of an editable install makes the workspace
 importable, and an ordinary start would then run a `sitecustomize` that a patch put there.
 """
