@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from agentbench.authoring.detection import Circumstances, Detected, brought, detect
+from agentbench.authoring.detection import Circumstances, Detected, Plan, brought, detect
+from agentbench.authoring.environments import Environments, Wish
 from agentbench.authoring.pythons import allows
 from agentbench.authoring.splitting import Unsuitable
 
@@ -188,3 +191,26 @@ def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
 )
 def test_every_tool_that_draws_the_version_from_tags_is_told_one(files: dict[str, str], variable: str) -> None:
     assert found(files).plans[0].env == {variable: "2.3.1"}
+
+
+@pytest.mark.parametrize("broken, expected", [((), ["a day", "a", "b day"]), (("a",), ["b day", "b"])])
+def test_environments_are_tried_on_the_day_then_newest_then_with_what_comes_after_the_pins(
+    monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], expected: list[str]
+) -> None:
+    def resolve(_self: Environments, _wish: Wish, plan: Plan, day: str, _lab: object) -> SimpleNamespace:
+        if plan.name in broken:
+            raise Unsuitable("setup failed", plan.name)
+        return SimpleNamespace(plan=plan.name, ground=f"{plan.name} {'day' if day else ''}".strip())
+
+    monkeypatch.setattr(Environments, "_resolve", resolve)
+    monkeypatch.setattr("agentbench.authoring.environments.freeze", lambda ground: [ground])
+    plans = (Plan("a", ("x",)), Plan("b", ("y",)))
+    wish: Any = SimpleNamespace(
+        draft=SimpleNamespace(python="3.11"),
+        detected=SimpleNamespace(plans=plans),
+        date="2026-01-01",
+        packaging="",
+        pin=False,
+    )
+    lab: Any = None
+    assert [ready.ground for ready in Environments().of(wish, lab)] == expected

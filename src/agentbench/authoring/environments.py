@@ -101,13 +101,18 @@ class Environments:
                 tried.add(known.names)
                 yield ready
                 break
-        for dated in (True, False):
-            ready = self._first(wish, day if dated else "", lab, troubles)
+        plans = wish.detected.plans
+        for wanted in (day, "", day):
+            ready = self._first(wish, plans, wanted, lab, troubles)
             if ready is not None:
                 listing = tuple(freeze(ready.ground))
                 if listing not in tried:
                     tried.add(listing)
                     yield ready
+            if not wanted:
+                # What a project pins may be what its tests cannot live with here: then what comes after that plan.
+                names = [plan.name for plan in plans]
+                plans = plans[names.index(ready.plan) + 1 :] if ready is not None else ()
         if not tried:
             raise troubles[0]
 
@@ -135,9 +140,9 @@ class Environments:
 
     # --- anew -------------------------------------------------------------------------------------------------
 
-    def _first(self, wish: Wish, day: str, lab: Lab, troubles: list[Unsuitable]) -> Ready | None:
+    def _first(self, wish: Wish, plans: Sequence[Plan], day: str, lab: Lab, troubles: list[Unsuitable]) -> Ready | None:
         """The first plan that works: on a day, or (no day) with what is newest."""
-        for plan in wish.detected.plans:
+        for plan in plans:
             try:
                 return self._resolve(wish, plan, day, lab)
             except Unsuitable as error:
