@@ -213,4 +213,5 @@ def test_environments_are_tried_on_the_day_then_newest_then_with_what_comes_afte
         pin=False,
     )
     lab: Any = None
-    assert [ready.ground for ready in Environments().of(wish, lab)] == expected
+    found: list[Any] = [ready.ground for ready in Environments().of(wish, lab)]
+    assert found == expected
