@@ -180,3 +180,23 @@ def test_an_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrup
     code, _, err = interrupt(process, signal.SIGTERM)
     assert code == 130, err
     wait_for(lambda: not asleep(), seconds=10)
+
+
+@pytest.mark.req("R-13")
+@pytest.mark.parametrize(
+    "verb", [("validate-tasks", "--suite", "tiny", "--tasks-dir"), ("task", "screen", "--suite", "tiny", "--tasks-dir")]
+)
+def test_looking_at_tasks_is_not_waited_out(slow: Slow, interrupt: Interrupt, verb: tuple[str, ...]) -> None:
+    for file in slow.tasks.glob("*/*/task.yaml"):
+        text = file.read_text()
+        file.write_text(
+            text.replace('command: "', f'command: "sleep {slow.mark}; ').replace(
+                "timeout_sec: 20}", "timeout_sec: 900}"
+            )
+        )
+    process = slow.ab.start(*verb, slow.tasks, "--workers", "2")
+    wait_for(lambda: slow.asleep() == 2)
+    code, _, err = interrupt(process, signal.SIGINT)
+    assert code == 130, err
+    assert "Traceback" not in err
+    wait_for(lambda: slow.asleep() == 0, seconds=5)

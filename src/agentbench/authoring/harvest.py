@@ -12,7 +12,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from agentbench.authoring.fromcommit import Tell, Wanted, finished, from_commit,
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import TASK_NAME
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
+from agentbench.core.threads import threads
 from agentbench.run.lab import Lab
 from agentbench.workspace.history import Commit, Histories
 
@@ -187,7 +188,7 @@ class _Verification:
         """Verify one after another, several at a time, until enough are accepted; how many were run."""
         ran = 0
         todo = iter(waiting)
-        with ThreadPoolExecutor(self._request.workers, thread_name_prefix="harvest") as pool, _ending(pool):
+        with threads(self._request.workers, "harvest", self._lab.cancel) as pool:
             running: set[Future[Verdict]] = set()
             while True:
                 missing = self._request.maximum - len(self._ledger.accepted)
@@ -232,16 +233,6 @@ class _Verification:
             suite=self._request.wanted.suite_dir.absolute().name,
             flags=flags,
         )
-
-
-@contextlib.contextmanager
-def _ending(pool: ThreadPoolExecutor) -> Iterator[None]:
-    """What has not begun is not begun any more when something goes wrong."""
-    try:
-        yield
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
 
 
 def line_of(verdict: Verdict) -> str:

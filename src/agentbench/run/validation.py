@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
 from agentbench.contract.locking import Resolved, lockfiles, make_lock
 from agentbench.core.errors import TaskError
+from agentbench.core.threads import threads
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.collect import collect
 from agentbench.oracle.validation import TaskValidation, validate
@@ -49,7 +49,7 @@ def validate_suite(
         tell(f"{task.id}: baseline and reference, {repeats} times each")
         return validate(validation_bench(ground, lab), repeats=repeats)
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="validate") as pool:
+    with threads(workers, "validate", lab.cancel) as pool:
         return list(pool.map(one, tasks))
 
 

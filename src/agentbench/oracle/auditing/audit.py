@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
+from agentbench.core.threads import threads
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.auditing.variants import WANTED, Variant, variants
 from agentbench.oracle.bench import Acceptance, GradingBench, Unlogged
@@ -105,7 +105,7 @@ def audit(
     writes = apply(parse(patch), base)
     made = variants(base, writes, protected=bench.loaded.task.oracle.protected or (), wanted=wanted)
     tell(f"{name}: {len(made)} wrong variants")
-    with ThreadPoolExecutor(max(1, workers), thread_name_prefix="audit") as pool:
+    with threads(workers, "audit", bench.backend.close) as pool:
         tried = tuple(pool.map(lambda one: _try(one, bench, writes), made))
     return Audit(name, noop, "pass", baseline.why, tried, tuple(_notes(tried, wanted)))
 
