@@ -35,6 +35,14 @@ from tests.grading.logs import bound, checked, ended, extracted, found, graded, 
         ),
         (graded(checked(), found()), "FAIL POLICY_VIOLATION: runner.internals: touches the runner"),
         (
+            graded(checked(), found(path="src/core.py", line=7), found(path="b.py")),
+            "FAIL POLICY_VIOLATION: runner.internals: src/core.py:7: touches the runner (and 1 more)",
+        ),
+        (
+            graded(checked(), found(path="d/" * 200 + "last.py")),
+            f"FAIL POLICY_VIOLATION: runner.internals: …{'d/' * 36}last.py: touches the runner",
+        ),
+        (
             [opened(), bound(), ended(), extracted(problem="hunk 1 of a.py"), checked(Outcome.FAIL, not_run=Gate.G1)],
             "FAIL PATCH_INVALID: hunk 1 of a.py",
         ),

@@ -12,8 +12,10 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
 from agentbench.grading.headline import headline
 from agentbench.record.schema import CheckRecord, GateRecord
-from agentbench.trace.events import IntegrityFinding
+from agentbench.reports.proof import MOST
+from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload
 from agentbench.trace.log import EventLog
+from agentbench.trace.payload import Excerpt
 from tests.reports.runs import HOSTILE, record, run_dir
 
 
@@ -107,6 +109,63 @@ def test_the_card_says_why_a_person_should_look_when_the_trace_can_tell(tmp_path
     assert "review       rules broken: new_dependency" in card(folder)
     stray = record("t", needs_review=True, artifact_paths={"task_dir": "../run/tasks/t"})
     assert "review       a person should look at this attempt" in card(run_dir(tmp_path / "stray", [stray]))
+
+
+def logged(folder: Path, *events: Payload) -> Path:
+    """The run with a log for its task `t`."""
+    (folder / "tasks/t").mkdir(parents=True)
+    log = EventLog.create(folder / "tasks/t/events.jsonl")
+    for event in events:
+        log.append(event)
+    log.release()
+    return folder
+
+
+@pytest.mark.req("G-03", "G-09")
+def test_findings_are_shown_with_their_line_and_the_text_of_it_the_gravest_first(tmp_path: Path) -> None:
+    folder = logged(
+        run_dir(tmp_path / "run", [record("t", "policy")]),
+        IntegrityFinding(rule="new_module", severity="note", path="a.py", detail="is new"),
+        IntegrityFinding(
+            rule="frame_walking", severity="gate", path="src/core.py", line=11, detail="looks around", excerpt="f = f.f_back"
+        ),
+        MonitorAlert(monitor="policy", severity="gate", rule="os.system_path", detail="rm -rf /etc"),
+        *(IntegrityFinding(rule="many", severity="note", path=f"{n}.py", detail="x") for n in range(MOST)),
+    )  # fmt: skip
+    lines = [" ".join(line.split()) for line in card(folder).splitlines()]
+    begin = lines.index("findings")
+    assert lines[begin + 1 : begin + 5] == [
+        "gate frame_walking src/core.py:11 event 2 looks around",
+        "| f = f.f_back",
+        "gate os.system_path policy event 3 rm -rf /etc",
+        "note new_module a.py event 1 is new",
+    ]
+    assert "and 3 more (ab show --html has all)" in lines
+
+
+@pytest.mark.req("C-06", "G-09")
+def test_protected_paths_that_were_restored_or_dropped_are_listed_apart_from_accusations(tmp_path: Path) -> None:
+    folder = logged(
+        run_dir(tmp_path / "run", [record("t")]),
+        IntegrityFinding(rule="protected_restored", severity="note", path="tests/test_core.py", detail="is as in R"),
+        IntegrityFinding(rule="protected_dropped", severity="note", path="conftest.py", detail="left out"),
+    )
+    text = card(folder)
+    assert "\n  restored  tests/test_core.py\n  dropped   conftest.py\n" in text
+    assert "findings" not in text
+
+
+@pytest.mark.req("G-15")
+def test_a_failing_test_is_shown_with_the_assertion_that_failed_it(tmp_path: Path) -> None:
+    name = "tests/test_core.py::test_even"
+    told = f"x::other: failed\n    x.py:1: assert 0\n{name}: failed\n    tests/test_core.py:9: assert 3 == 2.5\n    \x1b[31m+ where 3\nlast: failed"
+    decided = AcceptanceCheck(
+        check_id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, why="", command="pytest", started_at="x",
+        failing_tests=[name], diagnostics=Excerpt(text=told),
+    )  # fmt: skip
+    text = card(logged(run_dir(tmp_path / "run", [record("t", "fail")]), decided))
+    assert f"    failing {name}\n      | tests/test_core.py:9: assert 3 == 2.5\n      | \\x1b[31m+ where 3\n" in text
+    assert "assert 0" not in text
 
 
 @pytest.mark.req("G-07")

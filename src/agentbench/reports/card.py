@@ -17,6 +17,7 @@ from agentbench.record.folder import EVENTS
 from agentbench.record.schema import AttemptRecord, CheckRecord
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
+from agentbench.reports.proof import Proof, read_proof
 from agentbench.reports.provenance import evidence
 from agentbench.reports.side_by_side import side_by_side
 from agentbench.reports.sources import Run
@@ -85,7 +86,8 @@ def many(run: Run) -> bool:
 
 
 def attempt_card(record: AttemptRecord, folder: Path) -> str:
-    """One attempt: gates with their why, checks, failing tests, tags, ending, use, files."""
+    """One attempt: gates with their why, findings, checks, failing tests with what failed them, tags, ending, use, files."""
+    proof = read_proof(evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}"))
     lines = [headline(record), ""]
     model = f", model {record.model.name}" if record.model.name else ""
     lines += _pairs(
@@ -104,10 +106,11 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
             [(gate, one.outcome, GATE_NAMES[gate], plain(one.why)) for gate, one in sorted(record.gates.items())], "  "
         ),
     ]
+    lines += proof.lines()
     if record.checks:
         lines += ["", "checks"]
         for check in record.checks:
-            lines += _check(check)
+            lines += _check(check, proof)
     if record.tags:
         lines += ["", "tags"]
         lines += columns(
@@ -206,14 +209,16 @@ def _score(record: AttemptRecord) -> str:
     return f"{record.score:.3f} ({shown})" if record.score is not None else f"none, not all gates passed ({shown})"
 
 
-def _check(check: CheckRecord) -> list[str]:
+def _check(check: CheckRecord, proof: Proof) -> list[str]:
     kind = "mandatory" if check.mandatory else "diagnostic"
     code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
     took = f"{seconds(check.duration_sec)} of {check.ceiling_sec:g} s"
     why = f": {plain(check.why)}" if check.why and check.outcome is not Outcome.PASS else ""
     lines = [f"  {plain(check.id)} {check.outcome} ({kind}, {check.layer}, {check.assurance}, {code}, {took}){why}"]
     lines.append(f"    $ {plain(check.command)}")
-    lines += [f"    failing {plain(name)}" for name in check.failing_tests[:FAILING_SHOWN]]
+    for name in check.failing_tests[:FAILING_SHOWN]:
+        lines.append(f"    failing {plain(name)}")
+        lines += [f"      | {line}" for line in proof.why(check.id, name)]
     if len(check.failing_tests) > FAILING_SHOWN:
         lines.append(f"    and {len(check.failing_tests) - FAILING_SHOWN} more")
     return lines
