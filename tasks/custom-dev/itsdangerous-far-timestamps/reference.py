@@ -20,7 +20,7 @@ replace(
                 try:
                     ts_dt = self.timestamp_to_datetime(ts_int)
                 except (ValueError, OSError, OverflowError):
-                    ts_dt = None
+                    pass  # Nobody can say when it was signed.
 """,
 )
 replace(

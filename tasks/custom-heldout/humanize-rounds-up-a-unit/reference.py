@@ -14,5 +14,5 @@ def replace(path, old, new):
 replace(
     "src/humanize/filesize.py",
     "        if abs_bytes < unit:\n            break\n",
-    "        if abs_bytes < unit and abs(float(format % (base * bytes_ / unit))) < base:\n            break\n",
+    "        if abs(float(format % (base * bytes_ / unit))) < base:\n            break\n",
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from itsdangerous import BadTimeSignature, Signer, SignatureExpired, TimestampSigner
+from itsdangerous import BadSignature, BadTimeSignature, Signer, SignatureExpired, TimestampSigner
 from itsdangerous.encoding import base64_encode, int_to_bytes
 
 
@@ -25,6 +25,11 @@ def test_year_out_of_range():
 def test_number_too_large_for_the_platform():
     refused(2**62, return_timestamp=True)
     refused(2**63 + 1, return_timestamp=True)
+
+
+def test_with_neither():
+    refused(2**50)
+    refused(2**62)
 
 
 def test_with_max_age():
@@ -64,3 +69,27 @@ def test_old_timestamps_still_expire():
     with pytest.raises(SignatureExpired) as found:
         signer.unsign(value, max_age=10)
     assert found.value.date_signed.year == 1970
+
+
+def test_the_age_is_still_counted_to_the_second():
+    signer, value = signed(1000)
+    signer.get_timestamp = lambda: 1010
+    assert signer.unsign(value, max_age=10) == b"value"
+    assert signer.validate(value, max_age=10) is True
+    with pytest.raises(SignatureExpired):
+        signer.unsign(value, max_age=9)
+
+
+def test_the_future_is_still_refused():
+    signer, value = signed(1000)
+    signer.get_timestamp = lambda: 999
+    with pytest.raises(SignatureExpired):
+        signer.unsign(value, max_age=10)
+    assert signer.unsign(value) == b"value"
+
+
+def test_what_is_not_signed_at_all_is_still_told_as_such():
+    for value in (b"value", b"value.abc"):
+        with pytest.raises(BadSignature) as found:
+            TimestampSigner("secret").unsign(value)
+        assert type(found.value) is BadSignature

@@ -16,4 +16,21 @@ test("the prototype is out of reach", () => {
 test("an unsafe name anywhere is refused", () => {
   assert.throws(() => set({ a: {} }, "a.constructor.prototype.x", 1), TypeError);
 });
+test("each of the three names is refused, first, last and between", () => {
+  for (const name of ["__proto__", "constructor", "prototype"]) {
+    for (const path of [name, `${name}.x`, `a.${name}`, `a.b.${name}.x`, `a[0].${name}`]) {
+      const object = { a: { b: {} } };
+      assert.throws(() => set(object, path, 1), TypeError, path);
+      assert.deepEqual(object, { a: { b: {} } }, path);
+      assert.equal(Object.getPrototypeOf(object), Object.prototype, path);
+    }
+  }
+});
+test("names that only look unsafe are set", () => {
+  assert.deepEqual(set({}, "proto.constructors[0]", 1), { proto: { constructors: [1] } });
+});
+test("null on the way falls back", () => {
+  assert.equal(get({ a: null }, "a.b", "x"), "x");
+  assert.equal(get(undefined, "a", "x"), "x");
+});
 test("usual paths are set", () => assert.deepEqual(set({}, "a.b", 1), { a: { b: 1 } }));

@@ -44,5 +44,37 @@ def test_nonsense_is_refused():
         shelfmark.sort_marks(["QA 1", "nonsense"])
 
 
+def test_the_year_nought_is_a_year():
+    assert shelfmark.sort_marks(["QA 1 .S8 0000", "QA 1 .S8"]) == ["QA 1 .S8", "QA 1 .S8 0000"]
+
+
+def test_names_are_public():
+    assert sorted(shelfmark.__all__) == ["Mark", "parse", "shelf_key", "sort_marks", "stretch"]
+
+
+def test_a_stretch_has_both_ends():
+    texts = ["QA 9", "QA 76.9", "B 1", "QA 76.15", "QA 76 .S8"]
+    assert shelfmark.stretch(texts, "QA 9", "QA 76.15") == ["QA 9", "QA 76 .S8", "QA 76.15"]
+    assert shelfmark.stretch(texts, "QA 10", "QA 76.150") == ["QA 76 .S8", "QA 76.15"]
+    assert shelfmark.stretch(texts, "A 1", "A 2") == []
+    assert texts[0] == "QA 9"
+
+
+def test_a_stretch_of_one_place():
+    assert shelfmark.stretch(["QA 2", "QA 1", "QA 1.0"], "QA 1", "QA 1") == ["QA 1", "QA 1.0"]
+
+
+def test_a_stretch_backwards_is_refused():
+    for texts in ([], ["QA 1"]):
+        with pytest.raises(MarkError):
+            shelfmark.stretch(texts, "QA 2", "QA 1")
+
+
+def test_nonsense_in_a_stretch_is_refused():
+    for texts, first, last in (["nonsense"], "A 1", "B 1"), ([], "nonsense", "B 1"), ([], "A 1", "nonsense"):
+        with pytest.raises(MarkError):
+            shelfmark.stretch(texts, first, last)
+
+
 def test_parsing_still_works():
     assert parse("Z 5").letters == "Z"

@@ -10,7 +10,9 @@ def test_none_is_empty():
 
 
 def test_one_width_for_all():
-    assert plain([[None, "x"]], maxcolwidths=4) == [x.rstrip() for x in tabulate([[None, "x"]], tablefmt="plain").splitlines()]
+    assert plain([[None, "x"]], maxcolwidths=4) == [
+        x.rstrip() for x in tabulate([[None, "x"]], tablefmt="plain").splitlines()
+    ]
 
 
 def test_missing_value_is_shown():
@@ -27,3 +29,14 @@ def test_words_are_still_wrapped():
 
 def test_none_without_a_limit_still_works():
     assert plain([["a", None], ["b", "c"]], missingval="?") == ["a  ?", "b  c"]
+
+
+def test_short_rows_still_lose_nothing():
+    assert plain([["a", "b"], ["c"]], maxcolwidths=5) == ["a  b", "c"]
+    assert plain([["a", "b"], ["c"]], maxcolwidths=[5, 5]) == ["a  b", "c"]
+
+
+def test_numbers_still_count_as_numbers():
+    assert plain([["1.5", "x"], [None, "y"]]) == ["1.5  x", "     y"]
+    assert plain([["1.25", "some words"]], maxcolwidths=[3, 5]) == ["1.25  some", "      words"]
+    assert plain([["1.25", "x"]], maxcolwidths=[3, 5], disable_numparse=True) == ["1.2  x", "5"]

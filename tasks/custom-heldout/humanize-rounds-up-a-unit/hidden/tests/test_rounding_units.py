@@ -16,6 +16,8 @@ def test_gnu():
 
 def test_negative():
     assert humanize.naturalsize(-999_999) == "-1.0 MB"
+    assert humanize.naturalsize(-(1024**2) + 1, binary=True) == "-1.0 MiB"
+    assert humanize.naturalsize(-(1024**2) + 1, gnu=True) == "-1.0M"
 
 
 def test_coarse_format():
@@ -30,6 +32,15 @@ def test_usual_sizes_still_work():
     assert humanize.naturalsize(999_900) == "999.9 kB"
     assert humanize.naturalsize(3_000_000) == "3.0 MB"
     assert humanize.naturalsize(1) == "1 Byte"
+    assert humanize.naturalsize(-1) == "-1 Byte"
+    assert humanize.naturalsize(1, gnu=True) == "1B"
+    assert humanize.naturalsize(2) == "2 Bytes"
+    assert humanize.naturalsize(999) == "999 Bytes"
+    assert humanize.naturalsize(1000) == "1.0 kB"
+    assert humanize.naturalsize(1000, binary=True) == "1000 Bytes"
+    assert humanize.naturalsize(1024, binary=True) == "1.0 KiB"
+    assert humanize.naturalsize(1024, gnu=True) == "1.0K"
+    assert humanize.naturalsize(10**6) == "1.0 MB"
     assert humanize.naturalsize(300, gnu=True) == "300B"
     assert humanize.naturalsize(1024 * 1000, binary=True) == "1000.0 KiB"
 
