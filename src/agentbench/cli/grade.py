@@ -56,7 +56,7 @@ def command(
     from agentbench.contract.suite import find_tasks
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
-    from agentbench.run.grading import Prediction, prediction_rows, read_predictions
+    from agentbench.run.grading import prediction_rows, read_predictions
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
@@ -67,7 +67,7 @@ def command(
         if len(tasks) != 1:
             msg = f"--patch is for one task; {len(tasks)} were given (use --predictions for several)"
             raise InputError(msg)
-        wanted = [Prediction(tasks[0].id, _read(patch_file))]
+        wanted = [_read(tasks[0].id, patch_file)]
     else:
         assert predictions is not None  # noqa: S101 - exactly one was given
         wanted = read_predictions(predictions)
@@ -98,7 +98,7 @@ def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Predict
     from agentbench.authoring.swebench import report
     from agentbench.core.errors import InputError
 
-    empty = [one.task_id for one in wanted if not one.patch.strip()]
+    empty = [one.task_id for one in wanted if not one.patch.strip() and not one.problem]
     try:
         path.write_text(json.dumps(report(list(done.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
@@ -106,11 +106,15 @@ def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Predict
         raise InputError(msg) from None
 
 
-def _read(path: Path) -> bytes:
+def _read(task_id: str, path: Path) -> Prediction:
     from agentbench.core.errors import InputError
+    from agentbench.run.grading import read_patch
 
     try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if str(path) == "-":
+            return read_patch(task_id, sys.stdin.buffer)
+        with path.open("rb") as stream:
+            return read_patch(task_id, stream)
     except OSError as error:
         msg = f"patch {path} cannot be read: {error.strerror}"
         raise InputError(msg) from None

@@ -45,6 +45,9 @@ def given_patch(attempt: Attempt, ground: Ground, patch: bytes) -> Delta:
             evidence=[attempt.log.count],
         )
     )
+    unread = attempt.row.configuration.patch_problem
+    if unread:
+        return _record_delta(attempt, Delta(b"", (), (), (), 0, 0, unread))
     base = ground.prepared.base_tree
     try:
         after = PatchedTree(base, apply(parse(patch), base))

@@ -83,6 +83,8 @@ class Configuration:
     prompt: str | None = None
     patch: bytes | None = None
     """A patch made elsewhere: nothing runs before acceptance."""
+    patch_problem: str = ""
+    """Why such a patch was not even read: it is larger than any that can be graded."""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def described(self) -> dict[str, dict[str, str | int | float | None]]:

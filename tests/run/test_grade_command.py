@@ -1,0 +1,155 @@
+"""`ab grade`: patches made elsewhere, one by one and in bulk."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.core.errors import InputError
+from agentbench.run import grading
+from agentbench.run.grading import Prediction, read_patch, read_predictions
+from tests.run.conftest import Ab
+from tests.run.tasks import PATCH, make_suite, make_task
+
+SEPARATORS = "\u2028\u2029\x85\x0b\x0c\x1c"
+"""What ends a line for `str.splitlines` and stands in a JSON string as it is."""
+
+
+def written(folder: Path, text: str | bytes, name: str = "preds.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def line(task: str, patch: str = PATCH, **more: object) -> str:
+    return json.dumps({"instance_id": task, "model_patch": patch, **more}, ensure_ascii=False)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{line('a')}\n{line('b')}\n",
+        f"\n{line('a')}\r\n\r\n{line('b')}",
+        f"[{line('a')}, {line('b')}]",
+        f"[\n{line('a')},\n{line('b')}\n]\n",
+        json.dumps({"a": PATCH, "b": PATCH}),
+        json.dumps({"a": {"model_patch": PATCH}, "b": {"model_patch": PATCH}}, indent=2),
+        f"\ufeff{line('a')}\n{line('b')}\n",
+        "\ufeff" + json.dumps({"a": PATCH, "b": PATCH}, indent=1),
+    ],
+    ids=["lines", "blank lines", "list", "list over lines", "by id", "objects by id", "BOM", "BOM by id"],
+)
+def test_predictions_are_read_in_every_published_form(tmp_path: Path, text: str) -> None:
+    expected = [Prediction(task, PATCH.encode()) for task in ("a", "b")]
+    assert read_predictions(written(tmp_path, text)) == expected
+
+
+def test_one_line_is_one_prediction(tmp_path: Path) -> None:
+    path = written(tmp_path, line("a", model_name_or_path="gpt"))
+    assert read_predictions(path) == [Prediction("a", PATCH.encode(), "gpt")]
+
+
+@given(st.lists(st.text(st.sampled_from(SEPARATORS + 'x\n\r"\\é')), min_size=1, max_size=4))
+def test_whatever_a_patch_holds_comes_back_byte_for_byte(
+    tmp_path_factory: pytest.TempPathFactory, patches: list[str]
+) -> None:
+    text = "".join(line(f"t{index}", patch) + "\n" for index, patch in enumerate(patches))
+    found = read_predictions(written(tmp_path_factory.mktemp("p"), text))
+    assert [one.patch for one in found] == [patch.encode() for patch in patches]
+
+
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        ("nonsense", ":1: not JSON: Expecting value (column 1)"),
+        (f"{line('a')}\n{{oops\n", ":2: not JSON: Expecting property name"),
+        (f"{{oops\n{line('a')}\n", ":1: not JSON: Expecting property name"),
+        ('{\n"a": "x",\n"b": oops\n}', ":3: not JSON: Expecting value (column 6)"),
+        (line("a").encode() + b'\n{"instance_id": "\xff"}', ":2: not UTF-8"),
+        ("[" * 100_000, ":1: nested too deeply"),
+        (f"{line('a')}\n" + "[" * 100_000, ":2: nested too deeply"),
+        ('{"instance_id": "a", "n": ' + "1" * 5000 + "}", ":1: not JSON: Exceeds the limit"),
+        (f"{line('a')}\n[]\n", ":2: expected an object with instance_id and model_patch"),
+        ('{"instance_id": 3}', ":1: instance_id: expected the id of a task"),
+        ('{"a": {"model_patch": 3}}', ":a: model_patch: expected a patch as text"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
+)
+def test_a_bad_entry_is_named_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_predictions(written(tmp_path, text))
+    assert f"preds.jsonl{expected}" in refused.value.message
+
+
+def test_files_larger_than_could_be_graded_are_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = written(tmp_path, f"{line('a')}\n{line('b')}\n")
+    monkeypatch.setattr(grading, "MAX_DOCUMENT_BYTES", len(line("a")) - 1)
+    with pytest.raises(InputError, match=r"preds.jsonl:1: the line has more than \d+ bytes"):
+        read_predictions(two)
+    monkeypatch.setattr(grading, "MAX_DOCUMENT_BYTES", len(line("a")) + 1)
+    assert len(read_predictions(two)) == 2
+    with pytest.raises(InputError, match=r"is one JSON value of more than \d+ bytes"):
+        read_predictions(written(tmp_path, f"[\n{line('a')}]", "preds.json"))
+    sparse = tmp_path / "sparse.jsonl"
+    with sparse.open("wb") as file:
+        file.truncate(grading.MAX_PREDICTIONS_BYTES + 1)
+    with pytest.raises(InputError, match=r"have \d+ bytes, more than"):
+        read_predictions(sparse)
+
+
+class _Endless(io.RawIOBase):
+    """A pipe that never ends, and knows how much of it was read."""
+
+    taken = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        assert size >= 0, "read to an end that never comes"
+        self.taken += size
+        return b"x" * size
+
+
+def test_a_patch_is_read_no_further_than_a_patch_may_be_long() -> None:
+    stream = _Endless()
+    found = read_patch("a", stream)  # type: ignore[arg-type]
+    assert (found.patch, found.problem) == (b"", "the patch has more than 67108864 bytes")
+    assert stream.taken == 67108865
+
+
+# --- grading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-01")
+def test_a_patch_of_300_mb_is_an_invalid_patch_and_not_kept(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    huge = tmp_path / "huge.patch"
+    with huge.open("wb") as file:
+        file.write(PATCH.encode())
+        file.truncate(300 * 1024 * 1024)
+    record = ab("grade", "--task", task, "--patch", huge, "--json").record
+    assert record["result"] == {"passed": False, "exit_code": None, "failure_reason": "PATCH_INVALID"}
+    assert record["gates"]["G1"]["why"] == "the patch has more than 67108864 bytes"
+
+
+@pytest.mark.req("G-01")
+def test_predictions_are_graded_in_bulk_and_a_bad_one_costs_only_itself(ab: Ab, tmp_path: Path) -> None:
+    suite = make_suite(tmp_path / "tasks", "one", "two", "three") / "tiny"
+    marked = PATCH.replace("diff --git", "a mail with \u2028 in it\ndiff --git", 1)
+    preds = written(tmp_path, f"\ufeff{line('one', marked)}\n{line('two', '')}\n{line('three', 'nonsense @@')}\n")
+    report = tmp_path / "report.json"
+    done = ab("grade", "--task", suite, "--predictions", preds, "--workers", "2", "--report", report, "--json")
+    reasons = {one["task_id"]: one["result"]["failure_reason"] for one in done.json["attempts"]}
+    assert (reasons["one"], reasons["two"]) == (None, "TESTS_FAILED")
+    assert reasons["three"] is not None
+    said = json.loads(report.read_text())
+    assert (said["resolved_ids"], said["empty_patch_ids"]) == (["one"], ["two"])
