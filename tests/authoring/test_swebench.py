@@ -159,6 +159,15 @@ class TestRefused:
         with pytest.raises(InputError, match=r"rows\.jsonl:2: not JSON"):
             read(tmp_path, "\n{nonsense\n{}\n")
 
+    def test_nesting_that_no_row_has(self, tmp_path: Path, row: dict[str, object]) -> None:
+        deep = "[" * 100_000
+        with pytest.raises(InputError, match="nested too deeply"):
+            read(tmp_path, deep)
+        _, refused = read(tmp_path, f"{json.dumps(row)}\n{deep}\n")
+        assert isinstance(refused, InputError)
+        _, refused = read(tmp_path, f"{json.dumps(row)}\n{json.dumps({**row, 'FAIL_TO_PASS': deep})}\n")
+        assert isinstance(refused, InputError)
+
     def test_a_line_that_is_cut_off_costs_only_itself(self, tmp_path: Path, row: dict[str, object]) -> None:
         text = json.dumps(row)
         first, cut, last = read(tmp_path, f"\ufeff{text}\n{text[:50]}\n{text}\n")

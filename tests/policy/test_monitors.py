@@ -117,6 +117,10 @@ ANSWERS = {
     )
     + "data: [DONE]\n\n",
 }
+# U+2028 ends a line for some readers, and neither in JSON nor in a stream of events.
+ANSWERS["separated stream"] = (
+    ANSWERS["stream"].replace("Let me", "\u2028 Let me").replace("ot access", "ot access\u2029")
+)
 
 
 @pytest.mark.req("M-02")

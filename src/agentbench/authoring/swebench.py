@@ -78,6 +78,8 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
         whole = json.loads(text)
     except ValueError:
         whole = None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply to hold rows") from None
     if whole is not None:
         listed = whole if isinstance(whole, list) else [whole]
         yield from ((f"{path}[{index}]", row) for index, row in enumerate(listed))
@@ -88,7 +90,7 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if not read:  # not this kind of file at all
                 raise InputError(f"{path}:{number}: not JSON: {error}") from None
             row = InputError(f"not JSON: {error}")
@@ -174,11 +176,11 @@ def _ids(value: object, key: str) -> tuple[str, ...]:
 def _listed(text: str, key: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # what Python's parser says of deep nesting
         raise InputError(f"{key}: expected a list of test ids, or a string that holds one") from None
 
 

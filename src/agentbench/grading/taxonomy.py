@@ -35,7 +35,7 @@ class TagKind:
 def taxonomy() -> dict[str, TagKind]:
     """All kinds by id, in the order of the file."""
     text = files("agentbench.grading").joinpath("taxonomy.jsonl").read_text(encoding="utf-8")
-    kinds = [_kind(line) for line in text.splitlines() if line.strip()]
+    kinds = [_kind(line) for line in text.split("\n") if line.strip()]
     return {kind.id: kind for kind in kinds}
 
 

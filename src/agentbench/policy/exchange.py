@@ -7,6 +7,7 @@ the names that all of them use for it, and the arguments of tool calls are JSON 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ _SAID = frozenset({"content", "text", "reasoning", "reasoning_content", "thinkin
 _ARGUMENTS = frozenset({"arguments", "partial_json", "input"})
 _COMMANDS = frozenset({"command", "cmd", "script", "commands", "shell"})
 _MAX_DEPTH = 12
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(slots=True)
@@ -51,7 +53,8 @@ def _documents(raw: str) -> Iterator[JsonValue]:
         except (ValueError, RecursionError):
             return
     elif start.startswith(("data:", "event:", ":")):
-        for line in raw.splitlines():
+        # Ends of lines as a stream of events has them: U+2028 and its like may stand within the text of an answer.
+        for line in _LINE_END.split(raw):
             if line.startswith("data:"):
                 try:
                     yield json.loads(line[5:])
