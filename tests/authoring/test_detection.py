@@ -193,21 +193,23 @@ def test_every_tool_that_draws_the_version_from_tags_is_told_one(files: dict[str
     assert found(files).plans[0].env == {variable: "2.3.1"}
 
 
-@pytest.mark.parametrize("broken, expected", [((), ["a day", "a", "b day"]), (("a",), ["b day", "b"])])
-def test_environments_are_tried_on_the_day_then_newest_then_with_what_comes_after_the_pins(
+@pytest.mark.parametrize("broken, expected", [((), ["a day", "a day d==1", "a", "b day"]), (("a",), ["b day", "b"])])
+def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without_pins(
     monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], expected: list[str]
 ) -> None:
     def resolve(_self: Environments, _wish: Wish, plan: Plan, day: str, _lab: object) -> SimpleNamespace:
-        if plan.name in broken:
+        if plan.commands[0] in broken:
             raise Unsuitable("setup failed", plan.name)
-        return SimpleNamespace(plan=plan.name, ground=f"{plan.name} {'day' if day else ''}".strip())
+        return SimpleNamespace(
+            plan=plan.name, ground=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])
+        )
 
     monkeypatch.setattr(Environments, "_resolve", resolve)
     monkeypatch.setattr("agentbench.authoring.environments.freeze", lambda ground: [ground])
-    plans = (Plan("a", ("x",)), Plan("b", ("y",)))
+    plans = (Plan("with pins", ("a",)), Plan("without pins", ("b",)))
     wish: Any = SimpleNamespace(
         draft=SimpleNamespace(python="3.11"),
-        detected=SimpleNamespace(plans=plans),
+        detected=SimpleNamespace(plans=plans, own=frozenset({"c"}), locked=("c==1", "d==1")),
         date="2026-01-01",
         packaging="",
         pin=False,
@@ -215,3 +217,12 @@ def test_environments_are_tried_on_the_day_then_newest_then_with_what_comes_afte
     lab: Any = None
     found: list[Any] = [ready.ground for ready in Environments().of(wish, lab)]
     assert found == expected
+
+
+@pytest.mark.parametrize("file", ["uv.lock", "poetry.lock", "pdm.lock"])
+def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
+    rows = [("pytest", "9.0"), ("numpy", "1.0"), ("numpy", "2.0")]
+    text = "".join(f'[[package]]\nname = "{name}"\nversion = "{version}"\n' for name, version in rows)
+    text += '[[package]]\nname = "a"\nversion = "1"\nsource = { editable = "." }\n'
+    assert found({file: text}).locked == ("pytest==9.0",)
+    assert found({file: "package = 3\n"}).locked == ()

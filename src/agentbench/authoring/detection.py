@@ -23,6 +23,7 @@ from agentbench.authoring.requirements import (
     file_requirements,
     group_requirements,
     ini_of,
+    locked_requirements,
     names_of,
     nox_requirements,
     own_names,
@@ -62,6 +63,8 @@ class Plan:
     name: str
     commands: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    locked: tuple[str, ...] = ()
+    """Versions that everything is held to, as `name==version`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Detected:
     notes: tuple[str, ...]
     named: frozenset[str] = frozenset()
     """Projects that packaging and requirement files name: what is asked of the index about them."""
+    locked: tuple[str, ...] = ()
+    """What a lock file of the project holds."""
     own: frozenset[str] = frozenset()
     """What the project itself is called, as far as can be read: R is not held to a release of its own."""
 
@@ -148,7 +153,16 @@ def detect(read: Read, around: Circumstances) -> Detected:
     listed = [*stated, *needs, *around.imports]
     editable = place if packaged else ""
     own = frozenset(own_names(project, config, script))
-    return Detected(tuple(plans), python, tuple(options), editable, tuple(notes), frozenset(names_of(listed)), own)
+    return Detected(
+        plans=tuple(plans),
+        python=python,
+        options=tuple(options),
+        editable=editable,
+        notes=tuple(notes),
+        named=frozenset(names_of(listed)),
+        locked=locked_requirements(read),
+        own=own,
+    )
 
 
 def brought(before: Read, after: Read) -> tuple[str, ...]:

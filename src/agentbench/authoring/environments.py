@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,18 +101,17 @@ class Environments:
                 tried.add(known.names)
                 yield ready
                 break
-        plans = wish.detected.plans
-        for wanted in (day, "", day):
-            ready = self._first(wish, plans, wanted, lab, troubles)
-            if ready is not None:
-                listing = tuple(freeze(ready.ground))
-                if listing not in tried:
-                    tried.add(listing)
-                    yield ready
-            if not wanted:
-                # What a project pins may be what its tests cannot live with here: then what comes after that plan.
-                names = [plan.name for plan in plans]
-                plans = plans[names.index(ready.plan) + 1 :] if ready is not None else ()
+        plans, used = wish.detected.plans, ""
+        for wanted, kind in ((day, "own"), (day, "locked"), ("", "own"), (day, "rest")):
+            some = {"own": plans, "locked": _by_lock(wish.detected), "rest": _after(plans, used)}[kind]
+            ready = self._first(wish, some, wanted, lab, troubles)
+            if ready is None:
+                continue
+            used = ready.plan if kind == "own" else used
+            listing = tuple(freeze(ready.ground))
+            if listing not in tried:
+                tried.add(listing)
+                yield ready
         if not tried:
             raise troubles[0]
 
@@ -172,15 +171,20 @@ class Environments:
         rounds = 0
         while True:
             rounds += 1
-            limits = self.calendar.constraints(names, day) if day else ()
+            limits = self._limits(names, day, plan)
             draft = dataclasses.replace(wish.draft, setup=constrained(plan.commands, limits), env=plan.env)
             stands = _Stands(draft, set_up(write(draft, wish.folder), lab), limits)
             installed = {normal_name(line.split("==")[0]) for line in freeze(stands.ground) if "==" in line} - own
             with self._guard:
                 self._names |= installed
-            if not day or rounds == ROUNDS or self.calendar.constraints(names | installed, day) == limits:
+            if not day or rounds == ROUNDS or self._limits(names | installed, day, plan) == limits:
                 return stands
             names |= installed
+
+    def _limits(self, names: Iterable[str], day: str, plan: Plan) -> tuple[str, ...]:
+        held = {normal_name(line.split("==")[0]) for line in plan.locked}
+        dated = self.calendar.constraints(set(names) - held, day) if day else ()
+        return (*dated, *plan.locked)
 
     def _remark(self, listing: Sequence[str], day: str, wanted: str, newer: Sequence[str]) -> str:
         silent = self.calendar.undated([line.split("==")[0] for line in listing if "==" in line])
@@ -206,6 +210,20 @@ class Environments:
             return pinned, set_up(write(pinned, wish.folder), lab), True
         except Unsuitable:
             return draft, set_up(write(draft, wish.folder), lab), False
+
+
+def _by_lock(detected: Detected) -> tuple[Plan, ...]:
+    """What the lock file holds: its versions may be older than those of the day."""
+    own = {normal_name(name) for name in detected.own}
+    locked = tuple(line for line in detected.locked if normal_name(line.split("==")[0]) not in own)
+    name = "the project's own test requirements, by its lock file"
+    return tuple(dataclasses.replace(plan, name=name, locked=locked) for plan in detected.plans[:1] if locked)
+
+
+def _after(plans: Sequence[Plan], used: str) -> Sequence[Plan]:
+    """What a project pins may be what its tests cannot live with here: then what comes after the plan that was used."""
+    names = [plan.name for plan in plans]
+    return plans[names.index(used) + 1 :] if used in names else ()
 
 
 def with_modules(wish: Wish, modules: Sequence[str]) -> Wish:

@@ -82,6 +82,11 @@ def telling(message: str) -> str:
     return message if not last or last in lines[0] else f"{last}\n{message}"
 
 
+def _first_error(said: str) -> str:
+    found = next((line.strip() for line in said.splitlines() if _ERROR.match(line.strip())), "")
+    return f": {found.removeprefix('E').strip()}" if found else ""
+
+
 def log_end(steps: Sequence[SetupStep]) -> str:
     """The last lines of the command that failed, and what to do where they are understood."""
     last = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
@@ -257,6 +262,7 @@ class _Runs:
         failing = {test: why for test, why in whys.items() if fixed.tests.get(test) != "passed"}
         if not fixed.tests:
             failing |= {"": fixed.stdout.kept.decode("utf-8", "replace")}
+            error = Unsuitable(error.kind, f"{error.message}{_first_error(failing[''])}", remedy=error.remedy)
         lacking = symptoms.missing_modules(failing.values())
         offline = symptoms.needs_network(failing)
         if offline:

@@ -141,6 +141,21 @@ def tox_requirements(
     return words
 
 
+def locked_requirements(read: Read) -> tuple[str, ...]:
+    """What a lock file of uv, Poetry or PDM holds, as `name==version`; without what it has in several versions."""
+    for file in ("uv.lock", "poetry.lock", "pdm.lock"):
+        packages = at(toml_of(read(file)), "package")
+        found: dict[str, set[str]] = {}
+        for package in packages if isinstance(packages, list) else ():
+            name, version, source = (at(package, key) for key in ("name", "version", "source"))
+            # uv says where each comes from: R itself and folders beside it are no releases.
+            if isinstance(name, str) and isinstance(version, str) and (source is None or at(source, "registry")):
+                found.setdefault(name, set()).add(version)
+        if found:
+            return tuple(sorted(f"{name}=={min(versions)}" for name, versions in found.items() if len(versions) == 1))
+    return ()
+
+
 def plain_requirements(read: Read) -> list[str]:
     return ["-r", "requirements.txt"] if read("requirements.txt") is not None else []
 
