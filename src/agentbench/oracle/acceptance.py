@@ -1,12 +1,13 @@
 """Grading a patch: from its bytes to one decision per check, every step in the log.
 
 Order: Δ is parsed and put on R (G1) → what Δ may not decide is taken back, hidden files are added → build and static
-commands (G2) → the checks, each in a fresh replica (G3) → inspection of Δ (G4). Every check of the contract leaves its
+commands (G2) → the checks, each in a fresh replica, and a second look at those that pass (G3) → inspection of Δ (G4). Every check of the contract leaves its
 event whatever happened before it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from collections.abc import Mapping, Sequence
 
@@ -22,8 +23,10 @@ from agentbench.oracle.integrity import Inspected, inspect
 from agentbench.oracle.invocation import understand
 from agentbench.oracle.pristine import base_entries, survey
 from agentbench.oracle.protected import GradedTree, Protection, compose
+from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.replica import NONE, open_replica
 from agentbench.oracle.steps import Builder, applied, run_static
+from agentbench.oracle.twins.look import second_look
 from agentbench.trace.events import StaticFinished, StaticStarted
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.limits import TreeTooLarge
@@ -147,6 +150,8 @@ class _Grading:
     def _check(self, check: Check) -> None:
         try:
             result = run_check(self._subject, check)
+            seen = second_look(self._subject, check, result.decided, self._reference)
+            result = dataclasses.replace(result, decided=seen)
         except NotBuilt as stop:
             if self._stopped() is not None:
                 self.checks.append(skipped(self._bench, check, Gate.G2, stop.step.outcome))
@@ -155,6 +160,14 @@ class _Grading:
             result = CheckResult(check, Observation(stop.step.outcome, why, assurance_of(check)), now_iso())
         events.check_decided(self._bench, result)
         self.checks.append(result)
+
+    def _reference(self) -> GradedTree | None:
+        """The replica with the reference in it; None for a task that has none."""
+        patch = reference_patch(self._bench)
+        if patch is None:
+            return None
+        writes = plan(parse(patch), self._bench.prepared.base_tree).writes
+        return compose(self._subject.base, writes, protection_of(self._bench), self._bench.loaded.hidden_files())
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------

@@ -198,6 +198,11 @@ def _above(path: bytes) -> Iterable[bytes]:
     return (b"/".join(parts[:count]) for count in range(1, len(parts)))
 
 
+def bytecode_of(source: bytes, base: Collection[bytes]) -> list[bytes]:
+    """What setup left in R of a file's bytecode."""
+    return [path for path in base if path.endswith(b".pyc") and _source(path) == source]
+
+
 def _source(bytecode: bytes) -> bytes:
     """`a/__pycache__/b.cpython-311.pyc` → `a/b.py`."""
     folder, name = posixpath.split(bytecode)

@@ -57,6 +57,8 @@ class Pins:
     """Tests that have to come to pass: the watch never leaves them out."""
     written: tuple[str, ...] = ()
     """Python files of the patch, relative to the workspace: code under test whatever they are called."""
+    only: tuple[str, ...] = ()
+    """Tests to run; empty for all that the command collects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def run_pytest(
         "guarded": [] if pins is None else list(pins.guarded),
         "closely": [] if pins is None else list(pins.closely),
         "written": [] if pins is None else list(pins.written),
+        "only": [] if pins is None else list(pins.only),
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": kit.canary_file,
     }

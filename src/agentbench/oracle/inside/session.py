@@ -73,6 +73,9 @@ class Recorder:
     def collected(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         for item in items:
             self._send("item", item.nodeid)
+        if self._job["only"]:
+            wanted = frozenset(self._job["only"])
+            items[:] = [item for item in items if item.nodeid in wanted]
         canaries = self._collect_canaries(session)
         everything = [*items, *canaries]
         if self._job["mode"] == "survey":

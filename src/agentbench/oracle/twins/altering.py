@@ -1,0 +1,293 @@
+"""Making the expectation of a test false, in its source. Pure.
+
+Only the last statements of a test are altered, so that nothing which clears up after it is left out, and only in a way that
+no right solution can satisfy: what equals a value does not equal another, and what is true is not false.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+Place = tuple[str, ...]
+"""Names of the classes around a test and its own."""
+MAX_SOURCE = 1024 * 1024
+_UNSUITABLE = frozenset({"given", "flaky", "xfail", "retry", "repeat", "skip", "skipif"})
+"""Decorators of tests that may fail, or that run them many times."""
+_OPAQUE = frozenset(
+    {"raises", "warns", "suppress", "assertRaises", "assertRaisesRegex", "assertWarns", "deprecated_call"}
+)
+"""Contexts that may swallow or await an exception: an assertion in there says something else."""
+_RAISING = frozenset({"raises", "assertRaises"})
+_NEVER_RAISED = "BufferError"
+_TELLING, _TURNED = 2, 1
+_OPPOSITE = {
+    "assertTrue": "assertFalse",
+    "assertFalse": "assertTrue",
+    "assertIn": "assertNotIn",
+    "assertNotIn": "assertIn",
+    "assertIs": "assertIsNot",
+    "assertIsNot": "assertIs",
+    "assertIsNone": "assertIsNotNone",
+    "assertIsNotNone": "assertIsNone",
+    "assertIsInstance": "assertNotIsInstance",
+    "assertNotEqual": "assertEqual",
+}
+_EQUALITIES = frozenset(
+    {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual"}
+    | {"assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """Bytes of a source and what takes their place."""
+
+    line: int
+    start: int
+    end: int
+    text: bytes
+    was: bytes
+    rank: int
+    """How telling it is: a changed value is, a turned condition less so (an object equal to everything meets `!=` as it should)."""
+
+    @property
+    def what(self) -> str:
+        return " became ".join(part.decode("utf-8", "replace")[:80] for part in (self.was, self.text))
+
+
+def altered(source: bytes, chosen: Iterable[Alteration]) -> bytes:
+    """The source with every one of the alterations, which do not overlap."""
+    for one in sorted(chosen, key=lambda one: -one.start):
+        source = source[: one.start] + one.text + source[one.end :]
+    return source
+
+
+def alterations(source: bytes, wanted: Collection[Place]) -> Mapping[Place, Alteration]:
+    """One for each test that can be given a false expectation; empty for what is no Python or not UTF-8."""
+    if len(source) > MAX_SOURCE or source.startswith(b"\xef\xbb\xbf"):
+        return {}
+    try:
+        text = source.decode()
+        tree = ast.parse(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return {}
+    spot = _Spots(source)
+    found: dict[Place, Alteration] = {}
+    for place, function in _tests(tree, ()):
+        if place in wanted:
+            chosen = _chosen(function, spot)
+            found.pop(place, None)  # of two tests with one name the last counts
+            if chosen is not None:
+                found[place] = chosen
+    return found if _parses(altered(source, found.values())) else {}
+
+
+def _parses(source: bytes) -> bool:
+    try:
+        ast.parse(source)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Place, Function]]:
+    for one in node.body:
+        if isinstance(one, Function):
+            yield (*above, one.name), one
+        elif isinstance(one, ast.ClassDef):
+            yield from _tests(one, (*above, one.name))
+
+
+class _Spots:
+    """Where nodes are, in bytes."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def start(self, node: ast.expr) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr) -> int:
+        return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def replace(self, node: ast.expr, text: str, rank: int) -> Alteration:
+        return self.made(node.lineno, self.start(node), self.end(node), text.encode(), rank)
+
+    def around(self, node: ast.expr, before: str, after: str, rank: int) -> Alteration:
+        own = self.source[self.start(node) : self.end(node)]
+        return self.replace(node, f"{before}{own.decode()}{after}", rank)
+
+    def made(self, line: int, start: int, end: int, text: bytes, rank: int) -> Alteration:
+        return Alteration(line, start, end, text, self.source[start:end], rank)
+
+
+# --- which statement --------------------------------------------------------------------------------------------------
+
+
+def _chosen(function: Function, spot: _Spots) -> Alteration | None:
+    words = {name for one in function.decorator_list for name in _names(one)}
+    if words & _UNSUITABLE or any(
+        isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) for one in ast.walk(function)
+    ):
+        return None
+    found = [made for one in _last(function.body) if (made := _of_statement(one, spot)) is not None]
+    return max(found, key=lambda one: (one.rank, one.start), default=None)
+
+
+def _last(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The assertions at the end, with nothing but assertions behind them."""
+    found: list[ast.stmt] = []
+    for one in reversed(body):
+        if not _asserts(one):
+            break
+        found.append(one)
+    if found or not body:
+        return found
+    last = body[-1]
+    if isinstance(last, ast.With | ast.AsyncWith):
+        contexts = {name for item in last.items for name in _names(item.context_expr)}
+        return [last] if contexts & _RAISING else [] if contexts & _OPAQUE else _last(last.body)
+    if isinstance(last, ast.For) and not last.orelse and isinstance(last.iter, ast.List | ast.Tuple) and last.iter.elts:
+        return _last(last.body)
+    return []
+
+
+def _asserts(one: ast.stmt) -> bool:
+    if isinstance(one, ast.Assert):
+        return True
+    return isinstance(one, ast.Expr) and _unittest(one.value) is not None
+
+
+def _unittest(node: ast.expr) -> tuple[ast.Call, str] | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        name = node.func.attr
+        if node.func.value.id == "self" and (name in _OPPOSITE or name in _EQUALITIES):
+            return node, name
+    return None
+
+
+def _names(node: ast.expr) -> set[str]:
+    """Every name and attribute in an expression."""
+    found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return found | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _of_statement(one: ast.stmt, spot: _Spots) -> Alteration | None:
+    if isinstance(one, ast.Assert):
+        return _of_condition(one.test, spot)
+    if isinstance(one, ast.Expr) and (call := _unittest(one.value)) is not None:
+        return _of_call(*call, spot)
+    if isinstance(one, ast.With | ast.AsyncWith) and len(one.items) == 1:
+        return _of_raises(one.items[0].context_expr, spot)
+    return None
+
+
+def _of_condition(test: ast.expr, spot: _Spots) -> Alteration | None:
+    if isinstance(test, ast.Constant):
+        return None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        left, right = test.left, test.comparators[0]
+        if isinstance(test.ops[0], ast.Eq):
+            return _of_equality(right, left, spot)
+        if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
+            return spot.replace(right, repr(not right.value), _TURNED)
+    return spot.around(test, "not (", ")", _TURNED)
+
+
+def _of_equality(expected: ast.expr, actual: ast.expr, spot: _Spots) -> Alteration:
+    """Another value if there is one to see; else what is expected as part of something else, which nothing equals that equals it."""
+    for side in (expected, actual):
+        made = _other_value(side, spot)
+        if made is not None:
+            return made
+    return spot.around(expected, "(", ",)", _TELLING)
+
+
+def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
+    if name in _EQUALITIES:
+        if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
+            return None
+        return _of_equality(call.args[1], call.args[0], spot)
+    end = spot.end(call.func)
+    return spot.made(call.lineno, end - len(name), end, _OPPOSITE[name].encode(), _TURNED)
+
+
+def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
+    if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISING:
+        return None
+    return spot.replace(context.args[0], _NEVER_RAISED, _TURNED)
+
+
+def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:
+    match node:
+        case ast.Constant(value=value):
+            make = _OTHERS.get(type(value))
+            other = None if make is None else make(value)
+            return None if other is None else spot.replace(node, repr(other), _TELLING)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as inner):
+            return _other_value(inner, spot)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return _first_other(parts, spot)
+        case ast.Dict(values=parts):
+            return _first_other(parts, spot)
+        case _:
+            return None
+
+
+def _first_other(parts: list[ast.expr], spot: _Spots) -> Alteration | None:
+    return next((made for part in parts if (made := _other_value(part, spot)) is not None), None)
+
+
+_LARGE = 1e6
+
+
+def _other_text(value: str) -> str:
+    """One letter or digit in the middle is the next one."""
+    order = sorted(range(len(value)), key=lambda at: abs(at - len(value) // 2))
+    for at in order:
+        letter = value[at]
+        if letter.isascii() and letter.isalnum():
+            return value[:at] + _next(letter) + value[at + 1 :]
+    return value + "x"
+
+
+def _next(letter: str) -> str:
+    for first, last in ("09", "az", "AZ"):
+        if first <= letter <= last:
+            return first if letter == last else chr(ord(letter) + 1)
+    return letter
+
+
+def _other_number(value: float) -> float | None:
+    """Near where nearness could be a trick, and far from where rounding could make them one."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - not a number
+        return None
+    return value + 1 if abs(value) < _LARGE else value * 1.5
+
+
+def _other_integer(value: int) -> int:
+    return value + 1
+
+
+def _other_bytes(value: bytes) -> bytes:
+    return _other_text(value.decode("latin-1")).encode("latin-1")
+
+
+_OTHERS: Mapping[type, Callable[..., object]] = {
+    str: _other_text,
+    bytes: _other_bytes,
+    bool: lambda value: not value,
+    int: _other_integer,
+    float: _other_number,
+}

@@ -1,0 +1,104 @@
+"""Which tests of a check have a twin: found out once, with the reference, and remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.contract.schema import Check
+from agentbench.core.canonical import sha256_hex
+from agentbench.oracle.bench import GradingBench, Unlogged
+from agentbench.oracle.cache import remembered
+from agentbench.oracle.checks import Subject, requirement_of
+from agentbench.oracle.invocation import Invocation
+from agentbench.oracle.pristine import check_key, survey
+from agentbench.oracle.protected import GradedTree
+from agentbench.oracle.requirement import Requirement
+from agentbench.oracle.steps import Builder
+from agentbench.oracle.twins.altering import Place, alterations
+from agentbench.oracle.twins.running import Altered, Function, halves, once, source_of
+
+MOST, MOST_KEPT = 40, 10
+"""Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
+
+
+class Twins(BaseModel):
+    """Tests whose twin fails with the reference while they themselves pass, as it has to be."""
+
+    model_config = ConfigDict(frozen=True)
+    functions: tuple[Function, ...] = ()
+
+
+def twins_of(
+    bench: GradingBench, check: Check, invocation: Invocation, reference: Callable[[], GradedTree | None]
+) -> Twins:
+    """The twins of a check.
+
+    Raises:
+        NotBuilt, TaskError, PatchInvalid: the reference is none that can be put on R.
+        SandboxError: ours.
+    """
+    make = _Making(bench, check, invocation, reference)
+    return remembered(bench.cache, check_key(bench, check), Twins, make)[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Making:
+    bench: GradingBench
+    check: Check
+    invocation: Invocation
+    reference: Callable[[], GradedTree | None]
+
+    def __call__(self) -> Twins:
+        tree = self.reference()
+        if tree is None:
+            return Twins()
+        bench = dataclasses.replace(self.bench, log=Unlogged(), blobs=None)
+        base = {entry.path: entry for entry in bench.prepared.base_tree.entries()}
+        subject = Subject(bench, tree, base, Builder(bench))
+        functions = self._candidates(subject, requirement_of(bench, self.check))
+        held = set(functions)
+        for part in halves(functions):
+            if not held:
+                break
+            ran = once(subject, self.check, self.invocation, Altered(functions, part))
+            held &= {one for one in functions if ran.holds(one)}
+        return Twins(functions=tuple(one for one in functions if one in held))
+
+    def _candidates(self, subject: Subject, requirement: Requirement) -> tuple[Function, ...]:
+        root = posixpath.relpath(survey(subject.bench, self.check, self.invocation).rootdir, subject.bench.spec.workdir)
+        found: list[Function] = []
+        for tests, most in ((requirement.fail_to_pass, MOST), (requirement.pass_to_pass, MOST_KEPT)):
+            left = most
+            for function in sorted(_alterable(subject, _by_function(tests, root)), key=_order):
+                if len(function.ids) <= left:
+                    found.append(function)
+                    left -= len(function.ids)
+        return tuple(found)
+
+
+def _alterable(subject: Subject, functions: Sequence[Function]) -> Iterator[Function]:
+    by_file: dict[str, list[Function]] = {}
+    for one in functions:
+        by_file.setdefault(one.file, []).append(one)
+    for file, there in by_file.items():
+        possible = alterations(source_of(subject, file), {one.place for one in there})
+        yield from (one for one in there if one.place in possible)
+
+
+def _order(function: Function) -> str:
+    """The same in every process, and no order that a person chose."""
+    return sha256_hex("\0".join((function.file, *function.place)).encode("utf-8", "surrogatepass"))
+
+
+def _by_function(tests: Iterable[str], root: str) -> Sequence[Function]:
+    found: dict[tuple[str, Place], list[str]] = {}
+    for test in tests:
+        file, _, name = test.partition("::")
+        if name and file.endswith(".py"):
+            place = tuple(name.split("[", 1)[0].split("::"))
+            found.setdefault((posixpath.normpath(posixpath.join(root, file)), place), []).append(test)
+    return [Function(file=file, place=place, ids=tuple(ids)) for (file, place), ids in found.items()]
