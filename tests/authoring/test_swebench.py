@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -193,3 +195,24 @@ def test_clones_are_found_by_several_names(tmp_path: Path) -> None:
 def test_an_empty_report_counts_what_was_not_submitted() -> None:
     found = report([], ["a", "b"], [])
     assert (found["total_instances"], found["submitted_instances"], found["incomplete_ids"]) == (2, 0, ["a", "b"])
+
+
+def test_a_patch_that_cannot_be_applied_is_an_error_as_in_their_report() -> None:
+    def of(task: str, status: str, reason: str | None) -> Any:
+        result = SimpleNamespace(passed=status == "success", failure_reason=reason)
+        return SimpleNamespace(task_id=task, run_status=status, result=result)
+
+    records = [
+        of("good", "success", None),
+        of("bad", "failure", "TESTS_FAILED"),
+        of("torn", "failure", "PATCH_INVALID"),
+        of("ours", "invalid", "SANDBOX_ERROR"),
+        of("blank", "failure", "PATCH_INVALID"),
+    ]
+    found = report(records, ["good", "bad", "torn", "ours", "blank", "left"], ["blank"])
+    assert found["resolved_ids"] == ["good"]
+    assert found["unresolved_ids"] == ["bad"]
+    assert found["error_ids"] == ["ours", "torn"]
+    assert found["empty_patch_ids"] == ["blank"]
+    assert found["completed_ids"] == ["bad", "good"]
+    assert found["incomplete_ids"] == ["left"]

@@ -319,13 +319,19 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
 
 
 def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequence[str]) -> Mapping[str, Json]:
-    """Results in the form that SWE-bench's own harness writes. `empty`: instances whose patch changes nothing."""
+    """Results in the form that SWE-bench's own harness writes. `empty`: instances whose patch changes nothing.
+
+    As there, a patch that cannot be applied is an error and not an instance that was completed.
+    """
     submitted = sorted({record.task_id for record in records})
     resolved = sorted({record.task_id for record in records if record.result.passed})
     blank = sorted(set(empty) - set(resolved))
-    errors = sorted(
-        {record.task_id for record in records if record.run_status in {"invalid", "acceptance_error"}} - set(resolved)
-    )
+    failed = {
+        record.task_id
+        for record in records
+        if record.run_status in {"invalid", "acceptance_error"} or record.result.failure_reason == "PATCH_INVALID"
+    }
+    errors = sorted(failed - set(resolved) - set(blank))
     completed = [one for one in submitted if one not in errors and one not in blank]
     unresolved = [one for one in completed if one not in resolved]
     groups = {
