@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.contract.load import load_task
+from agentbench.contract.remarks import remarks
 from agentbench.contract.schema import Scorer
 from agentbench.contract.scorers import SPECS, scorer_spec
 from agentbench.core.command import Command, Completed, Stream
@@ -100,14 +101,19 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
     [
         ({"type": "comand", "command": "true"}, "did you mean `command`"),
         ({"type": "command"}, "expected `command`"),
-        ({"type": "command", "command": "true", "timeout_s": 0}, "greater than or equal to 1"),
-        ({"type": "command", "command": "true", "timeout_s": 3601}, "less than or equal to 3600"),
-        ({"type": "command", "command": "true", "timeout_s": "5"}, "timeout_s"),
-        ({"type": "allowed_paths", "patterns": []}, "at least 1 item"),
+        ({"type": "command", "command": "true", "timeout_s": 0}, "timeout_s: expected at least 1; got 0"),
+        ({"type": "command", "command": "true", "timeout_s": 3601}, "timeout_s: expected at most 3600; got 3601"),
+        ({"type": "command", "command": "true", "timeout_s": "5"}, 'timeout_s: expected a whole number; got "5"'),
+        ({"type": "allowed_paths", "patterns": []}, "patterns: expected at least one; the list is empty"),
+        ({"type": "allowed_paths", "patterns": "src"}, 'patterns: expected a list; got "src"'),
+        ({"type": "no_new_skips", "test_globset": []}, "test_globset: expected at least one; the list is empty"),
+        ({"type": "command", "command": " "}, "command: expected some text; it is blank"),
+        ({"type": "command", "command": ["true"]}, "command: expected text; got a list"),
+        ({"type": "file_exists", "path": None}, "path: expected text; got nothing"),
         ({"type": "allowed_paths", "patterns": ["/abs/*"]}, "relative to the workspace"),
         ({"type": "forbid_paths", "patterns": ["src/"]}, "write src/*"),
         ({"type": "forbid_paths", "patterns": ["src/[ab"]}, "never closed"),
-        ({"type": "max_files_changed", "limit": -1}, "greater than or equal to 0"),
+        ({"type": "max_files_changed", "limit": -1}, "limit: expected at least 0; got -1"),
         ({"type": "max_files_changed", "limit": 1, "limits": 2}, "did you mean `limit`"),
         ({"type": "forbid_secrets", "limit": 1}, "it has none"),
         ({"type": "file_exists", "path": "../etc/passwd"}, "without `..`"),
@@ -125,12 +131,40 @@ def test_a_bad_field_is_refused_by_name_where_it_stands(tmp_path: Path, fields: 
     write_task(tmp_path / "t", task_with(scorers=[bad]))
     with pytest.raises(ContractError) as found:
         load_task(tmp_path / "t")
-    assert any("task.yaml:" in one and "scorers[0]" in one and words in one for one in found.value.problems)
+    # One mistake is told once, and in the words of a task.
+    (told,) = found.value.problems
+    assert "task.yaml:" in told
+    assert "scorers[0]" in told
+    assert words in told
     write_task(tmp_path / "suite" / "t", task_with())
     (tmp_path / "suite" / "scenario.yaml").write_text(f"scorers: [{Scorer.model_validate(bad).model_dump_json()}]\n")
     with pytest.raises(ContractError) as found:
         load_task(tmp_path / "suite" / "t")
     assert any("scenario.yaml:" in one and words in one for one in found.value.problems)
+
+
+GUARDED = {"name": "g", "type": "tests_unmodified", "paths": ["tests/test_core.py", "tests/test_gone.py", "tests"]}
+
+
+@pytest.mark.req("G-10")
+def test_a_file_that_must_stay_as_it_is_has_to_be_there(tmp_path: Path) -> None:
+    files = {"repo/tests/test_core.py": ""}
+    write_task(tmp_path / "t", task_with(repo={"path": "repo"}, scorers=[GUARDED]), files)
+    with pytest.raises(ContractError) as found:
+        load_task(tmp_path / "t")
+    gone, folder = found.value.problems
+    assert "scorers[0].paths[1]: tests/test_gone.py is no file of the workspace" in gone
+    assert "scorers[0].paths[2]: tests is no file of the workspace" in folder
+    # Setup may make it, and a scorer of the suite is for tasks that have it: both are only remarked on.
+    made = task_with(repo={"path": "repo"}, scorers=[GUARDED], setup={"commands": ["make"]})
+    told = remarks(load_task(write_task(tmp_path / "made", made, files)))
+    assert sum("scorer `g`: tests" in one and one.endswith("unless setup makes it") for one in told) == 2
+    write_task(tmp_path / "suite" / "t", task_with(repo={"path": "repo"}), files)
+    (tmp_path / "suite" / "scenario.yaml").write_text(
+        f"scorers: [{Scorer.model_validate(GUARDED).model_dump_json()}]\n"
+    )
+    told = remarks(load_task(tmp_path / "suite" / "t"))
+    assert sum("scorer `g`: tests" in one for one in told) == 2
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

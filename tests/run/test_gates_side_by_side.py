@@ -158,3 +158,18 @@ def test_the_weights_of_the_suite_are_those_of_the_score(tmp_path: Path, ab: Ab)
     assert (own["decomposed_score"], failed["decomposed_score"], failed["score"]) == (1.0, 0.2, None)
     assert failed["components"]["validity"] == 1
     assert ab("verify", done.json["run_dir"]).code == 0
+
+
+@pytest.mark.req("G-10", "C-15")
+def test_validation_refuses_a_task_that_guards_a_file_which_setup_did_not_make(tmp_path: Path, ab: Ab) -> None:
+    for name, path in (("made", "made.txt"), ("gone", "gone.txt")):
+        more = f"""
+        setup: {{commands: ["touch made.txt"]}}
+        scorers: [{{name: guard, type: baseline_unmodified, paths: [{path}]}}]
+        """
+        make_task(tmp_path / "tasks" / "tiny" / name, task_id=name, more=more)
+    done = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tmp_path / "tasks", "--json")
+    found = {one["task_id"]: (one["valid"], one["why"]) for one in done.json["tasks"]}
+    assert found["made"][0] is True
+    assert found["gone"][0] is False
+    assert "scorers[0].paths[0]: gone.txt is no file of the workspace" in found["gone"][1]

@@ -98,7 +98,7 @@ def _problems(document: Document, model: type[BaseModel], details: list[ErrorDet
                 yield document.problem(path, f"expected {words}; got {_shown(document, path)}")
             continue
         if inside == "key":
-            words = _expected(detail)
+            words = expected(detail)
             yield document.problem(path, f"expected {words} as the key; got {json.dumps(path[-1])}")
         elif detail["type"] != "missing" or path not in seen:
             yield document.problem(path, _words(document, model, path, detail))
@@ -154,10 +154,11 @@ def _words(document: Document, model: type[BaseModel], path: KeyPath, detail: Er
         return _not_text(document, path)
     if kind == "string_too_short":
         return "expected some text; it is empty"
-    return f"expected {_expected(detail)}; got {_shown(document, path)}{_emptiness(document, path, kind)}"
+    return f"expected {expected(detail)}; got {_shown(document, path)}{_emptiness(document, path, kind)}"
 
 
-def _expected(detail: ErrorDetails) -> str:
+def expected(detail: ErrorDetails) -> str:
+    """What a validator wanted, in words that go after `expected`."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(str(context.get("pattern")), f"text like {context.get('pattern')}")

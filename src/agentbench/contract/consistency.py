@@ -10,10 +10,10 @@ import pathspec
 
 from agentbench.contract.document import Document
 from agentbench.contract.network import parse_entry
-from agentbench.contract.placement import Found, absent, misplaced
+from agentbench.contract.placement import Found, absent, is_file, misplaced
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean
-from agentbench.contract.schema import Check, Task
-from agentbench.contract.scorers import listed_problems
+from agentbench.contract.schema import Check, Repo, Task
+from agentbench.contract.scorers import listed_problems, unguarded
 
 TOOL_NAMES = ("list_files", "read_file", "search", "apply_patch", "run")
 
@@ -27,7 +27,8 @@ def inconsistencies(document: Document, task: Task, folder: Path, doubtful: Coll
     related = [*chain.from_iterable(rule(task) for rule in rules), *misplaced(task, folder)]
     found = [item for item in related if not any(_follows(item[0], guess) for guess in doubtful)]
     # Whether a named file is there depends on no other key.
-    found += [item for item in absent(task, folder) if not any(item[0][: len(guess)] == guess for guess in doubtful)]
+    named = (*absent(task, folder), *_guards(task, folder))
+    found += [item for item in named if not any(item[0][: len(guess)] == guess for guess in doubtful)]
     return [document.problem(path, message) for path, message in found]
 
 
@@ -155,6 +156,14 @@ def _policy(task: Task) -> Found:
         for index, pattern in enumerate(patterns):
             if trouble := _bad_glob(pattern):
                 yield (*key, index), trouble
+
+
+def _guards(task: Task, folder: Path) -> Found:
+    """Files that must not be edited and are not there, where R lies beside the task and no setup could still make them."""
+    if isinstance(task.repo, Repo) and task.repo.path is not None and not task.setup.commands:
+        root = folder / task.repo.path / (task.repo.subdir or "")
+        if root.is_dir():
+            yield from unguarded(task.scorers, lambda path: is_file(root, path))
 
 
 def _bad_glob(pattern: str) -> str:

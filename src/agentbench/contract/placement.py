@@ -20,11 +20,6 @@ _ARCHIVE_SCHEMES = frozenset({"https", "http", "file"})
 Found: TypeAlias = Iterator[tuple[KeyPath, str]]
 
 
-def is_remote(source: str) -> bool:
-    """Whether a repository or archive is named by a URL rather than by a path relative to the task file."""
-    return bool(_SCHEME.match(source) or _SCP.fullmatch(source) or source.startswith("pypi:"))
-
-
 def misplaced(task: Task, folder: Path) -> Found:
     """Every problem of where R comes from and lies."""
     yield from _source(task, folder)
@@ -75,6 +70,15 @@ def _location(folder: Path, key: KeyPath, source: str, schemes: frozenset[str]) 
 def _exists(path: Path, *, folder: bool) -> bool:
     try:
         return path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_file(root: Path, path: str) -> bool:
+    """Whether a folder has a file or a link under this path."""
+    try:
+        place = root / path
+        return place.is_symlink() or place.is_file()
     except (OSError, ValueError):
         return False
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.placement import is_file
 from agentbench.contract.schema import Repo
+from agentbench.contract.scorers import unguarded
 
 _FULL_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -38,6 +40,7 @@ def _all(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
         yield "oracle.hidden", "there are no hidden tests and no probe: the agent sees everything it is judged by"
     if isinstance(task.repo, Repo) and task.reference is None:
         yield "reference", "there is no reference solution: nothing shows that the task can be solved"
+    yield from _guards(loaded)
     yield from _limits(loaded)
 
 
@@ -48,3 +51,15 @@ def _limits(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     calls = task.budget.tool_calls
     if calls is not None and calls > loaded.max_tool_calls:
         yield "budget.tool_calls", f"has no effect: agent.max_steps is smaller ({loaded.max_tool_calls})"
+
+
+def _guards(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
+    """Files that scorers say must not be edited and that R does not have: as far as a look at R can tell."""
+    root = loaded.repo_folder
+    if root is None:
+        return
+    root /= loaded.task.repo.subdir or "" if isinstance(loaded.task.repo, Repo) else ""
+    unless = ", unless setup makes it" if loaded.task.setup.commands else ""
+    for key, message in unguarded(loaded.scorers, lambda path: is_file(root, path)):
+        scorer = loaded.scorers[int(key[1])]
+        yield f"scorer `{scorer.name}`", message + unless

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
+from agentbench.contract.conformity import expected, show
+from agentbench.contract.document import Value, descend
 from agentbench.contract.placement import Found
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Model, NonEmpty, Scorer
@@ -56,6 +59,13 @@ def _pattern(pattern: str) -> str:
     return pattern
 
 
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected some text; it is blank")
+    return text
+
+
+Said = Annotated[NonEmpty, AfterValidator(_said)]
 RelativePath = Annotated[NonEmpty, AfterValidator(_relative)]
 ExactPath = Annotated[NonEmpty, AfterValidator(_exact)]
 Pattern = Annotated[NonEmpty, AfterValidator(_pattern)]
@@ -79,7 +89,7 @@ class CommandSpec(Spec):
     """The command must exit with 0."""
 
     type: Literal["command"]
-    command: NonEmpty
+    command: Said
     timeout_s: Annotated[int, Field(ge=1, le=MAX_TIMEOUT)] = DEFAULT_TIMEOUT
 
 
@@ -133,7 +143,7 @@ class NoNewSkipsSpec(Spec):
 
     required_by_default = False
     type: Literal["no_new_skips"]
-    test_globset: tuple[Pattern, ...] | None = None
+    test_globset: SomePatterns | None = None
 
 
 class AssertionsNotWeakenedSpec(Spec):
@@ -141,7 +151,7 @@ class AssertionsNotWeakenedSpec(Spec):
 
     required_by_default = False
     type: Literal["assertions_not_weakened"]
-    test_globset: tuple[Pattern, ...] | None = None
+    test_globset: SomePatterns | None = None
 
 
 class LlmJudgeSpec(Spec):
@@ -149,7 +159,7 @@ class LlmJudgeSpec(Spec):
 
     required_by_default = False
     type: Literal["llm_judge"]
-    rubric: NonEmpty
+    rubric: Said
 
 
 ScorerSpec: TypeAlias = (
@@ -207,6 +217,7 @@ def scorer_problems(scorer: Scorer) -> Found:
         _validated(scorer)
     except ValidationError as error:
         known = [name for name in spec.model_fields if name not in {"name", "type", "required"}]
+        given = scorer.model_dump(mode="json")
         for detail in error.errors(include_url=False, include_input=False):
             # The validator puts the member of the union first.
             path = detail["loc"][1:]
@@ -216,18 +227,27 @@ def scorer_problems(scorer: Scorer) -> Found:
                 yield path, f"is no field of a {scorer.type} scorer; {fields}{hint}"
             elif detail["type"] == "missing":
                 yield (), f"expected `{path[-1]}`, which a {scorer.type} scorer needs"
-            else:
-                yield path, _words(detail["msg"])
+            elif words := _words(detail, descend(given, path)):
+                yield path, words
+
+
+def _words(detail: ErrorDetails, given: Value) -> str:
+    """What was expected and what came; empty for what follows from another problem."""
+    kind = detail["type"]
+    if kind == "value_error":
+        return detail["msg"].removeprefix("Value error, ")
+    if kind == "too_short":
+        # A list whose only item is wrong also counts as too short, once that item is gone.
+        return "expected at least one; the list is empty" if given == [] else ""
+    if kind == "string_too_short":
+        return "expected some text; it is empty"
+    wanted = "text" if kind == "string_type" else expected(detail)
+    return f"expected {wanted}; got {show(given)}"
 
 
 def _validated(scorer: Scorer) -> ScorerSpec:
     # Strict as in a document: "5" is no number. Lists come as tuples or lists, hence by way of JSON.
     return _ADAPTER.validate_json(json.dumps(scorer.model_dump(mode="json")), strict=True)
-
-
-def _words(message: str) -> str:
-    text = message.removeprefix("Value error, ")
-    return text[:1].lower() + text[1:]
 
 
 def listed_problems(scorers: tuple[Scorer, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -238,3 +258,23 @@ def listed_problems(scorers: tuple[Scorer, ...]) -> Iterator[tuple[tuple[str | i
             yield ("scorers", index, "name"), f"`{scorer.name}` is the name of two scorers"
         for path, message in scorer_problems(scorer):
             yield ("scorers", index, *path), message
+
+
+UNGUARDED = "is no file of the workspace: nobody can edit it, so the scorer passes whatever happens"
+
+
+def guarded(scorers: tuple[Scorer, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The paths that scorers say must not be edited, each with its key. Ill-formed ones are complained about elsewhere."""
+    for index, scorer in enumerate(scorers):
+        paths = (scorer.model_extra or {}).get("paths")
+        if scorer.type in {"tests_unmodified", "baseline_unmodified"} and isinstance(paths, list | tuple):
+            yield from (
+                (("scorers", index, "paths", at), path) for at, path in enumerate(paths) if isinstance(path, str)
+            )
+
+
+def unguarded(
+    scorers: tuple[Scorer, ...], is_there: Callable[[str], bool]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Paths that must not be edited and that the workspace does not have as a file."""
+    yield from ((key, f"{path} {UNGUARDED}") for key, path in guarded(scorers) if not is_there(path))

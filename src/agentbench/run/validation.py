@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
 from agentbench.contract.locking import Resolved, lockfiles, make_lock
+from agentbench.contract.problem import dotted
+from agentbench.contract.scorers import guarded, unguarded
 from agentbench.core.errors import TaskError
 from agentbench.core.threads import threads
 from agentbench.oracle.bench import GradingBench
@@ -46,11 +48,25 @@ def validate_suite(
             ground = lab.ground(task)
         except TaskError as error:
             return TaskValidation(task.id, False, "error", "none", (), f"setup: {error.message}")
+        idle = _unguarded(task, ground)
+        if idle:
+            return TaskValidation(task.id, False, "none", "none", (), idle)
         tell(f"{task.id}: baseline and reference, {repeats} times each")
         return validate(validation_bench(ground, lab), repeats=repeats)
 
     with threads(workers, "validate", lab.cancel) as pool:
         return list(pool.map(one, tasks))
+
+
+def _unguarded(task: LoadedTask, ground: Ground) -> str:
+    """The first file that a scorer of the task says must stay as it is, and that is not there when setup has ended.
+
+    A scorer of the suite is for all its tasks: one of them need not have the file.
+    """
+    if not any(guarded(task.task.scorers)):
+        return ""
+    files = {entry.path.decode("utf-8", "surrogateescape") for entry in ground.prepared.base_tree.entries()}
+    return next((f"{dotted(key)}: {message}" for key, message in unguarded(task.task.scorers, files.__contains__)), "")
 
 
 def lock_task(task: LoadedTask, lab: Lab) -> Lock:
