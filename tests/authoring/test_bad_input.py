@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentbench.authoring.comparing import Proof
 from agentbench.authoring.fromcommit import Wanted, from_commit, take
+from agentbench.authoring.proving import prove
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Lab
+from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validate_suite
 from agentbench.sandbox.interpreter import installed
 from tests.authoring.conftest import BEFORE, FIX, put
@@ -152,3 +155,18 @@ def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path
     with pytest.raises(Unsuitable, match="modules that setup does not install: colorama") as found:
         from_commit(wanted(repo), "HEAD", lab)
     assert found.value.kind == "missing module"
+
+
+def test_a_readme_that_setup_writes_anew_does_not_keep_the_fix_from_applying(
+    repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def proven(ground: Ground, lab: Lab, **given: Any) -> Proof:
+        if b"README" in (ground.task.folder / "reference.patch").read_bytes():
+            raise Unsuitable("patch", "README.rst: hunk 1 does not match the file")
+        return prove(ground, lab, **given)
+
+    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", proven)
+    put(repo, {"README.rst": "one\ntwo\n"}, "Tell")
+    made = from_commit(wanted(repo), put(repo, {**FIX, "README.rst": "one\nthree\n"}, "Fix"), lab)
+    assert b"README" not in (made.folder / "reference.patch").read_bytes()
+    assert "without the fix's prose" in (made.folder / "notes.md").read_text()

@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
-from agentbench.authoring.detection import Circumstances, Detected, brought, detect
 from agentbench.authoring.drafting import NOTES_NAME, Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_modules
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
-from agentbench.authoring.requirements import distribution_of
-from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, split, text_of
+from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.taking import Taken, Wanted, repository_name, take, task_id_of
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.contract.load import load_task
-from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import ContractError, InputError, SourceError
-from agentbench.core.syntax import parse as parse_python
 from agentbench.run.lab import Lab
-from agentbench.sandbox.interpreter import installed
-from agentbench.workspace.history import Commit, Histories, History
+from agentbench.workspace.history import Commit
 from agentbench.workspace.location import is_local, locate
 
-_LFS = b"version https://git-lfs.github.com/spec/v1\n"
-_PACKAGING = re.compile(
-    r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
-)
-_PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
+__all__ = ["Made", "Taken", "Tell", "Wanted", "finished", "from_commit", "repository_name", "take", "task_id_of"]
+
 _ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
 ROUNDS = 3
 APPROVE = "## A person must approve this task"
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the author asked for."""
-
-    repo: str
-    suite_dir: Path
-    statement: str | None = None
-    task_id: str | None = None
-    first_parent: bool = False
-    timeout_sec: int = 300
-    mem_limit_mb: int = 2048
-    repeats: int = 2
-    pin: bool = True
-    all_tests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +44,6 @@ class Made:
     plan: str
     remark: str
     """Of which day the dependencies are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Everything read from the repository; its lock is free again."""
-
-    commit: Commit
-    parts: Split
-    patch: bytes
-    hidden: Mapping[str, tuple[bytes, bool]]
-    detected: Detected
-    known: frozenset[str] = field(repr=False)
-    packaging: str = ""
-    """A digest of the files that decide what is installed."""
-    has_submodules: bool = False
-    modules: frozenset[str] = frozenset()
-    """Every name of R's files and folders that may be one of a module."""
 
 
 def from_commit(
@@ -108,45 +66,6 @@ def from_commit(
     return make(wanted, taken, lab, tell=tell, environments=environments or Environments())
 
 
-def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
-    """Read a commit and take it apart."""
-    with Histories(lab.state / "snapshots").open(wanted.repo, Path.cwd()) as history:
-        commit = history.commit(revision)
-        parts = split(commit, first_parent=wanted.first_parent)
-        parent = commit.parents[0]
-        hidden = _hidden(history, parts)
-        patch = history.patch(parent, commit.id, [change.path for change in parts.source])
-        paths = history.paths(parent)
-        known = _known(history, parent, paths)
-        project = _project_folder(paths, parts)
-        pythons = list(dict.fromkeys(one.short for one in installed()))
-
-        there, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
-
-        def read(name: str, *, fixed: bool = False) -> str | None:
-            path = f"{project}/{name}" if project else name
-            at = commit.id if fixed and path in changed else parent
-            if path not in hidden and at == parent and path not in there:
-                return None
-            # What configures the runner comes with the commit, so its plugins are needed too.
-            found = hidden[path][0] if path in hidden else history.read(at, path)
-            return None if found is None else found.decode("utf-8", "replace")
-
-        around = Circumstances(
-            date=commit.date,
-            pythons=pythons,
-            default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
-            release=history.release_before(parent),
-            imports=_imports(hidden, paths),
-            folder=project,
-            brought=brought(read, lambda name: read(name, fixed=True)),
-        )
-        own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
-        deciding: dict[str, Json] = {path: read(path) for path in own if _PACKAGING.fullmatch(path)}
-        packaging, linked = digest(deciding), ".gitmodules" in paths
-        return Taken(commit, parts, patch, hidden, detect(read, around), known, packaging, linked, _modules(paths))
-
-
 def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
     """Set up, prove and write what was taken."""
     draft = _first_draft(wanted, taken)
@@ -157,7 +76,15 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
         if taken.has_submodules:
             draft = _within_reach(draft, folder, lab)
         wish = Wish(draft, taken.detected, taken.commit.date, taken.packaging, folder, wanted.pin)
-        ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
+        try:
+            ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
+        except Unsuitable as error:
+            if error.kind != "patch" or taken.code == taken.patch:
+                raise
+            # Setup of some projects writes their README anew: the fix is what is left without prose.
+            draft = dataclasses.replace(draft, reference=taken.code)
+            wish = dataclasses.replace(wish, draft=draft)
+            ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
         sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
         flags = tuple(statements.check(draft.statement, draft.reference, sources, taken.known).lines())
         draft = dataclasses.replace(
@@ -248,65 +175,6 @@ def _proven_so(
     raise first
 
 
-# --- reading -----------------------------------------------------------------------------------------------------
-
-
-def _hidden(history: History, parts: Split) -> dict[str, tuple[bytes, bool]]:
-    found: dict[str, tuple[bytes, bool]] = {}
-    for change in parts.tests:
-        if change.status == "D":
-            continue
-        content = history.blob(change.blob)
-        name = text_of(change.path)
-        if content.startswith(_LFS):
-            raise Unsuitable("lfs", f"{name} is only a pointer to content in Git LFS, which is not fetched")
-        found[name] = (content, change.new_mode == "100755")
-    size = sum(len(content) for content, _ in found.values())
-    if size > MAX_HIDDEN_BYTES:
-        raise Unsuitable("too large", f"its test files have {size} bytes, more than {MAX_HIDDEN_BYTES}")
-    return found
-
-
-def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
-    """Every word of R's Python files (of a bounded number of them)."""
-    sources = (history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:400])
-    return frozenset(statements.words_of(sources))
-
-
-def _project_folder(paths: list[str], parts: Split) -> str:
-    """Where the packaging is: the root, else the nearest folder above what the commit changes that has one."""
-    packaged = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name in _PACKAGED}
-    if "." in packaged:
-        return ""
-    changed = [PurePosixPath(text_of(change.path)) for change in (*parts.source, *parts.tests)]
-    return next((str(above) for path in changed for above in path.parents if str(above) in packaged), "")
-
-
-def _modules(paths: list[str]) -> frozenset[str]:
-    return frozenset(part for path in paths for part in (*PurePosixPath(path).parts[:-1], PurePosixPath(path).stem))
-
-
-def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tuple[str, ...]:
-    """Distributions that the hidden tests import and R does not hold, as far as names tell."""
-    names: set[str] = set()
-    for name, (content, _) in hidden.items():
-        if not name.endswith(".py"):
-            continue
-        try:
-            tree = parse_python(content)
-        except (SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module.split(".")[0])
-    foreign = sorted(
-        name for name in names - _modules(paths) - set(sys.stdlib_module_names) if not name.startswith("_")
-    )
-    return tuple(package for name in foreign if (package := distribution_of(name)) and package != "pytest")
-
-
 # --- making ------------------------------------------------------------------------------------------------------
 
 
@@ -335,17 +203,6 @@ def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
         mem_limit_mb=wanted.mem_limit_mb,
         envelope={"files": max(1, len(taken.parts.source)), "lines": max(1, lines)},
     )
-
-
-def task_id_of(wanted: Wanted, commit: Commit) -> str:
-    return wanted.task_id or f"{repository_name(wanted.repo)}-{commit.id[:10]}"
-
-
-def repository_name(repo: str) -> str:
-    """What people call a repository: the last part of its address that says something."""
-    parts = [part.removesuffix(".git") for part in re.split(r"[/:]+", repo.rstrip("/"))]
-    telling = [part for part in parts if part and part not in {"repo", ".", "..", "src", "main"}]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", telling[-1] if telling else "repo").strip("-.") or "repo"
 
 
 def _quoted(word: str) -> str:
@@ -383,6 +240,8 @@ def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> 
         f"Proven by {proof.runs} runs: {counts}; {proof.duration_sec:.1f} s at most.",
         f"R: {sizes}, {modules} ({LABEL}).",
     ]
+    if ready.draft.reference != taken.patch:
+        parts.append("The reference is without the fix's prose, which setup writes itself.")
     if not ready.draft.submodules:
         parts.append("R is without its submodules: they could not be fetched.")
     if proof.unsteady:
