@@ -416,7 +416,8 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
             "failure_mode": "incomplete" if said == "FAIL" else None,
             "model": "m",
         }
-        payloads.append(JudgeResult.model_validate({**opinion, "reasoning": excerpt(b"")}))
+        reasoning = excerpt(b"no JSON object\nIt said: \x1b[31mPASS")
+        payloads.append(JudgeResult.model_validate({**opinion, "reasoning": reasoning}))
     decided = verdict(payloads, Terms(checks=(), judged_only=True))
     assert (decided.passed, decided.run_status, decided.score) == (False, RunStatus.INVALID, None)
     # The cause of an attempt that came to its end is the task; what ended another is told as ever.
@@ -424,8 +425,13 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
     assert judged_only(decided.run_status, decided.reason) is ordinary
     if ordinary:
         assert (decided.invalid_cause, decided.attribution) == (InvalidCause.TASK, Attribution.INDETERMINATE)
-        expected = {None: "NOT JUDGED: ", "FAIL": "JUDGED FAIL: incomplete"}.get(said, f"JUDGED {said}")
+        expected = {
+            None: "NOT JUDGED: ",
+            "FAIL": "JUDGED FAIL: incomplete",
+            "unparseable": "JUDGED unparseable: no JSON object",
+        }.get(said, f"JUDGED {said}")
         assert headline(decided).startswith(expected)
+        assert "It said" not in headline(decided)
     elif code is not None:
         assert decided.reason is INVALIDATING[code][0]
         assert headline(decided).startswith("INVALID ")

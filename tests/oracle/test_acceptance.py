@@ -215,7 +215,7 @@ def test_reruns_are_bounded_and_a_failure_dominates(bed: Bed, tmp_path: Path) ->
     flipped, plain = grade(delta_of(bench, NEW), bench).checks
     assert flipped.outcome is Outcome.FAIL
     assert flipped.runs <= 16
-    assert (plain.outcome, plain.runs) == (Outcome.PASS, 3)
+    assert (plain.outcome, plain.runs, plain.decided.why) == (Outcome.PASS, 3, "run 3 of 3")
     assert [one.run for one in of(bench, AcceptanceCheck)] == [flipped.runs, 3]
     assert len(of(bench, events.TestsFinished)) == flipped.runs + 3
 
@@ -283,7 +283,7 @@ def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) ->
     forged = {
         "out/a.xml": "<testsuite><testcase classname='app' name='new'/><testcase classname='app' name='runs'/></testsuite>"
     }
-    assert junit(bed, tmp_path, forged, "true\n") == (Outcome.FAIL, "no test is reported in out/*.xml")
+    assert junit(bed, tmp_path, forged, "true\n") == (Outcome.FAIL, "the command wrote no report out/*.xml")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,8 @@ def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) ->
         ("exit 0", ""),
         ("exit 1", "disagree"),
         ("echo '<!DOCTYPE x>' > out/a.xml", "document type"),
-        ("rm -r out; mkfifo out", "no test"),
+        ("rm -r out; mkfifo out", "wrote no report"),
+        ("rm out/*; echo '<testsuite/>' > out/a.xml", "no test is reported"),
     ],
 )
 def test_report_and_exit_code_must_agree(bed: Bed, tmp_path: Path, ending: str, why: str) -> None:

@@ -124,7 +124,7 @@ def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: 
     task = make_task(tmp_path / "tasks" / "t")
     done = ab.run_task(task, "--agent", "noop", "--judge-model", "scripted:nowhere.yaml")
     assert done.code == 2
-    assert "nowhere.yaml" in done.stderr
+    assert "--judge-model scripted:nowhere.yaml: there is no such file" in done.stderr
     assert not (tmp_path / "artifacts").exists()
 
 

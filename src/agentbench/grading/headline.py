@@ -11,6 +11,7 @@ from agentbench.core.text import printable
 from agentbench.grading.endings import INVALIDATING, reason_of
 
 WIDTH = 200
+UNPARSEABLE = "unparseable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ class Ending(Protocol):
     def rationale(self) -> str: ...
 
 
+class _Excerpt(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
 class Opinion(Protocol):
     """What a judge said."""
 
@@ -106,6 +112,9 @@ class Opinion(Protocol):
 
     @property
     def failure_mode(self) -> str | None: ...
+
+    @property
+    def reasoning(self) -> str | _Excerpt: ...
 
 
 class VerdictLike(Protocol):
@@ -187,8 +196,13 @@ def judged(said: Opinion | None) -> str:
     """The decision about an attempt that is only judged."""
     if said is None:
         return "NOT JUDGED: the task has no workspace, and no judge was asked"
-    mode = f": {printable(' '.join(said.failure_mode.split()))[:WIDTH]}" if said.failure_mode else ""
-    return f"JUDGED {said.verdict}{mode}"
+    why = said.failure_mode or ""
+    if said.verdict == UNPARSEABLE:
+        # There is no opinion; the first line of what stands in its place says why.
+        text = said.reasoning if isinstance(said.reasoning, str) else said.reasoning.text
+        why = text.partition("\n")[0]
+    shown = printable(" ".join(why.split()))[:WIDTH]
+    return f"JUDGED {said.verdict}: {shown}" if shown else f"JUDGED {said.verdict}"
 
 
 def headline(subject: VerdictLike | RecordLike) -> str:

@@ -79,6 +79,7 @@ class Presets:
 
 
 Source = Literal["service", "scripted", "recorded"]
+MODEL = "--model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class ModelChoice:
     base_url: str | None = None
     preset: str | None = None
     sampling: Sampling = field(default_factory=Sampling)
+    option: str = MODEL
+    """How it was asked for, to be named in messages."""
 
 
 @functools.cache
@@ -129,8 +132,8 @@ def parse_presets(data: bytes, name: str) -> Presets:
     return Presets(file.version, "sha256:" + sha256_hex(data), file.default_provider, file.defaults, known, file.models)
 
 
-def choose(text: str, presets: Presets) -> ModelChoice:
-    """What a `--model` text means.
+def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
+    """What the text of `--model`, or of another `option` like it, means.
 
     `PRESET` · `PROVIDER:NAME` · `NAME` (at the default provider) · `NAME@http://host/v1` · `scripted:FILE` · `recorded:RUN`
 
@@ -139,24 +142,22 @@ def choose(text: str, presets: Presets) -> ModelChoice:
     """
     text = text.strip()
     if not text or not text.isprintable():
-        msg = (
-            "--model: expected the name of a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
-        )
+        msg = f"{option}: expected the name of a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
         raise InputError(msg)
     for source in ("scripted", "recorded"):
         if text.startswith(source + ":"):
             place = text.removeprefix(source + ":")
             if not place:
-                msg = f"--model {source}: expected {'a file' if source == 'scripted' else 'a run directory'} after the colon"
+                msg = f"{option} {source}: expected {'a file' if source == 'scripted' else 'a run directory'} after the colon"
                 raise InputError(msg)
-            return ModelChoice(source, source, place)
+            return ModelChoice(source, source, place, option=option)
     preset = presets.models.get(text)
     if preset is not None:
         return ModelChoice("service", preset.provider, preset.name, preset=text, sampling=_merged(preset, presets))
     name, at, rest = text.partition("@http")
     if at or "://" in text:
         url = at[1:] + rest if at else text.rpartition("@")[2]
-        check_url(url, "--model")
+        check_url(url, option)
         return ModelChoice("service", "url", name, base_url=url, sampling=presets.defaults)
     provider, colon, name = text.partition(":")
     if colon and provider in presets.providers and name:

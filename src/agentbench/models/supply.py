@@ -24,7 +24,7 @@ from agentbench.models.desk import Desk, ModelIdentity, Sink
 from agentbench.models.endpoint import Endpoint
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Ledger
-from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
+from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
 from agentbench.models.recording import Recorded, Recording
 from agentbench.models.retry import RetryPolicy
 from agentbench.models.scripted import Scripted, load_script
@@ -73,12 +73,12 @@ class Supply:
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
-    def choose(self, text: str) -> ModelChoice:
+    def choose(self, text: str, option: str = MODEL) -> ModelChoice:
         """
         Raises:
             InputError: it names no model.
         """
-        return choose(text, self.presets)
+        return choose(text, self.presets, option)
 
     def check(self, choice: ModelChoice) -> Endpoint | None:
         """Everything that can be known to fail before anything is spent.
@@ -90,7 +90,7 @@ class Supply:
             return endpoint_of(choice, self.presets, self.keys)
         place = Path(choice.name)
         if not place.exists():
-            msg = f"--model {choice.source}:{choice.name}: there is no such {'run' if choice.source == 'recorded' else 'file'}"
+            msg = f"{choice.option} {choice.source}:{choice.name}: there is no such {'run' if choice.source == 'recorded' else 'file'}"
             raise InputError(msg)
         if choice.source == "scripted" and place.is_file():
             load_script(place)
@@ -104,7 +104,7 @@ class Supply:
         provider, name = choice.provider, choice.name
         if choice.source == "recorded":
             if order.recording is None:
-                msg = f"--model recorded:{choice.name}: no recorded exchanges for this task and repeat"
+                msg = f"{choice.option} recorded:{choice.name}: no recorded exchanges for this task and repeat"
                 raise InputError(msg)
             provider, name = "recorded", order.recording.model
         elif choice.source == "scripted":

@@ -75,7 +75,8 @@ def run_check(subject: Subject, check: Check) -> CheckResult:
     if worst is None:
         raise AssertionError
     if runs > 1:
-        worst = dataclasses.replace(worst, why=f"{worst.why} (run {runs} of {check.reruns + 1})")
+        counted = f"run {runs} of {check.reruns + 1}"
+        worst = dataclasses.replace(worst, why=f"{worst.why} ({counted})" if worst.why else counted)
     return CheckResult(check, worst, started_at, runs)
 
 
@@ -261,6 +262,8 @@ def _read_reports(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[s
         raise ReportRefused(f"the report {report} cannot be read: {error}") from error
     except ReportRefused as error:
         raise ReportRefused(f"the report {report} {error}") from None
+    if not paths:
+        raise ReportRefused(f"the command wrote no report {report}")
     if not outcomes:
         raise ReportRefused(f"no test is reported in {report}")
     return outcomes, whys

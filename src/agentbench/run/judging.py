@@ -31,6 +31,8 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import read_events
 
+OPTION = "--judge-model"
+
 
 @dataclass
 class _Kept:
@@ -67,11 +69,10 @@ class JudgeChoice:
             InputError: it cannot be asked: a missing key, script or recording.
         """
         if wanted(row.task):
-            choice = models.choose(self.model, row)
+            choice = models.choose(self.model, row, OPTION)
+            models.check(choice)
             if choice.source == "recorded":
                 recorded_judge(Path(choice.name), row)
-            else:
-                models.check(choice)
 
     def ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
         """Judge what the log and the patch tell. The verdict is already taken: no trouble here may cost the attempt anything."""
@@ -87,7 +88,7 @@ class JudgeChoice:
 
     def _ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
         kept = _Kept(blobs)
-        choice = models.choose(self.model, row)
+        choice = models.choose(self.model, row, OPTION)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
         desk: Desk = models.judge_desk(choice, row, kept, recording)
         about = row.task.judge or Judge()

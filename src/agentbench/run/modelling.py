@@ -15,7 +15,7 @@ from agentbench.models.client import ChatModel
 from agentbench.models.desk import Desk, LogSink, Sink
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
-from agentbench.models.presets import ModelChoice, Presets, Sampling, bundled_presets
+from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.models.recording import Recording, read_recording
 from agentbench.models.supply import Order, Supply
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
@@ -104,13 +104,13 @@ class Models:
         said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
         return self._supply.model(desk, sampling.model_copy(update=said))
 
-    def choose(self, text: str, row: PlanRow) -> ModelChoice:
+    def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
         """
         Raises:
             InputError: the text names no model.
         """
         # A script may be one of many: `scripted:answers/{task}.yaml`.
-        return self._supply.choose(text.replace("{task}", row.task.id))
+        return self._supply.choose(text.replace("{task}", row.task.id), option)
 
     def check(self, choice: ModelChoice) -> None:
         """
