@@ -71,6 +71,7 @@ def cut_diff(patch: bytes, limit: int = DIFF_BYTES) -> str:
     if len(patch) <= limit:
         return patch.decode("utf-8", "replace")
     head, tail = patch[: limit * 3 // 4], patch[-(limit // 4) :]
+    tail = tail.partition(b"\n")[2] or tail  # from a whole line on, which says by its first character what it is
     gap = len(patch) - len(head) - len(tail)
     words = f"\n[TRUNCATED: {gap} of {len(patch)} bytes of this diff are not shown here]\n"
     return head.decode("utf-8", "replace") + words + tail.decode("utf-8", "replace")
@@ -78,13 +79,14 @@ def cut_diff(patch: bytes, limit: int = DIFF_BYTES) -> str:
 
 def _trajectory(events: Sequence[Payload], words: int) -> str:
     # What follows the first line of a step stands to the right: nobody's words can look like another step.
-    steps = [text.replace("\n", "\n    ") for event in events if (text := _step(event, words))]
+    steps = [_indented(text) for event in events if (text := _step(event, words))]
     if not steps:
         return "(nothing was seen of the agent at work)"
     whole = "\n".join(steps)
     if len(whole) <= TRAJECTORY:
         return whole
-    head, tail = whole[: TRAJECTORY // 4], whole[-TRAJECTORY * 3 // 4 :]
+    # The rest begins with a whole line: cut in the middle of one, somebody's words would begin it.
+    head, tail = whole[: TRAJECTORY // 4], whole[-TRAJECTORY * 3 // 4 :].partition("\n")[2]
     return f"{head}\n[TRUNCATED: {len(whole) - len(head) - len(tail)} characters of the trajectory left out]\n{tail}"
 
 
@@ -113,7 +115,9 @@ def _last_output(events: Sequence[Payload]) -> str:
     if not finished:
         return "(no command)"
     last = finished[-1]
-    return f"exit {last.exit_code}\nstdout: {_text(last.stdout, OUTPUT)}\nstderr: {_text(last.stderr, OUTPUT)}"
+    streams = (f"stdout: {_text(last.stdout, OUTPUT)}", f"stderr: {_text(last.stderr, OUTPUT)}")
+    # Indented, so that what one stream says cannot look like the other.
+    return "\n".join((f"exit {last.exit_code}", *map(_indented, streams)))
 
 
 def _checks(events: Sequence[Payload]) -> str:
@@ -133,6 +137,11 @@ def _scorers(events: Sequence[Payload]) -> str:
         if isinstance(one, ScorerResult) and one.scorer_type != "llm_judge"
     ]
     return "\n".join(["| name | type | weight | verdict | detail |", *rows]) if rows else "(none)"
+
+
+def _indented(text: str) -> str:
+    """Every line but the first to the right, whatever character ends a line for a reader."""
+    return "\n    ".join(text.splitlines())
 
 
 def _cell(text: str) -> str:
