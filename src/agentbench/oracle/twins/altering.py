@@ -273,7 +273,7 @@ def _other_number(value: float) -> float | None:
     """Near where nearness could be a trick, and far from where rounding could make them one."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - not a number
         return None
-    return value + 1 if abs(value) < _LARGE else value * 1.5
+    return value + 1 if abs(value) < _LARGE else value / 2
 
 
 def _other_integer(value: int) -> int:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from agentbench.contract.files import read_bytes
 from agentbench.contract.schema import Check
 from agentbench.core.canonical import sha256_hex
 from agentbench.oracle.bench import GradingBench, Unlogged
-from agentbench.oracle.cache import remembered
+from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.checks import Subject, requirement_of
 from agentbench.oracle.invocation import Invocation
 from agentbench.oracle.pristine import check_key, survey
@@ -23,6 +24,10 @@ from agentbench.oracle.twins.running import Altered, Function, halves, once, sou
 
 MOST, MOST_KEPT = 40, 10
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
+
+
+RULES = 1
+"""Raised when expectations are altered in another way."""
 
 
 class Twins(BaseModel):
@@ -38,11 +43,14 @@ def twins_of(
     """The twins of a check.
 
     Raises:
+        ContractError: the reference cannot be read.
         NotBuilt, TaskError, PatchInvalid: the reference is none that can be put on R.
         SandboxError: ours.
     """
     make = _Making(bench, check, invocation, reference)
-    return remembered(bench.cache, check_key(bench, check), Twins, make)[0]
+    file = bench.loaded.reference_file
+    key = key_of(RULES, check_key(bench, check), "" if file is None else sha256_hex(read_bytes(file)))
+    return remembered(bench.cache, key, Twins, make)[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

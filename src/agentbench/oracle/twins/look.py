@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from agentbench.contract.schema import Check
-from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
+from agentbench.core.errors import ContractError, HarnessError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.oracle import events
 from agentbench.oracle.bench import Finding, Observation
@@ -38,7 +38,7 @@ def second_look(subject: Subject, check: Check, seen: Observation, reference: Re
         known = twins_of(subject.bench, check, invocation, reference)
     except HarnessError as error:
         return dataclasses.replace(seen, outcome=Outcome.ERROR, why=f"our own trouble: {error.message}")
-    except (TaskError, PatchInvalid) as error:
+    except (TaskError, ContractError, PatchInvalid) as error:
         return dataclasses.replace(seen, why=f"{seen.why}; no second look: {error.message}")
     functions = tuple(one for one in known.functions if all(seen.tests.get(test) == "passed" for test in one.ids))
     return _Look(subject, check, invocation, functions)(seen) if functions else seen

@@ -1,0 +1,147 @@
+"""A false expectation: what met the true one cannot meet it, and nothing but the end of a test is touched."""
+
+from __future__ import annotations
+
+import textwrap
+import types
+import unittest
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.oracle.twins.altering import alterations, altered
+
+HERE = ("test_it",)
+
+
+def falsified(source: str) -> str | None:
+    data = textwrap.dedent(source).encode()
+    found = alterations(data, [HERE])
+    return altered(data, found.values()).decode() if found else None
+
+
+def outcome(source: str, given: Mapping[str, object]) -> str:
+    """How a test ends that is called without a runner."""
+    scope = {"pytest": pytest, "__builtins__": __builtins__, **given}
+    exec(compile(source, "test.py", "exec"), scope)  # noqa: S102 - what is written below
+    test = scope["test_it"]
+    assert isinstance(test, types.FunctionType)
+    try:
+        test(*([unittest.TestCase()] if test.__code__.co_argcount else []))
+    except BaseException as error:  # noqa: BLE001 - pytest fails by one of its own
+        return type(error).__name__
+    return "passed"
+
+
+TELLING = {
+    "number": ("assert f() == 3", {"f": lambda: 3}),
+    "negative number": ("assert f() == -3", {"f": lambda: -3}),
+    "text": ("assert f() == 'a b'", {"f": lambda: "a b"}),
+    "empty text": ("assert f() == ''", {"f": str}),
+    "bytes": ("assert f() == b'xyz'", {"f": lambda: b"xyz"}),
+    "list": ("assert f() == [x, [1, 'é']]", {"f": lambda: [0, [1, "é"]], "x": 0}),
+    "dictionary": ("assert f() == {'a': None, 'b': 1.5}", {"f": lambda: {"a": None, "b": 1.5}}),
+    "the other way round": ("assert 3 == f()", {"f": lambda: 3}),
+    "a name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
+    "over two lines": ("assert f() == g(\n        1)", {"f": lambda: 1, "g": lambda x: x}),
+    "unittest": ("self.assertEqual(f(), 3)", {"f": lambda: 3}),
+    "unittest with a name": ("self.assertEqual(f(), wanted)", {"f": lambda: 3, "wanted": 3}),
+}
+TURNED = {
+    "truth": ("assert f()", {"f": lambda: 1}),
+    "identity": ("assert f() is None", {"f": lambda: None}),
+    "flag": ("assert f() is True", {"f": lambda: True}),
+    "membership": ("assert 1 in f()", {"f": lambda: [1]}),
+    "chain": ("assert 1 < f() < 3", {"f": lambda: 2}),
+    "unittest truth": ("self.assertTrue(f())", {"f": lambda: 1}),
+    "unittest membership": ("self.assertIn(1, f())", {"f": lambda: [1]}),
+    "exception": ("with pytest.raises(ValueError):\n        f('x')", {"f": int}),
+    "in a context": ("with open('/dev/null') as file:\n        assert file.read() == f()", {"f": str}),
+    "in a loop over what is written there": ("for value in (1, 2):\n        assert f(value)", {"f": bool}),
+}
+
+
+@pytest.mark.req("G-01", "C-19")
+@pytest.mark.parametrize("line, given", [*TELLING.values(), *TURNED.values()], ids=[*TELLING, *TURNED])
+def test_what_met_the_truth_does_not_meet_its_twin(line: str, given: dict[str, object]) -> None:
+    source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
+    twin = falsified(source)
+    assert outcome(source, given) == "passed"
+    assert twin is not None
+    assert outcome(twin, given) != "passed", twin
+
+
+class Agreeable:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("line", [line for line, _ in TELLING.values() if "unittest" not in line], ids=str)
+def test_what_equals_everything_meets_both(line: str) -> None:
+    given: dict[str, object] = {"f": Agreeable, "g": lambda x: x, "wanted": [1], "x": 0}
+    source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
+    twin = falsified(source)
+    assert twin is not None
+    assert outcome(source, given) == outcome(twin, given) == "passed"
+
+
+constants = st.recursive(
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary() | st.booleans(),
+    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text(), inner, min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.req("G-01")
+@given(constants)
+def test_any_value_has_another(value: object) -> None:
+    source = f"def test_it():\n    assert value == {value!r}\n"
+    twin = falsified(source)
+    assert twin is not None
+    assert outcome(source, {"value": value}) == "passed"
+    assert outcome(twin, {"value": value}) == "AssertionError"
+
+
+@pytest.mark.req("G-01")
+@given(st.text())
+def test_no_text_is_too_strange_to_be_looked_at(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    assert alterations(data, [HERE]) == {} or b"def test_it" in data
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it():\n    assert f() == 1\n    clear_up()\n",
+        "def test_it():\n    if f():\n        assert f() == 1\n",
+        "def test_it():\n    try:\n        assert f() == 1\n    finally:\n        pass\n",
+        "def test_it():\n    for value in f():\n        assert value == 1\n",
+        "@given(x)\ndef test_it(x):\n    assert x == 1\n",
+        "@pytest.mark.xfail\ndef test_it():\n    assert f() == 1\n",
+        "def test_it():\n    if f():\n        return\n    assert f() == 1\n",
+        "with a:\n    def test_it():\n        assert f() == 1\n",
+        "def test_it():\n    with pytest.warns(W):\n        assert f() == 1\n",
+        "def test_it():\n    assert True\n",
+        "def test_it(:\n    assert f() == 1\n",
+    ],
+)
+def test_what_could_be_right_both_ways_has_no_twin(source: str) -> None:
+    assert falsified(source) is None
+
+
+def test_only_the_test_that_is_asked_for_is_touched() -> None:
+    source = "class A:\r\n    def test_it(self):\r\n        é = 1; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
+    data = source.encode()
+    found = alterations(data, [("A", "test_it")])
+    assert altered(data, found.values()).decode() == source.replace("é == 1", "é == 2")
+
+
+def test_of_two_tests_with_one_name_the_last_counts() -> None:
+    source = "def test_it():\n    assert f() == 1\n\ndef test_it():\n    assert f() == 1\n    g()\n"
+    assert falsified(source) is None
