@@ -100,7 +100,11 @@ def survey(repo: str, histories: Histories, limit: int) -> tuple[int, list[Found
     name, looked = repository_name(repo), 0
     found: list[Found] = []
     with histories.open(repo, Path.cwd()) as history:
-        for commit in choose(history.commits(history.head())).commits[:limit]:
+        chosen = choose(
+            history.commits(history.head()),
+            lambda commit, paths: history.patch(commit.parents[0], commit.id, paths),
+        )
+        for commit in chosen.commits[:limit]:
             for with_tests in (False, True):
                 try:
                     found += findings(history, commit, with_tests=with_tests, name=name)
