@@ -10,6 +10,8 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from agentbench.core import syntax
+
 Place = tuple[str, ...]
 """Names of the classes around a test and its own."""
 MAX_SOURCE = 1024 * 1024
@@ -70,7 +72,7 @@ def alterations(source: bytes, wanted: Collection[Place]) -> Mapping[Place, Alte
         return {}
     try:
         text = source.decode()
-        tree = ast.parse(text)
+        tree = syntax.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     spot = _Spots(source)
@@ -86,7 +88,7 @@ def alterations(source: bytes, wanted: Collection[Place]) -> Mapping[Place, Alte
 
 def _parses(source: bytes) -> bool:
     try:
-        ast.parse(source)
+        syntax.parse(source)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return False
     return True

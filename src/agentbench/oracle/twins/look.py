@@ -8,6 +8,7 @@ from collections.abc import Callable
 from agentbench.contract.schema import Check
 from agentbench.core.errors import ContractError, HarnessError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
+from agentbench.core.threads import threads
 from agentbench.oracle import events
 from agentbench.oracle.bench import Finding, Observation
 from agentbench.oracle.checks import Subject
@@ -44,6 +45,9 @@ def second_look(subject: Subject, check: Check, seen: Observation, reference: Re
     return _Look(subject, check, invocation, functions)(seen) if functions else seen
 
 
+Bad = tuple[Outcome, str, tuple[Finding, ...]]
+
+
 @dataclasses.dataclass(slots=True)
 class _Look:
     subject: Subject
@@ -56,10 +60,9 @@ class _Look:
     def __call__(self, seen: Observation) -> Observation:
         try:
             for _ in range(2 if len(self.functions) <= FEW else 1):
-                for part in halves(self.functions):
-                    bad = self._part(frozenset(part))
-                    if bad is not None:
-                        return self._closed(seen, *bad)
+                bad = self._pair()
+                if bad is not None:
+                    return self._closed(seen, *bad)
         except HarnessError as error:
             return self._closed(seen, Outcome.ERROR, f"our own trouble: {error.message}", ())
         except (TaskError, PatchInvalid) as error:
@@ -67,50 +70,27 @@ class _Look:
         count = sum(len(one.ids) for one in self.functions)
         return self._closed(seen, Outcome.PASS, f"{seen.why}; {count} of them fail when they ask for what is false", ())
 
-    def _part(self, part: frozenset[Function]) -> tuple[Outcome, str, tuple[Finding, ...]] | None:
-        """What is wrong with one run; None if nothing is. What got lost in it gets one more chance: tests do flake."""
-        asked = Altered(self.functions, part)
-        ran = self._logged(asked)
-        fooled = ran.fooled()
-        if not fooled and not all(ran.holds(one) for one in self.functions):
-            ran = self._logged(asked)
-            fooled = ran.fooled()
-        if fooled:
-            findings = tuple(_finding(one, ran) for one in fooled[:SHOWN])
-            why = f"{len(fooled)} tests pass though what they were made to ask for is false"
-            return Outcome.FAIL, why, findings
-        lost = [test for one in self.functions if not ran.holds(one) for test in one.ids]
-        if lost:
-            return (
-                Outcome.FAIL,
-                f"{len(lost)} required tests that passed did not when they were run again: {lost[0]}",
-                (),
-            )
+    def _pair(self) -> Bad | None:
+        """Two runs side by side: each test is false in one of them."""
+        for ran in self._logged(*(Altered(self.functions, part) for part in halves(self.functions))):
+            # What got lost gets one more chance, by itself: tests do flake, and more so beside others.
+            again = not ran.fooled() and not ran.held
+            bad = _bad(self._logged(ran.asked)[0] if again else ran)
+            if bad is not None:
+                return bad
         return None
 
-    def _logged(self, asked: Altered) -> Ran:
-        self.runs += 1
-        step = f"{self.check.id}~{self.runs}"
+    def _logged(self, *asked: Altered) -> list[Ran]:
         bench, check = self.subject.bench, self.check
-        events.step_started(bench, TestsStarted, step, check.command or "", check.timeout_sec)
-        ran = once(self.subject, check, self.invocation, asked)
-        completed = ran.run.completed
-        self.spent_sec += completed.duration_sec
-        held = not ran.fooled() and all(ran.holds(one) for one in asked.functions)
-        false = sum(len(one.ids) for one in asked.false)
-        events.tests_finished(
-            bench,
-            step,
-            Observation(
-                Outcome.PASS if held else Outcome.FAIL,
-                f"{false} of {sum(len(one.ids) for one in asked.functions)} tests ask for what is false",
-                exit_code=completed.exit_code,
-                duration_sec=completed.duration_sec,
-                timed_out=completed.timed_out,
-                stdout=completed.stdout,
-                stderr=completed.stderr,
-            ),
-        )
+        steps = [f"{check.id}~{self.runs + number}" for number in range(1, len(asked) + 1)]
+        self.runs += len(asked)
+        for step in steps:
+            events.step_started(bench, TestsStarted, step, check.command or "", check.timeout_sec)
+        with threads(len(asked), "twins", lambda: None) as pool:
+            ran = list(pool.map(lambda one: once(self.subject, check, self.invocation, one), asked))
+        for step, one in zip(steps, ran, strict=True):
+            events.tests_finished(bench, step, _observed(one))
+        self.spent_sec += max(one.run.completed.duration_sec for one in ran)
         return ran
 
     def _closed(self, seen: Observation, outcome: Outcome, why: str, findings: tuple[Finding, ...]) -> Observation:
@@ -121,6 +101,32 @@ class _Look:
             duration_sec=seen.duration_sec + self.spent_sec,
             findings=(*seen.findings, *findings),
         )
+
+
+def _bad(ran: Ran) -> Bad | None:
+    """What is wrong with one run; None if nothing is."""
+    fooled = ran.fooled()
+    if fooled:
+        why = f"{len(fooled)} tests pass though what they were made to ask for is false"
+        return Outcome.FAIL, why, tuple(_finding(one, ran) for one in fooled[:SHOWN])
+    lost = [test for one in ran.asked.functions if not ran.holds(one) for test in one.ids]
+    if lost:
+        return Outcome.FAIL, f"{len(lost)} required tests that passed did not when they were run again: {lost[0]}", ()
+    return None
+
+
+def _observed(ran: Ran) -> Observation:
+    completed = ran.run.completed
+    false, all_of_them = (sum(len(one.ids) for one in ones) for ones in (ran.asked.false, ran.asked.functions))
+    return Observation(
+        Outcome.PASS if ran.held else Outcome.FAIL,
+        f"{false} of {all_of_them} tests ask for what is false",
+        exit_code=completed.exit_code,
+        duration_sec=completed.duration_sec,
+        timed_out=completed.timed_out,
+        stdout=completed.stdout,
+        stderr=completed.stderr,
+    )
 
 
 def _finding(function: Function, ran: Ran) -> Finding:

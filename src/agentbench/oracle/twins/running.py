@@ -55,6 +55,11 @@ class Ran:
         outcomes = self.run.transcript.outcomes()
         return self.run.whole and all(outcomes.get(test) == wanted for test in function.ids)
 
+    @property
+    def held(self) -> bool:
+        """Every test did."""
+        return all(self.holds(one) for one in self.asked.functions)
+
     def fooled(self) -> list[Function]:
         """Tests that passed though nothing right could make them."""
         outcomes = self.run.transcript.outcomes()
