@@ -68,7 +68,8 @@ def test_a_project_below_the_root_is_installed_from_where_it_is(tmp_path: Path, 
     assert taken.detected.editable == "./python"
 
 
-def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def linked(repo: Path, tmp_path: Path) -> None:
+    """A fix on an R with a submodule that nobody can fetch."""
     modules = f'[submodule "data"]\n\tpath = data\n\turl = {tmp_path / "nowhere"}\n'
     put(repo, {".gitmodules": modules}, "Data")
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},data")
@@ -77,9 +78,26 @@ def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, 
         (repo / name).write_text(str(content))
     git(repo, "add", *FIX)
     git(repo, "commit", "-q", "-m", "Fix half")
+
+
+def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    linked(repo, tmp_path)
     made = from_commit(wanted(repo), "HEAD", lab)
     assert load_task(made.folder).task.repo.submodules is False  # type: ignore[union-attr]
     assert "without its submodules" in (made.folder / "notes.md").read_text()
+
+
+def test_tests_that_need_a_submodule_out_of_reach_are_refused_for_that(
+    repo: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_given: Any, **_more: Any) -> Proof:
+        raise Unsuitable("tests cannot run", "no test was collected with the fix")
+
+    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", broken)
+    linked(repo, tmp_path)
+    with pytest.raises(Unsuitable, match=r"without its submodules, .*: no test was collected") as found:
+        from_commit(wanted(repo), "HEAD", lab)
+    assert found.value.kind == "submodule"
 
 
 def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, lab: Lab) -> None:

@@ -79,6 +79,9 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
         try:
             ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
         except Unsuitable as error:
+            if error.kind in _ELSEWHERE and not draft.submodules:
+                msg = f"R is without its submodules, which could not be fetched: {error.message}"
+                raise Unsuitable("submodule", msg, remedy="fetch them into a clone that can be reached") from None
             if error.kind != "patch" or taken.code == taken.patch:
                 raise
             # Setup of some projects writes their README anew: the fix is what is left without prose.
