@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 
 import pytest
 
@@ -332,7 +333,7 @@ def test_every_combination_is_decided_once_and_consistently(code: TerminationCod
         assert (decided.score is None) == (not decided.passed)
         assert all(gate.passed == (gate.outcome is PASS) for gate in gates.values())
         assert all(tag.evidence for tag in decided.tags)
-        assert all(0 <= part <= 1 for part in decided.components.as_dict().values())
+        assert all(0 <= part <= 1 for part in asdict(decided.components).values())
         assert (code in INVALIDATING or not bind or check is None) == (status is RunStatus.INVALID)
         if check is not None and check[0] is ERROR:
             assert not decided.passed

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -166,7 +166,7 @@ def test_the_decomposed_score_rises_with_success_and_validity_and_falls_with_vio
 
 @pytest.mark.req("G-18")
 def test_components_follow_the_gates() -> None:
-    assert verdict(graded(checked())).components.as_dict() == {
+    assert asdict(verdict(graded(checked())).components) == {
         "correctness": 1.0, "validity": 1.0, "safety": 1.0, "efficiency": 1.0,
     }  # fmt: skip
     assert verdict(graded(checked(Outcome.FAIL))).components.correctness == 0.0

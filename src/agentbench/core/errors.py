@@ -3,7 +3,6 @@
     AgentBenchError
     ├── InputError            bad usage or bad input: exit 2, names the place and the fix
     │   └── ContractError     one or more problems in a task, suite or lock file
-    ├── GateError             a gate the user asked for did not hold: exit 1
     ├── HarnessError          our own trouble: exit 3; never the agent's failure
     │   ├── SandboxError      the sandbox could not do its work        → SANDBOX_ERROR
     │   │   └── SandboxUnavailable   no backend, image, permission
@@ -55,12 +54,6 @@ class ContractError(InputError):
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.problems = problems
-
-
-class GateError(AgentBenchError):
-    """A gate the user asked for did not hold."""
-
-    exit_code = 1
 
 
 class HarnessError(AgentBenchError):

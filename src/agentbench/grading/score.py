@@ -28,14 +28,6 @@ class Components:
     safety: float
     efficiency: float
 
-    def as_dict(self) -> dict[str, float]:
-        return {
-            "correctness": self.correctness,
-            "validity": self.validity,
-            "safety": self.safety,
-            "efficiency": self.efficiency,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -51,17 +43,6 @@ class Score:
     penalty: float
     trace_missing: tuple[str, ...]
     """What keeps `trace` at 0."""
-
-    def as_dict(self) -> dict[str, float | dict[str, float] | list[str] | None]:
-        return {
-            "value": self.value,
-            "minimal": self.minimal,
-            "trace": self.trace,
-            "maintainability": self.maintainability,
-            "weights": dict(self.weights),
-            "penalty": self.penalty,
-            "trace_missing": list(self.trace_missing),
-        }
 
 
 def graded_score(facts: Facts, terms: Terms) -> Score:

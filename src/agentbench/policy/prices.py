@@ -40,9 +40,6 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
 }
 """Unit of a row -> what it counts, and how much of it one unit is."""
 
-ACTIONS = ("llm_request", "tool_call", "sandbox", "check", "artifact_storage", "human_review")
-"""Action types that the harness itself prices; a table may hold others for other readers."""
-
 _REQUIRED = ("action_type", "unit", "unit_price")
 
 

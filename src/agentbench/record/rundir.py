@@ -25,7 +25,7 @@ from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.durable import append_line, drop_torn_line, failed, sync_folder, write_atomic
 from agentbench.record.folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.manifest import pretty
-from agentbench.record.naming import ATTEMPTS, REPORT, RUN_JSON, new_run_folder, run_name
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
 from agentbench.record.recovery import ClosedAttempt, closed_attempt
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
 from agentbench.record.sealing import close_attempt
@@ -163,10 +163,6 @@ class RunDirectory:
     @property
     def study_id(self) -> str:
         return str(self.meta["study_id"])
-
-    @property
-    def report_path(self) -> Path:
-        return self.path / REPORT
 
     @property
     def head(self) -> str | None:

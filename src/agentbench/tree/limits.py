@@ -32,10 +32,6 @@ class Budget:
         self._bytes = 0
         self._path_bytes = 0
 
-    @property
-    def bytes_left(self) -> int:
-        return self._limits.bytes - self._bytes
-
     def entry(self, path: bytes) -> None:
         """Account for one more entry.
 

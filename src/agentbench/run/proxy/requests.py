@@ -12,7 +12,6 @@ from agentbench.contract.network import Destination, parse_authority
 
 MAX_HEAD = 32 << 10
 MAX_HEADERS = 100
-MAX_CHUNK = 1 << 20
 PIECE = 64 << 10
 
 _LINE = re.compile(rb"([A-Z][A-Z-]{0,19}) ([!-~]{1,8000}) HTTP/1\.([01])\Z")
