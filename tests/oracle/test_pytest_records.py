@@ -97,6 +97,16 @@ def test_anything_but_three_passed_phases_is_not_a_pass(records: list[Record]) -
     assert decided(lines(told(records, passing("t::old"))))[0] is Outcome.FAIL
 
 
+def test_only_the_last_attempt_of_a_repeated_test_counts() -> None:
+    first = [report("t::new", when="setup"), report("t::new", "rerun")]
+    cleared = [*first, report("t::new", when="teardown")]
+    for attempt in (first, cleared, [*first, *cleared]):
+        assert decided(lines(told([*attempt, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
+        assert decided(lines(told([*attempt, *failing("t::new")], passing("t::old"))))[0] is Outcome.FAIL
+    broken = [*first, report("t::new", "failed", "teardown"), *passing("t::new")]
+    assert decided(lines(told(broken, passing("t::old"))))[0] is Outcome.FAIL
+
+
 def test_subtests_that_pass_do_no_harm() -> None:
     subtests = [report("t::new", kind="SubtestReport")] * 3
     assert decided(lines(told([*subtests, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS

@@ -10,18 +10,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount
 
 _PROGRAMS = (
     "run.py",
+    "channel.py",
+    "finder.py",
+    "quiet.py",
     "pins.py",
     "face.py",
     "session.py",
     "functions.py",
+    "callers.py",
+    "tables.py",
     "sentinel.py",
     "witness.py",
     "fingerprint.py",
@@ -38,6 +45,16 @@ class Canaries:
     failing: frozenset[str]
     passing: frozenset[str]
     source: str
+
+
+@cache
+def programs() -> str:
+    """Digest of what is mounted: what another runner saw of R says nothing about this one."""
+    return sha256_hex(b"\0".join(_program(name) for name in _PROGRAMS))
+
+
+def _program(name: str) -> bytes:
+    return files("agentbench.oracle.inside").joinpath(name).read_bytes()
 
 
 def draw_canaries() -> Canaries:
@@ -135,7 +152,7 @@ def packed(configuration: tuple[str, bytes] | None) -> Iterator[Kit]:
 def _lay_out(folder: Path, canaries: Canaries, configuration: tuple[str, bytes] | None) -> None:
     folder.chmod(_READABLE_FOLDER)
     for program in _PROGRAMS:
-        _put(folder / program, files("agentbench.oracle.inside").joinpath(program).read_bytes())
+        _put(folder / program, _program(program))
     _put(folder / canaries.module, canaries.source.encode())
     if configuration is not None:
         (folder / _COPY).mkdir()

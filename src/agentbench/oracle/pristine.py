@@ -18,7 +18,7 @@ from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.environment import Interpreter, fingerprint
 from agentbench.oracle.inside.sentinel import is_test
 from agentbench.oracle.invocation import Invocation
-from agentbench.oracle.kit import packed
+from agentbench.oracle.kit import packed, programs
 from agentbench.oracle.protected import GradedTree, Protection, compose, top_level_names
 from agentbench.oracle.pytest_records import canaries_held, passing_canary_passed
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
@@ -95,7 +95,9 @@ def untouched(bench: GradingBench, base: Mapping[bytes, Entry] | None = None) ->
 
 
 def check_key(bench: GradingBench, check: Check) -> str:
-    return key_of(bench.contract_id, bench.prepared.digest, bench.backend.name, check.model_dump(mode="json"))
+    return key_of(
+        bench.contract_id, bench.prepared.digest, bench.backend.name, check.model_dump(mode="json"), programs()
+    )
 
 
 def survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:

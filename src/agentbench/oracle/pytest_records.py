@@ -18,6 +18,9 @@ PHASES = ("setup", "call", "teardown")
 OWN_REPORT = "TestReport"
 """Other report types (subtests) may come any number of times, and none of them may have failed."""
 
+AGAIN = "rerun"
+"""What a plugin that repeats failing tests reports of an attempt that does not count; another one follows it."""
+
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 
@@ -30,6 +33,19 @@ class TestRecord:
     expected_failure: bool = False
     extra_failed: bool = False
     why: str = ""
+    again: bool = False
+    """The attempt that is under way does not count."""
+
+    def take(self, when: str, outcome: str) -> None:
+        """One phase. An attempt that is repeated leaves nothing but its failures to clear up."""
+        if outcome == AGAIN:
+            self.again = True
+            self.phases.clear()
+        elif self.again and when != PHASES[0]:
+            self.extra_failed |= outcome == "failed"
+        else:
+            self.again = False
+            self.phases.setdefault(when, []).append(outcome)
 
     @property
     def outcome(self) -> str:
@@ -196,7 +212,7 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
             found = transcript.tests.setdefault(test, TestRecord())
             found.expected_failure |= expected
             if kind == OWN_REPORT:
-                found.phases.setdefault(when, []).append(outcome)
+                found.take(when, outcome)
             elif outcome == "failed":
                 found.extra_failed = True
             if outcome != "passed" and not found.why:

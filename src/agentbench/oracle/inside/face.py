@@ -10,16 +10,25 @@ an answer that runs code finds nothing worth having.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+import pathlib
+import random
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 TEXT = 1000
+PATHS_SINCE = 7
 
 
-def face(way: Mapping[str, Callable[..., Any]]) -> tuple[object, list[Any]]:
-    """The plugin, and its functions for whoever watches over them. `way`: sealed functions by name."""
+def face(
+    way: Mapping[str, Callable[..., Any]], canary: str, only: Collection[str], *, survey: bool
+) -> tuple[object, list[Any]]:
+    """The plugin, and its functions for whoever watches over them.
+
+    `way`: sealed functions by name. `canary`: the module of tests whose outcome is known. `only`: tests to run, if not
+    all. `survey`: nothing but canaries is run.
+    """
     starting, started, collected, collecting = way["starting"], way["started"], way["collected"], way["collecting"]
     calling, called, reported, shown = way["calling"], way["called"], way["reported"], way["shown"]
     broken, finished = way["broken"], way["finished"]
@@ -40,7 +49,18 @@ def face(way: Mapping[str, Callable[..., Any]]) -> tuple[object, list[Any]]:
             session: pytest.Session, items: list[pytest.Item]
         ) -> Generator[None, Any, None]:
             yield
-            collected(session, items)
+            ids = [_plain(item.nodeid) for item in items]
+            if only:
+                items[:] = [item for item in items if item.nodeid in only]
+            # Collecting runs what code under test may have put into the runner, so it is done out here.
+            canaries = list(_items(_module_at(session, canary)))
+            names = [(_plain(item.nodeid), _plain(item.name)) for item in canaries]
+            everything = [*items, *canaries]
+            if survey:
+                items[:] = canaries
+            else:
+                _mix(items, canaries)
+            collected(session, everything, ids, names)
 
         @staticmethod
         def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -50,7 +70,7 @@ def face(way: Mapping[str, Callable[..., Any]]) -> tuple[object, list[Any]]:
         @staticmethod
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-            calling(item)
+            calling(item, _plain(item.nodeid))
             outcome = yield
             called(item, _plain(item.nodeid), outcome.excinfo is not None)
 
@@ -78,6 +98,35 @@ def face(way: Mapping[str, Callable[..., Any]]) -> tuple[object, list[Any]]:
             finished(int(exitstatus))
 
     return Face(), [value.__func__ for value in vars(Face).values() if isinstance(value, staticmethod)]
+
+
+def _module_at(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
+    """Commits of some years ago are judged by the pytest of their day, which takes a path of another kind before 7."""
+    if int(pytest.__version__.split(".")[0]) >= PATHS_SINCE:
+        return pytest.Module.from_parent(session, path=pathlib.Path(file))
+    return pytest.Module.from_parent(session, fspath=type(session.fspath)(file))
+
+
+def _items(collector: pytest.Collector) -> Iterator[pytest.Item]:
+    for node in collector.collect():
+        if isinstance(node, pytest.Item):
+            yield node
+        else:
+            yield from _items(node)
+
+
+def _mix(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
+    """Put canaries first, last and between: only where the module changes, for the sake of module fixtures."""
+    dice = random.SystemRandom()
+    dice.shuffle(canaries)
+    borders = [index for index in range(1, len(items)) if _module(items[index]) != _module(items[index - 1])]
+    places = [0, len(items), *(dice.choice([0, len(items), *borders]) for _ in canaries[2:])]
+    for place, canary in sorted(zip(places, canaries), key=lambda pair: -pair[0]):  # noqa: B905
+        items.insert(place, canary)
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 def _plain(text: Any) -> str:  # noqa: ANN401

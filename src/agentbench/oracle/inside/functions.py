@@ -5,16 +5,25 @@ Loaded for the sentinel and for nobody else: like it, in no list of modules, so 
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import sys
-import types
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from _ast import PyCF_ONLY_AST
+from ast import AsyncFunctionDef, Attribute, Call, ClassDef, FunctionDef, Name
+from hashlib import sha256
+from sys import modules
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-_MODULE_SPACE: Any = vars(types.ModuleType)["__dict__"]
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator, Mapping
+
+# All of it bound here, before any code under test: what is looked up by name later can be given another meaning.
+_MODULE_SPACE: Any = vars(ModuleType)["__dict__"]
 _CLASS_SPACE: Any = vars(type)["__dict__"]
+_CLASS_ORDER: Any = vars(type)["__mro__"]
 _CLASS_HOME: Any = vars(type)["__module__"]
+
+
+_MEMBERS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 
 
 class Mark(NamedTuple):
@@ -31,7 +40,7 @@ class Mark(NamedTuple):
 
 def space_of(thing: Any) -> Mapping[str, Any]:  # noqa: ANN401
     """The names of a module, read past whatever it has to say about that itself."""
-    return _MODULE_SPACE.__get__(thing) if issubclass(type(thing), types.ModuleType) else {}
+    return _MODULE_SPACE.__get__(thing) if issubclass(type(thing), ModuleType) else {}
 
 
 def file_of(module: Any) -> str:  # noqa: ANN401
@@ -39,18 +48,18 @@ def file_of(module: Any) -> str:  # noqa: ANN401
     return file if type(file) is str else ""
 
 
-def code_of(value: Any) -> types.CodeType | None:  # noqa: ANN401
+def code_of(value: Any) -> CodeType | None:  # noqa: ANN401
     function = function_of(value)
     return None if function is None else function.__code__
 
 
-def function_of(value: Any) -> types.FunctionType | None:  # noqa: ANN401
+def function_of(value: Any) -> FunctionType | None:  # noqa: ANN401
     """The function that a plain wrapper of Python's own has, or that this is. Nobody else is asked."""
-    if type(value) in (types.MethodType, classmethod, staticmethod):
+    if type(value) in (MethodType, classmethod, staticmethod):
         value = value.__func__
     elif type(value) is property:
         value = value.fget
-    return value if type(value) is types.FunctionType else None
+    return value if type(value) is FunctionType else None
 
 
 def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  # noqa: ANN401
@@ -59,7 +68,7 @@ def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  #
     return Mark(name, where, key, value, function, code, defaults)
 
 
-def module_marks(name: str, module: types.ModuleType) -> Iterator[Mark]:
+def module_marks(name: str, module: ModuleType) -> Iterator[Mark]:
     space = space_of(module)
     for key, value in list(space.items()):
         if callable(value):
@@ -68,32 +77,59 @@ def module_marks(name: str, module: types.ModuleType) -> Iterator[Mark]:
         if not within or within.get("__module__", "builtins") != name:
             continue
         for attribute, member in list(within.items()):
-            if callable(member) or type(member) in (classmethod, staticmethod, property):
+            if callable(member) or type(member) in _MEMBERS:
                 yield _mark(f"{name}.{key}.{attribute}", within, attribute, member)
 
 
-def loaded_code() -> Iterator[types.CodeType]:
+def classes(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Classes that a module defines, by name, with what they have."""
+    for key, value in list(space_of(module).items()):
+        within = _CLASS_SPACE.__get__(value) if issubclass(type(value), type) else {}
+        if within and within.get("__module__", "builtins") == name:
+            yield f"{name}.{key}", within
+
+
+def part(one: Any, name: str) -> Any:  # noqa: ANN401
+    """An attribute that an object has itself, in a slot or among its own names. It is not asked for it."""
+    slot = class_attribute(type(one), name)
+    if type(slot) is MemberDescriptorType:
+        try:
+            return slot.__get__(one)
+        except AttributeError:  # nothing in it
+            return None
+    return own_names(one).get(name)
+
+
+def own_names(one: Any) -> Mapping[Any, Any]:  # noqa: ANN401
+    """What an object has of its own, unless its class says something else than Python about that."""
+    if type(class_attribute(type(one), "__dict__")) is not GetSetDescriptorType:
+        return {}
+    found: Mapping[Any, Any] = vars(one)
+    return found
+
+
+def loaded_code() -> Iterator[CodeType]:
     """Of every function and method in every loaded module."""
-    for name, module in list(sys.modules.items()):
-        if issubclass(type(module), types.ModuleType):
+    for name, module in list(modules.items()):
+        if issubclass(type(module), ModuleType):
             yield from (mark.code for mark in module_marks(name, module) if mark.code is not None)
 
 
-def inner_code(code: types.CodeType) -> Iterator[types.CodeType]:
+def inner_code(code: CodeType) -> Iterator[CodeType]:
     """Of the functions that a function makes."""
     for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
+        if isinstance(constant, CodeType):
             yield constant
             yield from inner_code(constant)
 
 
 def holds(function: Any, original: Any, depth: int = 4) -> bool:  # noqa: ANN401
     """Whether a function has another in its cells, or in the cells of one that it has there."""
-    if type(function) is types.MethodType:
+    if type(function) is MethodType:
         function = function.__func__
     if function is original:
         return True
-    if depth == 0 or type(function) is not types.FunctionType:
+    if depth == 0 or type(function) is not FunctionType:
         return False
     for cell in function.__closure__ or ():
         try:
@@ -109,7 +145,7 @@ def is_code(mark: Mark, wanted: str) -> bool:
     """Whether a function, or what it honestly wraps, is the code that R has."""
     function = mark.function
     for _ in range(10):
-        if type(function) is not types.FunctionType:
+        if type(function) is not FunctionType:
             break
         if code_digest(function.__code__) == wanted:
             return True
@@ -117,11 +153,11 @@ def is_code(mark: Mark, wanted: str) -> bool:
     return False
 
 
-def code_digest(code: types.CodeType) -> str:
+def code_digest(code: CodeType) -> str:
     """Of what code does, not of where it is."""
-    whole = hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    whole = sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     for constant in code.co_consts:
-        inner = code_digest(constant) if isinstance(constant, types.CodeType) else _constant(constant)
+        inner = code_digest(constant) if isinstance(constant, CodeType) else _constant(constant)
         whole.update(inner.encode("utf-8", "backslashreplace"))
     return whole.hexdigest()[:32]
 
@@ -141,6 +177,24 @@ def _constant(value: object) -> str:
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
+def written_tree(file: str) -> Any:  # noqa: ANN401 - a module of `ast`
+    """The syntax of a file; None for what is no Python."""
+    try:
+        with open(file, "rb") as source:  # noqa: PTH123
+            return compile(source.read(), file, "exec", PyCF_ONLY_AST, dont_inherit=True)
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def class_attribute(kind: type, name: str) -> Any:  # noqa: ANN401
+    """What a class or one above it has by this name, read past whatever they have to say about that themselves."""
+    for one in _CLASS_ORDER.__get__(kind):
+        found = _CLASS_SPACE.__get__(one).get(name, _CLASS_SPACE)
+        if found is not _CLASS_SPACE:
+            return found
+    return None
+
+
 def names_above(name: str) -> Iterator[str]:
     """`a.b` and `a` of `a.b`."""
     parts = name.split(".")
@@ -150,25 +204,25 @@ def names_above(name: str) -> Iterator[str]:
 def decorations(body: list[ast.stmt], within: str) -> Iterator[tuple[str, list[ast.expr]]]:
     """Functions and classes with their decorators, by the name that they have in their module."""
     for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, (FunctionDef, AsyncFunctionDef, ClassDef)):
             yield within + node.name, node.decorator_list
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ClassDef):
                 yield from decorations(node.body, f"{within}{node.name}.")
         else:
             for part in ("body", "orelse", "finalbody"):
                 yield from decorations(getattr(node, part, None) or [], within)
 
 
-def origin(module: types.ModuleType, decorator: ast.expr) -> str:
+def origin(module: ModuleType, decorator: ast.expr) -> str:
     """The file that a decorator comes from, as far as the first part of its name tells."""
-    while isinstance(decorator, (ast.Call, ast.Attribute)):
-        decorator = decorator.func if isinstance(decorator, ast.Call) else decorator.value
-    found = space_of(module).get(decorator.id) if isinstance(decorator, ast.Name) else None
-    if issubclass(type(found), types.ModuleType):
+    while isinstance(decorator, (Call, Attribute)):
+        decorator = decorator.func if isinstance(decorator, Call) else decorator.value
+    found = space_of(module).get(decorator.id) if isinstance(decorator, Name) else None
+    if issubclass(type(found), ModuleType):
         return file_of(found)
     # Of a function and of a class its own, of anything else its class's: what stands there may answer by running code.
-    if type(found) is types.FunctionType:
+    if type(found) is FunctionType:
         home: Any = found.__module__
     else:
         home = _CLASS_HOME.__get__(found if issubclass(type(found), type) else type(found))
-    return file_of(sys.modules.get(home)) if type(home) is str else ""
+    return file_of(modules.get(home)) if type(home) is str else ""

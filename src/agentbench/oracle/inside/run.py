@@ -10,11 +10,9 @@ importable, and an ordinary start would then run a `sitecustomize` that a patch 
 # ruff: noqa: PTH100, PTH109, PTH112, PTH118, PTH120
 from __future__ import annotations
 
-import fcntl
-import functools
+import builtins
 import importlib.machinery
 import importlib.util
-import itertools
 import json
 import os
 import sys
@@ -22,55 +20,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-MANY = 64
-
-
-def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function behind a callable of the interpreter's own, which shows nobody what it calls.
-
-    A method has `__self__` and a function has cells, and both can be written through. A cache that keeps nothing has
-    neither, once its `__wrapped__` is gone; what is left is a search of the memory, and that is heard (`witness.py`).
-    """
-    shell = functools.lru_cache(maxsize=0)(function)
-    vars(shell).clear()
-    return shell
-
-
-def open_channel(nonce: str) -> Callable[..., None]:
-    """The way out. Lines carry the job's nonce and a running number, so that foreign lines show."""
-    given = int(os.environ.pop("AB_RESULT_FD"))
-    descriptor = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, MANY + os.getpid() % MANY)
-    os.close(given)
-    # Bound now: a later change of these names reaches us no more.
-    write, getpid, dumps, pid, numbers = os.write, os.getpid, json.JSONEncoder().encode, os.getpid(), itertools.count()
-
-    def send(*record: object) -> None:
-        """One record. A forked copy of this process has nothing to say."""
-        if getpid() != pid:
-            return
-        data = f"{nonce} {next(numbers)} {dumps(record)}\n".encode("ascii")
-        while data:
-            data = data[write(descriptor, data) :]
-
-    return sealed(send)
-
-
-class Pinned:
-    """Finds what setup installed where setup installed it, whatever else of that name is on the path."""
-
-    def __init__(self, names: list[str], absent: list[str], paths: list[str]) -> None:
-        self._names = frozenset(names)
-        self._absent = frozenset(absent)
-        self._paths = paths
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        if path is not None:
-            return None
-        if name in self._names:
-            return importlib.machinery.PathFinder.find_spec(name, self._paths)
-        if name in self._absent:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return None
+# What a builtin means here is settled now: code under test can give it another meaning for everybody else. Each file of
+# ours has a copy of its own, so that whoever comes to one has not come to the others.
+BUILTINS = dict(vars(builtins))
+globals()["__builtins__"] = dict(BUILTINS)
+CALL: list[Any] = []
+"""What pytest is called with, until it is called."""
 
 
 def start_site(workspace: str) -> list[str]:
@@ -120,6 +75,7 @@ def load(name: str, **parts: types.ModuleType) -> types.ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
+    vars(module)["__builtins__"] = dict(BUILTINS)
     listed = {own: module, **{f"{own}.{part}": found for part, found in parts.items()}} if parts else {}
     sys.modules.update(listed)
     try:
@@ -138,26 +94,26 @@ def become_main(pytest: types.ModuleType) -> None:
     sys.modules["__main__"] = main
 
 
-def prepare() -> tuple[list[str], list[object], Callable[..., int]] | int:
-    """Everything before pytest: its arguments, our part of it, and what to call when it has come back.
+def prepare() -> Callable[..., int]:
+    """Everything before pytest; what to call when it has come back. What it is called with is left in `CALL`.
 
     All that must not be found is in here, so that no frame has it while code under test runs.
     """
     job = json.loads(sys.stdin.buffer.read())
     status = int(job.pop("exit"))
     sys.dont_write_bytecode = True
-    send = open_channel(job.pop("nonce"))
+    channel = load("channel")
+    sealed, send = channel.sealed, channel.open_channel(job.pop("nonce"))
     send("start", sys.version.split()[0])
     frozen = start_site(job["workspace"])
-    sys.meta_path.insert(0, Pinned(job["pinned"], job["absent"], frozen))
+    sys.meta_path.insert(0, load("finder").Pinned(job["pinned"], job["absent"], frozen))
     try:
         import pytest  # noqa: PLC0415
     except ImportError as error:
         send("no_pytest", str(error)[:500])
-        return status
+        return sealed(lambda *_: status)  # type: ignore[no-any-return]
     os.chdir(job["cwd"])
-    pins, session, face = load("pins"), load("session"), load("face")
-    sentinel, witness = load("sentinel", functions=load("functions")), load("witness")
+    pins, session, quiet = load("pins"), load("session"), load("quiet")
     if job["mode"] == "survey":
         send("names", importable(frozen))
         behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
@@ -167,46 +123,64 @@ def prepare() -> tuple[list[str], list[object], Callable[..., int]] | int:
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     become_main(pytest)
-    kit = os.path.dirname(os.path.abspath(__file__))
-    sys.addaudithook(witness.Witness(send, job, kit, sentinel.is_test))
-    watch = sentinel.Sentinel(job["workspace"], job["replaced"], job["conftests"])
+    watch = watching(job, send, quiet, sealed)
     recorder = session.Recorder(job, send, watch)
     recorder.undo = [pins.pin_distributions(job, frozen), pins.pin_configuration(job)]
     pins.pin_rewriting(job, frozen)
-    plugin, watch.functions = face.face({name: sealed(way) for name, way in recorder.ways().items()})
+    ways = {name: quiet.quiet(way, sealed, recorder.failed) for name, way in recorder.ways().items()}
+    survey = job["mode"] == "survey"
+    plugin, functions = load("face").face(ways, job["canary"], frozenset(job.get("only", ())), survey=survey)
+    watch.doors(functions, quiet.quiet.__code__)
+    CALL[:] = [session.arguments(job), [plugin]]
 
     def leave(ended: int | None, crash: str, kind: str) -> int:
         recorder.ended(ended, crash, kind)
         return status
 
-    return session.arguments(job), [plugin], sealed(leave)
+    return sealed(leave)  # type: ignore[no-any-return]
 
 
-def run(arguments: list[str], plugins: list[object]) -> tuple[int | None, str, str]:
+def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: Any) -> Any:  # noqa: ANN401
+    """Listen from now on; whoever looks when asked to."""
+    functions = load("functions")
+    callers, tables = load("callers", functions=functions), load("tables")
+    sentinel = load("sentinel", functions=functions, callers=callers, tables=tables)
+    witness = load("witness")
+    kit = os.path.dirname(os.path.abspath(__file__))
+    ears = witness.Witness(send, job, kit, sentinel.is_test, quiet.wait_for_others)
+
+    def failed(why: str) -> None:
+        send("changed", [f"a part of ours: {why}"])
+
+    sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed)))
+    return sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"])
+
+
+def run() -> tuple[int | None, str, str]:
     """Run pytest: its exit status; else what it died of, in words, and of what kind that was."""
+    if not CALL:
+        return None, "", ""
     import pytest  # noqa: PLC0415
 
     try:
-        return int(pytest.main(arguments, plugins=plugins)), "", ""
+        return int(pytest.main(CALL.pop(0), plugins=CALL.pop(0))), "", ""
     except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest included: it is told, not obeyed
         try:
             said = "".join(str(error))[:1000]
         except BaseException:  # noqa: BLE001 - it may be anybody's
             said = ""
         return None, said, type(error).__name__
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:  # noqa: BLE001, S112 - it may be anybody's
+                continue
 
 
 def main() -> int:
-    ready = prepare()
-    if isinstance(ready, int):
-        return ready
-    status: int = ready[2](*run(ready[0], ready[1]))
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:  # noqa: BLE001, S112 - it may be anybody's
-            continue
-    return status
+    # What `prepare` gives back has no name: it waits where no frame shows it, until pytest has come back.
+    return prepare()(*run())
 
 
 if __name__ == "__main__":

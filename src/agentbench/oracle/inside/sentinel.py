@@ -6,16 +6,17 @@ its code, or hook into the runner; each of these shows here. What shows on untou
 
 from __future__ import annotations
 
-import ast
 import builtins
-import os
-import sys
-import types
 from collections.abc import Iterable, Iterator, Mapping
+from sys import modules
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from .callers import Callers
 from .functions import (
     Mark,
+    class_attribute,
+    classes,
     code_digest,
     code_of,
     decorations,
@@ -27,15 +28,23 @@ from .functions import (
     module_marks,
     names_above,
     origin,
+    own_names,
+    part,
     space_of,
     written_code,
+    written_tree,
 )
+from .tables import Table, tables
 
 WATCHED = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
 PORTRAIT = ("class", "id", "method", "place", "function")
 KEPT = ("_inner_hookexec", "hook", "pluginmanager", "config", "items", "_setupstate", "_fixturemanager", "rewrite_hook")
 """Attributes of the session, its configuration and its plugin manager that nobody exchanges after collection."""
 CLOCK = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
+LAZY = ("__annot", "_abc_", "__static", "__firstlineno")
+"""Names that Python itself gives a class later on."""
+DEEP = 100
+TOLERANCES = frozenset({"DEFAULT_ABSOLUTE_TOLERANCE", "DEFAULT_RELATIVE_TOLERANCE"})
 _NOTHING = object()
 _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__"))
 
@@ -43,10 +52,11 @@ _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__
 class Sentinel:
     """The first look remembers, later ones compare. A look costs well under a millisecond."""
 
-    def __init__(self, workspace: str, replaced: Iterable[str] = (), conftests: Iterable[str] = ()) -> None:
+    def __init__(self, workspace: str, start: CodeType, replaced: Iterable[str], conftests: Iterable[str]) -> None:
         self._workspace = workspace.rstrip("/") + "/"
         self._replaced = frozenset(replaced)
         self._written = {file: written_code(file) for file in conftests}
+        self._callers = Callers(start, self._workspace, self._written)
         """Code in the conftests of R, read before anything of the workspace can run."""
         self._marks: list[Mark] = []
         self._told: set[str] = set()
@@ -63,10 +73,13 @@ class Sentinel:
         self._items: dict[int, tuple[Any, ...]] = {}
         self._functions: list[tuple[str, Any, Any]] = []
         self._collectors: dict[int, tuple[Any, Any, list[str]]] = {}
-        self._callers: dict[str, tuple[Any, ...]] = {}
+        self._hook_callers: dict[str, tuple[Any, ...]] = {}
+        self._shapes: list[tuple[str, Mapping[str, Any], frozenset[str]]] = []
+        """Classes of the runner, and the names that they have."""
+        self._tables: list[Table] = []
         self._objects: list[tuple[str, Any, Any, dict[str, Any]]] = []
         self._plugin_folders: tuple[str, ...] = ()
-        self._conftests: dict[int, types.CodeType] = {}
+        self._conftests: dict[int, CodeType] = {}
 
     def __call__(self, *, testing: bool = False) -> list[str]:
         """Names that changed since the first look and were not told yet.
@@ -74,19 +87,7 @@ class Sentinel:
         `testing`: a test may be at work, so what the tests say they replace may be something else for now.
         """
         if not self._marks:
-            self._marks = list(_marks())
-            self._cells = [
-                (f"cell of {function.__name__}", cell, cell.cell_contents)
-                for function in self.functions
-                for cell in function.__closure__ or ()
-            ]
-            grounds = {id(function.__globals__): function.__globals__ for function in self.functions}
-            self._grounds = [(where, dict(where)) for where in grounds.values()]
-            hooks = {} if self.manager is None else vars(self.manager.hook)
-            self._callers = {name: _caller(caller) for name, caller in hooks.items()}
-            self._functions = [(name, one, one.function) for name, one in self._hooks()]
-            own = (code_of(implementation.function) for _, implementation in self._hooks())
-            self._known_code = {id(code): code for code in (*loaded_code(), *own)}
+            self._first_look()
             return []
         changed = [
             name
@@ -106,7 +107,51 @@ class Sentinel:
             for name, where, known in self._spaces
             for key in (where.keys() & _BUILTINS) - known
         ]
-        return self._news([*changed, *self._new_hooks(), *self._changed_session()])
+        changed += [
+            f"{name}.{key}"
+            for name, within, names in self._shapes
+            if len(within) != len(names)
+            for key in within.keys() - names
+            if not key.startswith(LAZY)
+            and id(code_of(within.get(key)))
+            not in self._known_code  # the runner's own, for those who need its old names
+            and not (testing and self._is_tests(name, key, within.get(key)))
+        ]
+        changed += [one.name for one in self._tables if one.changed() and not (testing and one.key in self._replaced)]
+        # Told at once: what follows calls functions of the runner, which must be its own.
+        return self._news(changed) or self._news([*self._new_hooks(), *self._changed_session()])
+
+    def _first_look(self) -> None:
+        self._marks = list(_marks())
+        self._shapes = [
+            (name, within, frozenset(within))
+            for module in list(modules)
+            if module.split(".")[0] in WATCHED and module in modules
+            for name, within in classes(module, modules[module])
+        ]
+        self._cells = [
+            (f"cell of {function.__name__}", cell, cell.cell_contents)
+            for function in self.functions
+            for cell in function.__closure__ or ()
+        ]
+        grounds = {id(function.__globals__): function.__globals__ for function in self.functions}
+        within = [one for one in (where.get("__builtins__") for where in grounds.values()) if type(one) is dict]
+        self._grounds = [(where, dict(where)) for where in (*grounds.values(), *within)]
+        hooks = {} if self.manager is None else own_names(part(self.manager, "hook"))
+        self._hook_callers = {name: _caller(caller) for name, caller in hooks.items()}
+        self._functions = [(name, one, one.function) for name, one in self._hooks()]
+        own = [code for _, one in self._hooks() if (code := code_of(one.function)) is not None]
+        self._known_code = {id(code): code for code in (*loaded_code(), *own)}
+        self._callers.know(self._known_code.values())
+
+    def doors(self, functions: list[Any], behind: CodeType) -> None:
+        """Our own part of the session, and the function that leads from there to whoever looks."""
+        self.functions = functions
+        self._callers.doors((function.__code__ for function in functions), behind)
+
+    def callers(self, frame: FrameType | None) -> list[str]:
+        """Who has no business between the session and the one that this is the frame of."""
+        return self._news(self._callers.strangers(frame))
 
     def _is_tests(self, name: str, key: str, value: Any) -> bool:  # noqa: ANN401
         """Whether tests replace this name themselves, and code under test is not what came in its place.
@@ -128,11 +173,11 @@ class Sentinel:
 
         Returns what already does: code under test may have been faster than the end of the collection.
         """
-        runner = os.path.dirname(_runner_file())  # noqa: PTH120
+        runner = _runner_file().rpartition("/")[0]
         files = [file_of(plugin) for plugin in self.manager.get_plugins()]
         self._plugin_folders = tuple(
             file if folder.endswith("-packages") else folder + "/"  # a plugin may be a single file
-            for file, folder in ((file, os.path.dirname(file)) for file in files)  # noqa: PTH120
+            for file, folder in ((file, file.rpartition("/")[0]) for file in files)
             if "-packages/" in file and not file.startswith(runner)
         )
         self._conftests = {
@@ -141,15 +186,17 @@ class Sentinel:
             if file_of(module).endswith("/conftest.py")
             for mark in module_marks("", module)
             if mark.code is not None
-            for code in inner_code(mark.code)
+            for code in (mark.code, *inner_code(mark.code))
         }
+        self._callers.know(self._conftests.values())
         self._items = {id(item): _portrait(item) for item in items}
-        parents = {id(node): node for item in items for node in item.listchain()[:-1]}
-        for name, one in [("session", session), ("config", session.config), ("plugin manager", self.manager)]:
-            kept = {key: vars(one).get(key) for key in KEPT if key in vars(one)}
+        parents = {id(node): node for item in items for node in _above(item)}
+        config = part(session, "config")
+        for name, one in [("session", session), ("config", config), ("plugin manager", self.manager)]:
+            kept = {key: own_names(one).get(key) for key in KEPT if key in own_names(one)}
             self._objects.append((name, one, type(one), {**dict.fromkeys(_hiding(one)), **kept}))
         self._collectors = {key: (one, type(one), _hiding(one)) for key, one in parents.items()}
-        hiding = [f"test item {item.nodeid}: method {key}" for item in items for key in _hiding(item)]
+        hiding = [f"test item {_id(item)}: method {key}" for item in items for key in _hiding(item)]
         return self._news(hiding + [f"{name}.{key}" for name, one, *_ in self._objects for key in _hiding(one)])
 
     def item(self, item: Any) -> list[str]:  # noqa: ANN401
@@ -157,24 +204,26 @@ class Sentinel:
         before = self._items.get(id(item))
         if before is None:
             return []
+        if type(item) is not before[0]:
+            return self._news([f"test item {before[1]}: {PORTRAIT[0]}"])
         now = _portrait(item)
-        changed = [part for part, was, is_now in zip(PORTRAIT, before, now) if not _same(was, is_now)]  # noqa: B905
+        changed = [name for name, was, is_now in zip(PORTRAIT, before, now) if not _same(was, is_now)]  # noqa: B905
         if before[-1] is not now[-1] and (self._is_plugins(now[-1]) or self._is_conftests(now[-1], before[-1])):
-            changed = [part for part in changed if part != PORTRAIT[-1]]
-        for node in item.listchain()[:-1]:
+            changed = [name for name in changed if name != PORTRAIT[-1]]
+        for node in _above(item):
             _, kind, hiding = self._collectors.get(id(node), (None, None, None))
             if type(node) is not kind or not _same(hiding, _hiding(node)):
-                changed.append(f"collector {node.nodeid}")
-        return self._news([*(f"test item {item.nodeid}: {part}" for part in changed), *self._changed_session()])
+                changed.append(f"collector {_id(node) if type(node) is kind else ''}")
+        return self._news([*(f"test item {before[1]}: {one}" for one in changed), *self._changed_session()])
 
     def _is_plugins(self, function: Any) -> bool:  # noqa: ANN401
         """Whether a plugin that setup installed put its own around the test, as those for coroutines do."""
-        code = getattr(function, "__code__", None) if type(function) is types.FunctionType else None
+        code = getattr(function, "__code__", None) if type(function) is FunctionType else None
         return code is not None and code.co_filename.startswith(self._plugin_folders or ("\0",))
 
     def _is_conftests(self, function: Any, original: Any) -> bool:  # noqa: ANN401
         """Whether a conftest of the project put its own around the test: its code, and the test still inside."""
-        code = function.__code__ if type(function) is types.FunctionType else None
+        code = function.__code__ if type(function) is FunctionType else None
         return id(code) in self._conftests and holds(function, original)
 
     def _changed_session(self) -> Iterator[str]:
@@ -183,8 +232,8 @@ class Sentinel:
         yield from (
             f"hook {name} without its function" for name, one, _ in self._functions if id(one) not in registered
         )
-        for name, was in self._callers.items():
-            caller = vars(self.manager.hook).get(name)
+        for name, was in self._hook_callers.items():
+            caller = own_names(part(self.manager, "hook")).get(name)
             if any(now is not then for now, then in zip(_caller(caller), was)):  # noqa: B905
                 yield f"hook caller {name}"
         for name, one, kind, known in self._objects:
@@ -192,7 +241,7 @@ class Sentinel:
                 yield f"class of the {name}"
             yield from (f"{name}.{key}" for key in _hiding(one) if key not in known)
             yield from (
-                f"{name}.{key}" for key in KEPT if key in known and vars(one).get(key, _NOTHING) is not known[key]
+                f"{name}.{key}" for key in KEPT if key in known and own_names(one).get(key, _NOTHING) is not known[key]
             )
 
     def watch_tests(self) -> None:
@@ -201,6 +250,12 @@ class Sentinel:
             self._marks += module_marks(name, module)
             space = space_of(module)
             self._spaces.append((f"test module {name}", space, frozenset(space.keys() & _BUILTINS)))
+            if "__builtins__" in space:
+                own = space["__builtins__"]
+                self._marks.append(Mark(f"{name}.__builtins__", space, "__builtins__", own, None, None, None))
+            tree = written_tree(file_of(module))
+            if tree is not None:
+                self._tables += tables(name, space, tree)
 
     def test_code(self) -> Iterator[tuple[str, str, dict[str, str]]]:
         """Every loaded module of the tests: its name, its file, and a digest of each function written in that file."""
@@ -218,12 +273,10 @@ class Sentinel:
                 {key: one for key, one in found.items() if others.isdisjoint(names_above(key[len(name) + 1 :]))},
             )
 
-    def _decorated(self, module: types.ModuleType) -> set[str]:
+    def _decorated(self, module: ModuleType) -> set[str]:
         """Functions and classes that code under test decorates: it may rewrite them, and a fix may change how."""
-        try:
-            with open(module.__file__ or "", "rb") as source:  # noqa: PTH123
-                tree = ast.parse(source.read())
-        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        tree = written_tree(file_of(module))
+        if tree is None:
             return set()
         found = set()
         for name, decorators in decorations(tree.body, ""):
@@ -239,7 +292,7 @@ class Sentinel:
         """What differs from the same modules on R: code under test may have been faster than their import."""
         strange = []
         for name, (file, functions) in expected.items():
-            module = sys.modules.get(name)
+            module = modules.get(name)
             if module is None:
                 continue
             if file_of(module) != file:
@@ -251,8 +304,8 @@ class Sentinel:
             ]
         return strange
 
-    def _test_modules(self) -> Iterator[tuple[str, types.ModuleType]]:
-        for name, module in list(sys.modules.items()):
+    def _test_modules(self) -> Iterator[tuple[str, ModuleType]]:
+        for name, module in list(modules.items()):
             file = file_of(module)
             if file.startswith(self._workspace) and is_test(file[len(self._workspace) :]):
                 yield name, module
@@ -269,13 +322,13 @@ class Sentinel:
     def _is_written(self, plugin: Any, code: Any) -> bool:  # noqa: ANN401
         """Whether a hook is what a conftest of R says: it may need what only the fix brings, so that R does not have it."""
         known = self._written.get(file_of(plugin), frozenset())
-        return type(code) is types.CodeType and code_digest(code) in known
+        return type(code) is CodeType and code_digest(code) in known
 
     def _hooks(self) -> Iterator[tuple[str, Any]]:
-        hooks = {} if self.manager is None else vars(self.manager.hook)
+        hooks = {} if self.manager is None else own_names(part(self.manager, "hook"))
         for name, caller in list(hooks.items()):
             # A stranger in its place is told as such, and not asked anything.
-            if name in self._callers and type(caller) is not self._callers[name][-1]:
+            if name in self._hook_callers and type(caller) is not self._hook_callers[name][-1]:
                 continue
             for implementation in caller.get_hookimpls() if hasattr(caller, "get_hookimpls") else ():
                 if type(implementation).__module__.startswith("pluggy"):
@@ -285,11 +338,25 @@ class Sentinel:
 def _portrait(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
     """What decides what a test does and how it is reported; the parts are named in `PORTRAIT`."""
     # What is not there yet is not asked for: code under test could answer.
-    function = vars(item).get("_obj")
-    if type(function) is types.MethodType:
+    function = own_names(item).get("_obj")
+    if type(function) is MethodType:
         function = function.__func__
-    where = [getattr(item, key, None) for key in ("config", "session", "parent")]
-    return (type(item), item.nodeid, sorted(_hiding(item)), [id(one) for one in where], function)
+    where = [part(item, key) for key in ("config", "session", "parent")]
+    return (type(item), _id(item), sorted(_hiding(item)), [id(one) for one in where], function)
+
+
+def _id(node: Any) -> str:  # noqa: ANN401
+    found = part(node, "_nodeid")
+    return found if type(found) is str else ""
+
+
+def _above(node: Any) -> Iterator[Any]:  # noqa: ANN401
+    """The collectors that a test stands in."""
+    for _ in range(DEEP):
+        node = part(node, "parent")
+        if node is None:
+            return
+        yield node
 
 
 def _same(was: Any, is_now: Any) -> bool:  # noqa: ANN401
@@ -302,24 +369,28 @@ def _same(was: Any, is_now: Any) -> bool:  # noqa: ANN401
 def _hiding(one: Any) -> list[str]:  # noqa: ANN401
     """Attributes of an instance in front of methods of its class."""
     kind = type(one)
-    return [key for key in vars(one) if type(key) is not str or type(getattr(kind, key, None)) is types.FunctionType]
+    names = own_names(one)
+    return [key for key in names if type(key) is not str or type(class_attribute(kind, key)) is FunctionType]
 
 
 def _caller(caller: Any) -> tuple[Any, ...]:  # noqa: ANN401
     """What a hook is called by. Slots in newer versions of pluggy, attributes in older ones."""
-    return (caller, getattr(caller, "_hookexec", None), type(caller))
+    return (caller, part(caller, "_hookexec"), type(caller))
 
 
 def _runner_file() -> str:
-    return getattr(sys.modules.get("_pytest"), "__file__", None) or "\0"
+    return file_of(modules.get("_pytest")) or "\0"
 
 
 def _marks() -> Iterator[Mark]:
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in WATCHED or not issubclass(type(module), types.ModuleType):
+    for name, module in list(modules.items()):
+        if name.split(".")[0] not in WATCHED or not issubclass(type(module), ModuleType):
             continue
-        yield Mark(f"module {name}", sys.modules, name, module, None, None, None)
+        yield Mark(f"module {name}", modules, name, module, None, None, None)
         yield from module_marks(name, module)
+        for home, within in classes(name, module):
+            for key in TOLERANCES & within.keys():
+                yield Mark(f"{home}.{key}", within, key, within[key], None, None, None)
 
 
 def is_test(path: str) -> bool:

@@ -6,16 +6,15 @@ suspended generator leads here: whoever walks there finds `face.py`, which can o
 
 from __future__ import annotations
 
-import pathlib
-import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 ALWAYS, OFTEN = 64, 64
-PATHS_SINCE = 7
+_frame = sys._getframe  # noqa: SLF001
 if TYPE_CHECKING:
+    import pytest
+
     Job = dict[str, Any]  # Python 3.8 cannot say it at run time
 
 
@@ -70,19 +69,17 @@ class Recorder:
         if trouble:
             self._send("conftest", trouble)
 
-    def collected(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        for item in items:
-            self._send("item", item.nodeid)
-        if self._job["only"]:
-            wanted = frozenset(self._job["only"])
-            items[:] = [item for item in items if item.nodeid in wanted]
-        canaries = self._collect_canaries(session)
-        everything = [*items, *canaries]
-        if self._job["mode"] == "survey":
-            items[:] = canaries
-        else:
-            _mix(items, canaries)
+    def collected(
+        self, session: pytest.Session, everything: list[pytest.Item], ids: list[str], canaries: list[tuple[str, str]]
+    ) -> None:
+        # First of all: what code under test has changed by now is asked nothing.
         self.look()
+        self._came()
+        for nodeid in ids:
+            self._send("item", nodeid)
+        self._canaries = {nodeid for nodeid, _ in canaries}
+        for nodeid, name in canaries:
+            self._send("canary", nodeid, name)
         if self._job["mode"] == "survey":
             for name, file, functions in self._watch.test_code():
                 self._send("tests", name, file, functions)
@@ -92,19 +89,12 @@ class Recorder:
         self._watch.watch_tests()
         self._tell(self._watch.watch_session(session, everything))
 
-    def _collect_canaries(self, session: pytest.Session) -> list[pytest.Item]:
-        module = _module_at(session, self._job["canary"])
-        found = list(_items(module))
-        self._canaries = {node.nodeid for node in found}
-        for node in found:
-            self._send("canary", node.nodeid, node.name)
-        return found
-
     def collecting(self, nodeid: str, why: str) -> None:
         self._send("uncollected", nodeid, why)
         self._failed += 1
 
     def reported(self, nodeid: str, when: str, outcome: str, kind: str, expected: bool, why: str) -> None:  # noqa: FBT001 - what a report is
+        self._came()
         self._send("report", nodeid, when, outcome, kind, expected, why)
         if nodeid not in self._canaries:
             self._ran += when == "setup"
@@ -114,13 +104,16 @@ class Recorder:
         if when == "teardown":
             self._look_around(nodeid)
 
-    def calling(self, item: pytest.Item) -> None:
+    def calling(self, item: pytest.Item, nodeid: str) -> None:
         """Look when the code under test is about to run and as soon as it did: who restores things comes later."""
+        self._came()
+        self._raised.discard(nodeid)  # it may have been run before, by whoever repeats what fails
         self._tell(self._watch.item(item))
-        if item.nodeid in self._closely:
+        if nodeid in self._closely:
             self.look(testing=True)
 
     def called(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
+        self._came()
         if raised:
             self._raised.add(nodeid)
         self._tell(self._watch.item(item))
@@ -152,6 +145,14 @@ class Recorder:
             return status
         return 1 if self._failed else 0 if self._ran else 5
 
+    def failed(self, why: str) -> None:
+        """A call into this that went wrong: the session has none that do."""
+        self._send("changed", [f"a part of ours: {why}"])
+
+    def _came(self) -> None:
+        """Tell if somebody else than the session calls."""
+        self._tell(self._watch.callers(_frame(1)))
+
     def look(self, *, testing: bool = False) -> None:
         self._tell(self._watch(testing=testing))
 
@@ -166,37 +167,8 @@ class Recorder:
             self._send("changed", changed[:50])
 
 
-def _mix(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
-    """Put canaries first, last and between: only where the module changes, for the sake of module fixtures."""
-    dice = random.SystemRandom()
-    dice.shuffle(canaries)
-    borders = [index for index in range(1, len(items)) if _module(items[index]) != _module(items[index - 1])]
-    places = [0, len(items), *(dice.choice([0, len(items), *borders]) for _ in canaries[2:])]
-    for place, canary in sorted(zip(places, canaries), key=lambda pair: -pair[0]):  # noqa: B905
-        items.insert(place, canary)
-
-
 def _places(config: Any) -> tuple[str, str]:  # noqa: ANN401 - of any pytest
     """Root and configuration file; before 6.1 pytest had them as other objects only."""
     if hasattr(config, "rootpath"):
         return str(config.rootpath), str(config.inipath or "")
     return str(config.rootdir), str(config.inifile or "")
-
-
-def _module_at(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
-    """Commits of some years ago are judged by the pytest of their day, which takes a path of another kind before 7."""
-    if int(pytest.__version__.split(".")[0]) >= PATHS_SINCE:
-        return pytest.Module.from_parent(session, path=pathlib.Path(file))
-    return pytest.Module.from_parent(session, fspath=type(session.fspath)(file))
-
-
-def _items(collector: pytest.Collector) -> Iterator[pytest.Item]:
-    for node in collector.collect():
-        if isinstance(node, pytest.Item):
-            yield node
-        else:
-            yield from _items(node)
-
-
-def _module(item: pytest.Item) -> str:
-    return item.nodeid.split("::")[0]

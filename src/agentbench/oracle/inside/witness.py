@@ -9,13 +9,35 @@ from __future__ import annotations
 
 import os
 import pathlib
+import posix
+import stat
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Mapping
-from types import FrameType
+from types import FrameType, MemberDescriptorType
 from typing import Any
 
+# Bound before any code under test, and the interpreter's own wherever something is called while it runs.
+_status, _cwd, _frame, _decoded, _encoded, _pid = (
+    posix.stat,
+    posix.getcwd,
+    sys._getframe,  # noqa: SLF001
+    bytes.decode,
+    str.encode,
+    posix.getpid,
+)
+_PATHS = (pathlib.PosixPath, pathlib.PurePosixPath)
+_CREATE, _DIRECTORY, _IS_DIRECTORY = os.O_CREAT, os.O_DIRECTORY, stat.S_IFDIR
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
+OUTSIDE = 3
+"""Functions of ours between the interpreter's call and what listens to it."""
 FRAMES = frozenset({"sys._getframe", "sys._current_frames"})
-MEMORY = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys.settrace", "sys.setprofile"})
+MEMORY = frozenset(
+    {
+        *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+        *("sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"),
+    }
+)
 LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 """Attributes that hand out a frame without a call that is reported."""
 OPENING = frozenset({"open", "os.listdir", "os.scandir"})
@@ -26,54 +48,87 @@ SOURCE = {
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
 """Asked directly, these give the source of whoever is named or calls; formatters of errors come to it by other names."""
+STARTING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
+EVENTS = frozenset({*OPENING, *FRAMES, *MEMORY, *MACHINE, *STARTING, "object.__setattr__", "object.__getattr__"})
 LIMIT = 100
 """Reports of each kind: who makes many of one kind does not hide another."""
 
 
+def listening(look: Callable[..., bool]) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook. Whoever interrupts it finds nothing but a sealed function and a list of names."""
+    wanted = EVENTS
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in wanted and look(event, arguments):
+            raise PermissionError(event)
+
+    return heard
+
+
 class Witness:
-    """An audit hook. Cheap for what it does not look at. It never calls anything of the code that it hears."""
+    """Hears what the interpreter reports. It never calls anything of the code that it hears."""
 
     def __init__(
-        self, send: Callable[..., None], job: Mapping[str, Any], kit: str, is_test: Callable[[str], bool]
+        self,
+        send: Callable[..., None],
+        job: Mapping[str, Any],
+        kit: str,
+        is_test: Callable[[str], bool],
+        wait: Callable[[], None],
     ) -> None:
         self._send = send
+        self._wait = wait
+        self._pid = _pid()
         self._workspace = job["workspace"].rstrip("/") + "/"
         self._written = frozenset(job["written"])
         """Files of the patch: whatever they are called, they are code under test."""
         self._library = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
         self._guarded = frozenset(job["guarded"])
-        self._names = frozenset(os.path.basename(path) for path in self._guarded)  # noqa: PTH119
+        self._places = frozenset(place for place in map(_place, self._guarded) if place is not None)
+        """The same by what they are on the disk, whatever way leads there."""
+        self._names = frozenset(path.rpartition("/")[2] for path in self._guarded)
         self._kit = kit.rstrip("/") + "/"
         self._looks_like_test = is_test
         self._lent: set[int] = set()
         self._seen: set[tuple[str, str, int]] = set()
         self._counts: dict[str, int] = {}
-        self._busy = False
+        self._busy: set[int] = set()
+        """Threads that are in here."""
 
-    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in OPENING:
-            what = self._opened(arguments[0] if arguments else None)
-        elif event in FRAMES or event in MEMORY:
-            what = event
-        elif event == "object.__setattr__" and arguments[1:2] == ("__code__",):
-            what = "set __code__"
-        elif event == "object.__getattr__" and not self._busy:
-            what = self._inspected(*arguments[:2])
-        elif event in MACHINE:
-            what = "ctypes" if not event.startswith("ctypes.dlsym") or _of_interpreter(arguments) else ""
-        elif event == "subprocess.Popen":
-            what = self._started(arguments[1] if len(arguments) > 1 else None)
-        else:
-            return
-        if what and not self._busy and self._counts.get(what, 0) < LIMIT:
-            self._busy = True
-            try:
-                frame = sys._getframe(1)  # noqa: SLF001
-                if what == "open test" and event == "open" and self._was_handed(arguments[0], frame):
-                    what = "open handed"
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        """Whether it must not be done."""
+        me = get_ident()
+        if me in self._busy:
+            return False
+        self._busy.add(me)  # what follows is reported as well
+        try:
+            what = self._kind(event, arguments)
+            frame: FrameType | None = _frame(OUTSIDE + 1)
+            if what == "open test" and event == "open" and self._was_handed(arguments[0], frame):
+                what = "open handed"
+            if what == "open test" and _pid() != self._pid:
+                # A forked copy cannot tell, so it cannot read either.
+                return self._place_of(what, frame) is not None
+            if what and self._counts.get(what, 0) < LIMIT:
                 self._report(what, frame)
-            finally:
-                self._busy = False
+            if event == "sys._current_frames":
+                self._wait()
+            return False
+        finally:
+            self._busy.discard(me)
+
+    def _kind(self, event: str, arguments: tuple[Any, ...]) -> str:
+        if event in OPENING:
+            return self._opened(event, arguments)
+        if event in FRAMES or event in MEMORY:
+            return event
+        if event == "object.__setattr__":
+            return "set __code__" if arguments[1:2] == ("__code__",) else ""
+        if event == "object.__getattr__":
+            return self._inspected(*arguments[:2])
+        if event in MACHINE:
+            return "ctypes" if not event.startswith("ctypes.dlsym") or _of_interpreter(arguments) else ""
+        return self._started(arguments)
 
     def _inspected(self, what: Any, name: str) -> str:  # noqa: ANN401
         """Whether frames or code are looked at that code under test has no business with.
@@ -81,48 +136,47 @@ class Witness:
         A frame that came with a traceback may be looked at, as formatters of errors do; going on from there to the code
         of the test that called is another thing.
         """
-        self._busy = True  # what follows is reported as well
-        try:
-            if name in LENT_FRAMES:
-                if len(self._lent) > LIMIT * LIMIT:
-                    self._lent.clear()
-                self._lent.add(id(getattr(what, name)))
-                return name
-            if name == "f_code" and id(what) not in self._lent:
-                file = what.f_code.co_filename
-                if file in self._guarded:
-                    return "code of a calling test"
-            elif name == "__code__" and what.__code__.co_filename.startswith(self._kit):
-                return "code of the runner"
-        finally:
-            self._busy = False
+        if name in LENT_FRAMES:
+            if len(self._lent) > LIMIT * LIMIT:
+                self._lent.clear()
+            self._lent.add(id(getattr(what, name)))
+            return name
+        if name == "f_code" and id(what) not in self._lent:
+            if what.f_code.co_filename in self._guarded:
+                return "code of a calling test"
+        elif name == "__code__" and what.__code__.co_filename.startswith(self._kit):
+            return "code of the runner"
         return ""
 
-    def _opened(self, path: object) -> str:
+    def _opened(self, event: str, arguments: tuple[Any, ...]) -> str:
         """What kind of file this is, if it is one that matters."""
+        path = arguments[0] if arguments else None
         text = _path(path)
         if text is None:
             return "" if type(path) in (int, bool, type(None)) else "open object"
+        place = _place(text)
+        if event == "open" and place in self._places:
+            return "open test"
         if text.startswith("/proc/"):
             return "open /proc"
         if text.startswith(self._kit):
             return "open runner"
-        if text.rpartition("/")[2] in self._names and os.path.abspath(text) in self._guarded:  # noqa: PTH100
-            return "open test"
-        return ""
+        # Beneath another folder than ours, which is not told: only its name is.
+        flags = arguments[2] if len(arguments) > 2 and type(arguments[2]) is int else 0
+        unknown = event == "open" and place is None and arguments[1] is None and not flags & (_CREATE | _DIRECTORY)
+        return "open test" if unknown and text in self._names else ""
 
-    def _started(self, command: object) -> str:
+    def _started(self, arguments: tuple[Any, ...]) -> str:
         """Whether a program is started on a file that matters."""
-        words = command if isinstance(command, (list, tuple)) else [command]
-        text = " ".join(word for word in words if isinstance(word, str))
-        return "open test" if any(name in text for name in self._names) else ""
+        found = " ".join(_words(arguments[:3]))
+        return "open test" if any(name in found for name in self._names) else ""
 
     def _was_handed(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
         """Whether the running test passed its own file, or a folder of tests, to what it tests.
 
         Tests of readers and parsers do so.
         """
-        wanted = os.path.abspath(_path(path) or "")  # noqa: PTH100
+        wanted = _absolute(_path(path) or "")
         entry: FrameType | None = None
         while frame is not None:
             file = frame.f_code.co_filename
@@ -139,18 +193,21 @@ class Witness:
         return False
 
     def _report(self, what: str, frame: FrameType | None) -> None:
+        place = self._place_of(what, frame)
+        if place is not None and place not in self._seen:
+            self._seen.add(place)
+            self._counts[place[0]] = self._counts.get(place[0], 0) + 1
+            self._send("seen", *place)
+
+    def _place_of(self, what: str, frame: FrameType | None) -> tuple[str, str, int] | None:
+        """What was done and where, if it was code under test that did it."""
         frame, helped = self._doer(frame, direct=not what.startswith(("open", "ctypes")))
         if frame is None:
-            return
-        what = f"{what} {helped}" if helped else what
+            return None
         file = frame.f_code.co_filename
         if not file.startswith(self._workspace) or self._is_test(file[len(self._workspace) :]):
-            return
-        place = (what, file[len(self._workspace) :], frame.f_lineno)
-        if place not in self._seen:
-            self._seen.add(place)
-            self._counts[what] = self._counts.get(what, 0) + 1
-            self._send("seen", *place)
+            return None
+        return (f"{what} {helped}" if helped else what, file[len(self._workspace) :], frame.f_lineno)
 
     def _is_test(self, path: str) -> bool:
         return path not in self._written and self._looks_like_test(path)
@@ -188,7 +245,47 @@ def _paths_given(frame: FrameType) -> set[str]:
         frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     ]
     values += [one for value in values if type(value) in (list, tuple) for one in value[:LIMIT]]
-    return {os.path.abspath(text) for text in map(_path, values) if text is not None}  # noqa: PTH100
+    return {_absolute(text) for text in map(_path, values) if text is not None}
+
+
+def _words(values: tuple[Any, ...]) -> list[str]:
+    """Text in the arguments of a call, and in lists among them."""
+    found: list[str] = []
+    for value in values:
+        parts = value if type(value) in (list, tuple) else (value,)
+        found += [text for text in map(_path, parts) if text is not None]
+    return found
+
+
+def _place(path: str) -> tuple[int, int] | None:
+    """What a path leads to, past all links; None for what is not there, and for folders."""
+    try:
+        found = _status(path)
+    except (OSError, ValueError):
+        return None
+    return None if found.st_mode & 0o170000 == _IS_DIRECTORY else (found.st_dev, found.st_ino)
+
+
+def _absolute(path: str) -> str:
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else f"{_cwd()}/{path}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def _slot(name: str) -> Any:  # noqa: ANN401
+    found = vars(pathlib.PurePath).get(name)
+    return found if type(found) is MemberDescriptorType else None
+
+
+_RAW, _PARTS = _slot("_raw_paths"), _slot("_parts")
+_PATH_SPACE, _TOLD_BY = (
+    vars(pathlib.PurePath),
+    {key: vars(pathlib.PurePath).get(key) for key in ("__fspath__", "__str__")},
+)
 
 
 def _path(value: Any) -> str | None:  # noqa: ANN401
@@ -197,9 +294,18 @@ def _path(value: Any) -> str | None:  # noqa: ANN401
     if issubclass(kind, str):
         return str.__str__(value)
     if issubclass(kind, bytes):
-        return os.fsdecode(bytes(memoryview(value)))
-    if kind in (pathlib.PosixPath, pathlib.PurePosixPath):
-        return os.fsdecode(os.fspath(value))
+        return _decoded(bytes(memoryview(value)), _ENCODING, _ERRORS)
+    if kind not in _PATHS or any(_PATH_SPACE.get(key) is not own for key, own in _TOLD_BY.items()):
+        return None
+    # Its own methods are written in Python, and could have been changed.
+    for slot in (_RAW, _PARTS):
+        try:
+            parts = [] if slot is None else slot.__get__(value)
+        except AttributeError:
+            continue
+        if type(parts) is list and all(type(part) is str for part in parts) and parts:
+            last = max(index for index, part in enumerate(parts) if index == 0 or part.startswith("/"))
+            return "/".join([parts[last].rstrip("/"), *parts[last + 1 :]]) or "/"
     return None
 
 
