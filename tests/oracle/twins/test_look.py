@@ -12,7 +12,7 @@ from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench, Unlogged
 from agentbench.trace import events
 from tests.cheats.players import Player, parametrised
-from tests.oracle.toy import CORE, FIXED, Bed, delta_of
+from tests.oracle.toy import CORE, FIXED, UNIT, Bed, delta_of
 
 SOURCE = "src/toy/core.py"
 OTHERWISE = CORE.replace(
@@ -96,6 +96,35 @@ def test_who_is_honest_only_when_looked_at_again_fails(bed: Bed, tmp_path: Path)
     result = grade(delta_of(bench, {SOURCE: KNOWS_THE_WHOLE_RUN}), bench)
     assert result.checks[0].outcome is Outcome.FAIL
     assert "did not when they were run again" in result.checks[0].decided.why
+
+
+@pytest.mark.req("G-01")
+def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> None:
+    """Some come to pass and some go on passing, and there is one source for all of them."""
+    name = "tests/test_median_hidden.py"
+    hidden = {
+        name: """\
+            import pytest
+
+            from toy import median
+
+
+            @pytest.mark.parametrize("values, wanted", [([1], 1), ([1, 2], 1.5), ([3], 3), ([3, 4], 3.5)])
+            def test_it(values, wanted):
+                assert median(values) == wanted
+
+
+            def test_other():
+                assert median([1, 2, 3, 4]) == 2.5
+            """
+    }
+    ids = [f"{name}::test_it[values{number}-{wanted}]" for number, wanted in enumerate(("1", "1.5", "3", "3.5"))]
+    check = {**UNIT, "fail_to_pass": [ids[1], ids[3], f"{name}::test_other"], "pass_to_pass": [ids[0], ids[2]]}
+    bench = bench_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    for _ in range(3):
+        graded = grade(delta_of(bench, {SOURCE: FIXED}), bench)
+        assert graded.accepted
+        assert "5 of them fail when they ask for what is false" in graded.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")

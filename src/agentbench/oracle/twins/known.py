@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,11 +22,13 @@ from agentbench.oracle.steps import Builder
 from agentbench.oracle.twins.altering import Place, alterations
 from agentbench.oracle.twins.running import Altered, Function, halves, once, source_of
 
+MOST_IDS = 8
+"""Parameters of one test."""
 MOST, MOST_KEPT = 40, 10
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
 
 
-RULES = 1
+RULES = 2
 """Raised when expectations are altered in another way."""
 
 
@@ -78,14 +80,19 @@ class _Making:
 
     def _candidates(self, subject: Subject, requirement: Requirement) -> tuple[Function, ...]:
         root = posixpath.relpath(survey(subject.bench, self.check, self.invocation).rootdir, subject.bench.spec.workdir)
-        found: list[Function] = []
-        for tests, most in ((requirement.fail_to_pass, MOST), (requirement.pass_to_pass, MOST_KEPT)):
-            left = most
-            for function in sorted(_alterable(subject, _by_function(tests, root)), key=_order):
-                if len(function.ids) <= left:
-                    found.append(function)
-                    left -= len(function.ids)
-        return tuple(found)
+        mend = frozenset(requirement.fail_to_pass)
+        functions = sorted(_alterable(subject, _by_function(requirement, root)), key=_order)
+        mending = [one for one in functions if not mend.isdisjoint(one.ids)]
+        keeping = [one for one in functions if mend.isdisjoint(one.ids)]
+        return (*_few(mending, MOST), *_few(keeping, MOST_KEPT))
+
+
+def _few(functions: Sequence[Function], most: int) -> Iterator[Function]:
+    """As many as have no more ids than that together."""
+    for one in functions:
+        if len(one.ids) <= most:
+            most -= len(one.ids)
+            yield one
 
 
 def _alterable(subject: Subject, functions: Sequence[Function]) -> Iterator[Function]:
@@ -102,11 +109,12 @@ def _order(function: Function) -> str:
     return sha256_hex("\0".join((function.file, *function.place)).encode("utf-8", "surrogatepass"))
 
 
-def _by_function(tests: Iterable[str], root: str) -> Sequence[Function]:
+def _by_function(requirement: Requirement, root: str) -> Sequence[Function]:
+    """What is altered in a test is altered for all its ids, so they go together: some of them, first those that must come to pass."""
     found: dict[tuple[str, Place], list[str]] = {}
-    for test in tests:
+    for test in (*requirement.fail_to_pass, *requirement.pass_to_pass):
         file, _, name = test.partition("::")
         if name and file.endswith(".py"):
             place = tuple(name.split("[", 1)[0].split("::"))
             found.setdefault((posixpath.normpath(posixpath.join(root, file)), place), []).append(test)
-    return [Function(file=file, place=place, ids=tuple(ids)) for (file, place), ids in found.items()]
+    return [Function(file=file, place=place, ids=tuple(ids[:MOST_IDS])) for (file, place), ids in found.items()]
