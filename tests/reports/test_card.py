@@ -47,7 +47,7 @@ def test_an_attempts_card_begins_with_the_verdict_and_holds_its_evidence(run: Pa
     assert text.startswith("FAIL TESTS_FAILED: 2 of 14 required tests\n")
     for part in (
         "G3  fail  functional acceptance    unit: because",
-        "unit fail (mandatory, unit, per_test, exit 1, 1.2 s of 300 s): 2 of 14 required tests failed",
+        "unit fail (mandatory, unit, per_test, exit 1, 1.2 s, at most 300 s a run): 2 of 14 required tests failed",
         "$ python -m pytest -q",
         "failing tests/test_core.py::test_even",
         "acceptance.unit  G3  events 41  check unit",

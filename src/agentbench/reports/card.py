@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Gate, Outcome
+from agentbench.core.reasons import Gate
 from agentbench.grading.causes import LABEL as ACCOUNT
 from agentbench.grading.causes import causes
 from agentbench.grading.facts import fold
@@ -212,8 +212,8 @@ def _score(record: AttemptRecord) -> str:
 def _check(check: CheckRecord, proof: Proof) -> list[str]:
     kind = "mandatory" if check.mandatory else "diagnostic"
     code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
-    took = f"{seconds(check.duration_sec)} of {check.ceiling_sec:g} s"
-    why = f": {plain(check.why)}" if check.why and check.outcome is not Outcome.PASS else ""
+    took = f"{seconds(check.duration_sec)}, at most {check.ceiling_sec:g} s a run"
+    why = f": {plain(check.why)}" if check.why else ""
     lines = [f"  {plain(check.id)} {check.outcome} ({kind}, {check.layer}, {check.assurance}, {code}, {took}){why}"]
     lines.append(f"    $ {plain(check.command)}")
     for name in check.failing_tests[:FAILING_SHOWN]:
