@@ -81,6 +81,11 @@ def let_go(held: tuple[Any, ...]) -> None:
         _collect_again()
 
 
+def at_work() -> bool:
+    """Whether this thread is in a function of ours."""
+    return get_ident() in _AT_WORK
+
+
 def wait_for_others() -> None:
     """Before frames of all threads are handed out: until none of them has one of ours."""
     me = get_ident()

@@ -152,7 +152,7 @@ def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: An
     def failed(why: str) -> None:
         send("changed", [f"a part of ours: {why}"])
 
-    sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed)))
+    sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed), sealed(quiet.at_work)))
     return sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"])
 
 
