@@ -93,7 +93,9 @@ def once(subject: Subject, check: Check, invocation: Invocation, asked: Altered)
         if built.outcome is not Outcome.PASS:
             raise NotBuilt(built)
         pins = dataclasses.replace(pins, only=wanted)
-        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
+        # Half of them fail, and nobody reads at which line: that is what takes pytest longest.
+        briefly = dataclasses.replace(invocation, arguments=(*invocation.arguments, "--tb=native"))
+        run = run_pytest(sandbox, bench.spec, briefly, kit, pins=pins, timeout_sec=check.timeout_sec)
     return Ran(run, asked, places)
 
 
