@@ -104,9 +104,14 @@ def _check(check: Check) -> Found:
             yield ("parser",), "`junit` needs `report`, the file that the command writes"
         if check.report is not None and check.parser != "junit":
             yield ("report",), f"`report` is only read with `parser: junit`; it is {check.parser}"
-        if check.report is not None and (check.report.startswith("/") or ".." in Path(check.report).parts):
-            yield ("report",), "expected a path inside the workspace"
+        if check.report is not None and not _is_file_inside(check.report):
+            yield ("report",), "expected a file inside the workspace, relative to it, such as `build/report.xml`"
     yield from _required(check)
+
+
+def _is_file_inside(report: str) -> bool:
+    parts = report.split("/")
+    return not {"", ".", ".."} & set(parts) and report.isprintable()
 
 
 def _probe(check: Check) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -234,7 +235,7 @@ def _observe_junit(subject: Subject, check: Check) -> Observation:
     with open_replica(bench, subject.tree) as sandbox:
         subject.build(sandbox)
         # A report that is there before the tests ran was not written by them.
-        sandbox.run(shell(bench, f"rm -rf -- {report}", 60))
+        _remove(bench, sandbox, report)
         completed = sandbox.run(shell(bench, check.command or "", check.timeout_sec))
         sandbox.kill_processes()
         try:
@@ -245,9 +246,21 @@ def _observe_junit(subject: Subject, check: Check) -> Observation:
     return _seen(bench, check, completed, _decide_report(check, completed, outcomes, whys))
 
 
+def _remove(bench: GradingBench, sandbox: Sandbox, report: str) -> None:
+    wanted = _reports(report)
+    there = [entry.path for entry in sandbox.tree().entries() if wanted.match(entry.path)]
+    names = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in there)
+    if names:
+        sandbox.run(shell(bench, f"rm -rf -- {names}", 60))
+
+
+def _reports(report: str) -> Globs:
+    return Globs([f"/{report.lstrip('/')}"])
+
+
 def _read_reports(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]]:
     tree = sandbox.tree()
-    wanted = Globs([f"/{report.lstrip('/')}"])
+    wanted = _reports(report)
     outcomes: dict[str, str] = {}
     whys: dict[str, str] = {}
     try:
