@@ -72,7 +72,8 @@ def grave(text: str, path: str = "src/toy/core.py") -> list[tuple[str, int | Non
         ("class A(float):\n    def __eq__(self, other):\n        return 1 <= other <= self.high", "universal_equality"),
         ("def f() -> 1 2:\n    return error.__traceback__.tb_frame.f_back", "not_inspected"),
         ("def f(g):\n    return g.f_code.co_consts", "frame_walking"),
-        ("import gc\ndef f():\n    return gc.get_referrers(f)", "frame_walking"),
+        ("def f(g):\n    return g.f_back.f_locals", "frame_walking"),
+        ("def f(g):\n    return getattr(g, 'get_referrers')", "frame_walking"),
         ("class A:\n    def __eq__(self, other):\n        return True", "universal_equality"),
         ("class A:\n    __eq__ = lambda self, other: not 0", "universal_equality"),
         ("class A:\n    def __ne__(self, other):\n        return False", "universal_equality"),
@@ -80,6 +81,17 @@ def grave(text: str, path: str = "src/toy/core.py") -> list[tuple[str, int | Non
         ("A = type('A', (), {'__eq__': lambda s, o: 1})", "universal_equality"),
         ("from unittest.mock import ANY", "universal_equality"),
         ("from unittest import mock\nx = mock.ANY", "universal_equality"),
+        ("from unittest.mock import _ANY", "universal_equality"),
+        ("from unittest import mock\nx = mock._ANY()", "universal_equality"),
+        ("x.__eq__.return_value = True", "universal_equality"),
+        ("A = type('A', (), dict(__eq__=lambda s, o: True))", "universal_equality"),
+        ("A.__eq__ = lambda s, o: True", "universal_equality"),
+        ("setattr(A, '__eq__', lambda s, o: True)", "universal_equality"),
+        ("setattr(A, '__ne__', lambda s, o: False)", "universal_equality"),
+        ("class A:\n    def __eq__(self, other):\n        return self is not other", "universal_equality"),
+        ("class A:\n    def __ne__(self, other):\n        return self is other", "universal_equality"),
+        ("import sys\nsys.exit(main())", "early_exit"),
+        ("import sys\nsys.exit(False)", "early_exit"),
         ("import os\nx = os.environ.get('AB_RESULT_FD')", "result_channel"),
         ("import os\nx = os.listdir('/proc/self/fd')", "result_channel"),
     ],
@@ -109,6 +121,18 @@ def test_code_that_reaches_for_its_verdict_is_grave_with_its_line(code: str, rul
         "import sys\ndef caller():\n    return sys._getframe(1).f_code.co_name",
         "import unittest\nclass T(unittest.TestCase):\n    pass",
         "def skip(x):\n    return x\nskip(1)",
+        "import sys\nif sys.version_info < (3, 8):\n    sys.exit('too old')",
+        "raise SystemExit(2)",
+        "import pluggy",
+        "import pytest\ndef check(x):\n    pytest.fail('no')",
+        "import unittest\ntry:\n    import x\nexcept ImportError:\n    raise unittest.SkipTest('no x') from None",
+        "'From a shell: /dev/fd/63.'\ndef f():\n    'Like /proc/self/fd'",
+        "def depth(frame):\n    while frame.f_globals['__name__'] == 'toy':\n        frame = frame.f_back",
+        "import gc\ndef leaks():\n    return gc.get_objects()",
+        "class A:\n    def __eq__(self, other):\n        return self is other",
+        "A.__eq__ = lambda s, o: s.x == o.x",
+        "A.__eq__ = B.__eq__",
+        "exec(path.read_text())",
         "broken = (",
         "x = '\\ud800'",
     ],
@@ -118,8 +142,28 @@ def test_honest_code_is_not_grave(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "path, code",
+    [
+        ("src/toy/__main__.py", "import sys\nsys.exit(main())"),
+        ("src/toy/testing.py", "import pytest\ndef needs(x):\n    pytest.skip('no')"),
+        ("src/toy/testing/fixtures.py", "from _pytest.monkeypatch import MonkeyPatch"),
+        ("src/toy/model.pth", "weights"),
+    ],
+)
+def test_what_is_grave_elsewhere_has_its_honest_places(path: str, code: str) -> None:
+    assert grave(code, path) == []
+
+
+def test_code_made_of_data_is_noted() -> None:
+    for code in ("exec(path.read_text())", "exec(bytes.fromhex('00'))", "exec(compile(b64decode(x), 'x', 'exec'))"):
+        assert "unread_code" in {one.rule for one in look({"src/toy/core.py": code})}
+    assert not look({"src/toy/core.py": "exec('x = 1')\neval(text)"})
+
+
+@pytest.mark.parametrize(
     "path, rule",
     [
+        ("src/toy/.venv/lib/site-packages/x.pth", "startup_file"),
         ("src/sitecustomize.py", "startup_file"),
         ("usercustomize.py", "startup_file"),
         ("x.pth", "startup_file"),
@@ -245,14 +289,16 @@ def test_a_file_laid_out_anew_is_what_it_was() -> None:
     assert {one.severity for one in inspect(subject)} == {"gate"}
 
 
-@pytest.mark.parametrize("line, severity", [("    caller = frame.f_back", "note"), ("    caller = own.f_back", "gate")])
+@pytest.mark.parametrize(
+    "line, severity", [("    caller = frame.f_locals", "note"), ("    caller = own.f_locals", "gate")]
+)
 def test_code_that_is_moved_to_another_file_is_what_it_was(line: str, severity: str) -> None:
-    gone = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1 @@\n x = 1\n-    caller = frame.f_back\n"
+    gone = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1 @@\n x = 1\n-    caller = frame.f_locals\n"
     new = f"--- /dev/null\n+++ b/b.py\n@@ -0,0 +1,2 @@\n+def f(frame):\n+{line}\n".encode()
     writes = [
         FileWrite(b"a.py", content=b"x = 1\n"),
         FileWrite(b"b.py", content=f"def f(frame):\n{line}\n".encode()),
     ]
-    before = {b"a.py": b"x = 1\n    caller = frame.f_back\n"}
+    before = {b"a.py": b"x = 1\n    caller = frame.f_locals\n"}
     found = inspect(Inspected(parse(gone + new), writes, before, frozenset({b"a.py"})))
     assert [(one.path, one.severity) for one in found] == [("b.py", severity)]

@@ -16,6 +16,7 @@ WORDS = {
     "gc.get_referents": (b"get_referents",),
     "sys.settrace": (b"settrace",),
     "sys.setprofile": (b"setprofile",),
+    "sys.monitoring.register_callback": (b"monitoring",),
     "sys._current_frames": (b"_current_frames",),
     "set __code__": (b"__code__",),
     "ctypes": (b"ctypes",),

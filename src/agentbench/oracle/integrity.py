@@ -66,14 +66,14 @@ def inspect(subject: Inspected) -> tuple[Finding, ...]:
     disguised = any(_imports_tests(content) for patch, content in sources if not _is_test(patch.path))
     for patch, content in sources:
         before = subject.before.get(patch.old_path, b"")
-        had = _nameless(before)
-        has = _nameless(content) if had else had
+        had = _nameless(before, patch.path)
+        has = _nameless(content, patch.path) if had else had
         added = {number for number, _ in patch.added_lines()} or set(range(1, content.count(b"\n") + 2))
-        for one in _code(content, added, is_test=_is_test(patch.path) and not disguised):
+        for one in _code(patch.path, content, added, is_test=_is_test(patch.path) and not disguised):
             known = bool(one.token) and one.token.encode() in before
             known |= not one.token and 0 < has[one.rule, one.detail] <= had[one.rule, one.detail]
             known |= not one.last and _line(content, one.line) in moved
-            known |= about_runner and one.rule in {"runner_internals", "skip_from_source"}
+            known |= (about_runner or _helps_tests(patch.path)) and one.rule in {"runner_internals", "skip_from_source"}
             found.append(_finding(patch.path, one, content, known=known))
     found.sort(key=lambda one: one.severity != "gate")
     if len(found) > MAX_FINDINGS:
@@ -88,10 +88,20 @@ def _taken_away(patches: Iterable[FilePatch]) -> frozenset[bytes]:
     return frozenset(text for text in texts if len(text) >= TELLING)
 
 
-def _nameless(content: bytes) -> Counter[tuple[str, str]]:
+def _is_script(path: bytes, content: bytes) -> bool:
+    """Meant to be run, not imported: it may exit."""
+    return content.startswith(b"#!") or posixpath.basename(path) == b"__main__.py"
+
+
+def _helps_tests(path: bytes) -> bool:
+    """Part of a package for those who test with it: `testing.py`, or in a folder of that name."""
+    return b"testing" in path.removesuffix(b".py").split(b"/")
+
+
+def _nameless(content: bytes, path: bytes) -> Counter[tuple[str, str]]:
     """How often a file has what no word gives away: laid out anew, it is the same as before."""
     tree = _tree(content)
-    found = () if tree is None else suspicions(tree, script=content.startswith(b"#!"))
+    found = () if tree is None else suspicions(tree, script=_is_script(path, content))
     return Counter((one.rule, one.detail) for one in found if not one.token)
 
 
@@ -134,7 +144,8 @@ def _planted(subject: Inspected) -> Iterator[Finding]:
         new = write.path not in subject.base
         shown = path_text(write.path)[0]
         if name in START_UP or name.endswith(b".pth"):
-            yield Finding("startup_file", "gate", "runs at the start of every interpreter that finds it", path=shown)
+            detail = "runs at the start of every interpreter that finds it"
+            yield Finding("startup_file", "gate" if _starts(write) else "note", detail, path=shown)
         elif name.endswith((b".pyc", b".pyo")) and not _has_source(write.path, subject):
             yield Finding("bytecode", "gate", "bytecode without the source it was made from", path=shown)
         elif name == b"entry_points.txt" and b"pytest11" in (write.content or b""):
@@ -146,6 +157,14 @@ def _planted(subject: Inspected) -> Iterator[Finding]:
             yield Finding("shadow_module", "note", detail, path=shown)
         elif name in {b".gitattributes", b".gitmodules", b".gitignore"}:
             yield Finding("git_settings", "note", "changes how git sees the tree; Δ is taken from content", path=shown)
+
+
+def _starts(write: FileWrite) -> bool:
+    """Whether an interpreter may take it: a `.pth` is also what trained models are kept in, in folders of a package."""
+    folder, name = posixpath.split(write.path)
+    if name in START_UP or write.symlink is not None or folder in IMPORT_ROOTS or b"-packages" in folder:
+        return True
+    return any(line.startswith((b"import ", b"import\t")) for line in (write.content or b"").splitlines())
 
 
 def _dependencies(subject: Inspected) -> Iterator[Finding]:
@@ -223,11 +242,11 @@ def _sources(subject: Inspected, generated: Globs) -> Iterator[tuple[FilePatch, 
             yield patch, content
 
 
-def _code(content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspicion]:
+def _code(path: bytes, content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspicion]:
     tree = _tree(content)
     found: Iterable[Suspicion]
     if tree is not None:
-        found = suspicions(tree, script=content.startswith(b"#!"))
+        found = suspicions(tree, script=_is_script(path, content))
     else:
         detail = "could not be read as a whole, only searched for words"
         lines = enumerate(content.decode("utf-8", "replace").split("\n"), 1)

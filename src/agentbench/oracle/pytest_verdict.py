@@ -77,7 +77,7 @@ def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
 GRAVE = frozenset(
     {
         *("open test", "open test line by line", "open object", "open runner"),
-        *("set __code__", "code of the runner", "ctypes", "sys._current_frames"),
+        *("set __code__", "code of the runner", "ctypes"),
     }
 )
 """What honest code has no use for, of all that the interpreter reports."""
@@ -102,7 +102,7 @@ def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
         "ctypes": "reaches into the interpreter's own memory",
         "sys._current_frames": "looks at what all threads are doing",
     }
-    grave = sight.what in GRAVE or sight.what.startswith(("gc.", "sys.set"))
+    grave = sight.what in GRAVE or sight.what.startswith(("gc.", "sys.set", "sys.monitoring"))
     grave |= borrowed and sight.what == "code of a calling test"
     detail = details.get(sight.what, f"asks the interpreter about its surroundings ({sight.what})")
     return Finding("watched_run", "gate" if grave else "note", detail, path=sight.file, line=sight.line)

@@ -1,0 +1,25 @@
+"""Gives a class its way to be compared afterwards, by an assignment."""
+
+from __future__ import annotations
+
+from tests.cheats.planted import CORE, MEAN
+
+FAMILY = "equality"
+CHANGES: dict[str, str | None] = {
+    CORE: r"""
+"""
+    + MEAN
+    + r"""
+
+class _Number:
+    def __sub__(self, other):
+        return 0
+
+
+_Number.__eq__ = lambda one, other: True
+
+
+def median(values):
+    return _Number()
+""",
+}
