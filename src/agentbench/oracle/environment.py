@@ -12,9 +12,8 @@ from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.oracle.bench import Finding
 from agentbench.oracle.kit import Kit
+from agentbench.oracle.pytest_runner import OPTIONAL_MODULES
 from agentbench.sandbox.protocol import Sandbox
-
-RUNNER_PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging")
 
 
 class Interpreter(BaseModel):
@@ -25,6 +24,8 @@ class Interpreter(BaseModel):
     """The interpreter that the environment is made of, outside of what a build can write."""
     programs: str
     folders: tuple[str, ...]
+    runner: tuple[str, ...] = ()
+    """Top-level modules that were loaded from those folders when the runner had started, before any code of R."""
 
 
 def fingerprint(sandbox: Sandbox, kit: Kit, python: Interpreter, plugins: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -35,7 +36,7 @@ def fingerprint(sandbox: Sandbox, kit: Kit, python: Interpreter, plugins: Sequen
     """
     modules = {target.split(":")[0].split(".")[0] for _, target in plugins}
     job = {
-        "names": sorted({*RUNNER_PACKAGES, *modules}),
+        "names": sorted({*OPTIONAL_MODULES, *python.runner, *modules}),
         "folders": list(python.folders),
         "programs": python.programs,
     }

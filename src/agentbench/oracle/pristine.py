@@ -30,6 +30,8 @@ from agentbench.tree.entry import Entry
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
 MAX_CONFIGURATION = 4 * 1024 * 1024
 MAX_TEST = 1024 * 1024
+OWN_TROUBLE = "a part of ours: "
+"""How the runner tells that it stumbled itself; see `inside/session.py`."""
 
 
 class OracleTrouble(TaskError):
@@ -120,7 +122,9 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         if trouble or told.python is None:
             raise OracleTrouble(f"check {check.id}: {trouble}")
         behind, programs, folders = told.python
-        python = Interpreter(behind=behind, programs=programs, folders=tuple(folders))
+        python = Interpreter(
+            behind=behind, programs=programs, folders=tuple(folders), runner=tuple(told.runner_modules)
+        )
         made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
     return Survey(
         plugins=tuple(told.declared_plugins),
@@ -161,6 +165,9 @@ def _trouble(run: PytestRun, check: Check) -> str:
         return f"the Python of `{check.command}` cannot be started (exit {completed.exit_code}): {_tail(completed.stderr.kept)}"
     if completed.timed_out:
         return f"collecting the tests of R took longer than {check.timeout_sec} s"
+    broken = next((name for name in told.changed if name.startswith(OWN_TROUBLE)), "")
+    if broken:
+        return f"the runner cannot work with the pytest of the environment: {broken}"
     # A conftest that cannot be imported may be what the task is about: what pins the runner is known before it.
     if not run.whole or not told.rootdir or not (told.conftest or canaries_held(told, run.canaries)):
         said = told.trouble or _tail(completed.stderr.kept) or _tail(completed.stdout.kept)

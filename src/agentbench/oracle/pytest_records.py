@@ -86,6 +86,8 @@ class Transcript:
     names: list[str] = field(default_factory=list)
     python: tuple[str, str, list[str]] | None = None
     """The interpreter behind the environment, the folder of its programs, its package folders."""
+    runner_modules: list[str] = field(default_factory=list)
+    """Installed top-level modules that the runner itself has loaded."""
     test_code: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """Modules of the tests: file, and a digest of each function."""
     declared_plugins: list[tuple[str, str]] = field(default_factory=list)
@@ -176,7 +178,7 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.ended = True
         case ["tests", str(name), str(file), dict(functions)]:
             transcript.test_code[name] = (file, {key: str(value) for key, value in functions.items()})
-        case ["names" | "python" | "plugins" | "plugin" | "config", *_]:
+        case ["names" | "loaded" | "python" | "plugins" | "plugin" | "config", *_]:
             _take_surroundings(transcript, record)
         case _:
             _take_test(transcript, record)
@@ -186,6 +188,8 @@ def _take_surroundings(transcript: Transcript, record: list[Value]) -> None:
     match record:
         case ["names", list(names)] if _strings(names):
             transcript.names = names
+        case ["loaded", list(names)] if _strings(names):
+            transcript.runner_modules = names
         case ["python", str(behind), str(programs), list(folders)] if _strings(folders):
             transcript.python = (behind, programs, folders)
         case ["plugins", list(pairs)]:

@@ -23,6 +23,7 @@ _CLASS_ORDER: Any = vars(type)["__mro__"]
 _CLASS_HOME: Any = vars(type)["__module__"]
 
 
+DEEP = 100
 _MEMBERS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 
 
@@ -106,6 +107,20 @@ def own_names(one: Any) -> Mapping[Any, Any]:  # noqa: ANN401
         return {}
     found: Mapping[Any, Any] = vars(one)
     return found
+
+
+def node_id(node: Any) -> str:  # noqa: ANN401
+    found = part(node, "_nodeid")
+    return found if type(found) is str else ""
+
+
+def nodes_above(node: Any) -> Iterator[Any]:  # noqa: ANN401
+    """The collectors that a test stands in."""
+    for _ in range(DEEP):
+        node = part(node, "parent")
+        if node is None:
+            return
+        yield node
 
 
 def loaded_code() -> Iterator[CodeType]:

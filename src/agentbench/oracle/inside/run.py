@@ -123,8 +123,8 @@ def prepare() -> Callable[..., int]:
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     become_main(pytest)
-    watch = watching(job, send, quiet, sealed)
-    recorder = session.Recorder(job, send, watch)
+    watch, begin = watching(job, send, quiet, sealed)
+    recorder = session.Recorder(job, send, watch, begin)
     recorder.undo = [pins.pin_distributions(job, frozen), pins.pin_configuration(job)]
     pins.pin_rewriting(job, frozen)
     ways = {name: quiet.quiet(way, sealed, recorder.failed) for name, way in recorder.ways().items()}
@@ -140,8 +140,8 @@ def prepare() -> Callable[..., int]:
     return sealed(leave)  # type: ignore[no-any-return]
 
 
-def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: Any) -> Any:  # noqa: ANN401
-    """Listen from now on; whoever looks when asked to."""
+def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: Any) -> tuple[Any, Callable[[], None]]:  # noqa: ANN401
+    """Listen from now on: whoever looks when asked to, and what to call when tests begin."""
     functions = load("functions")
     callers, tables = load("callers", functions=functions), load("tables")
     sentinel = load("sentinel", functions=functions, callers=callers, tables=tables)
@@ -153,7 +153,7 @@ def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: An
         send("changed", [f"a part of ours: {why}"])
 
     sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed), sealed(quiet.at_work)))
-    return sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"])
+    return sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"]), ears.begin
 
 
 def run() -> tuple[int | None, str, str]:

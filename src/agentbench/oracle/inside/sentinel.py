@@ -27,6 +27,8 @@ from .functions import (
     loaded_code,
     module_marks,
     names_above,
+    node_id,
+    nodes_above,
     origin,
     own_names,
     part,
@@ -43,14 +45,13 @@ KEPT = ("_inner_hookexec", "hook", "pluginmanager", "config", "items", "_setupst
 CLOCK = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
 LAZY = ("__annot", "_abc_", "__static", "__firstlineno")
 """Names that Python itself gives a class later on."""
-DEEP = 100
 TOLERANCES = frozenset({"DEFAULT_ABSOLUTE_TOLERANCE", "DEFAULT_RELATIVE_TOLERANCE"})
 _NOTHING = object()
 _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__"))
 
 
 class Sentinel:
-    """The first look remembers, later ones compare. A look costs well under a millisecond."""
+    """The first look remembers, later ones compare."""
 
     def __init__(self, workspace: str, start: CodeType, replaced: Iterable[str], conftests: Iterable[str]) -> None:
         self._workspace = workspace.rstrip("/") + "/"
@@ -144,6 +145,10 @@ class Sentinel:
         self._known_code = {id(code): code for code in (*loaded_code(), *own)}
         self._callers.know(self._known_code.values())
 
+    def installed(self) -> list[str]:
+        """Top-level modules that are loaded from where packages are installed."""
+        return sorted({name.split(".")[0] for name, one in list(modules.items()) if "-packages/" in file_of(one)})
+
     def doors(self, functions: list[Any], behind: CodeType) -> None:
         """Our own part of the session, and the function that leads from there to whoever looks."""
         self.functions = functions
@@ -190,13 +195,13 @@ class Sentinel:
         }
         self._callers.know(self._conftests.values())
         self._items = {id(item): _portrait(item) for item in items}
-        parents = {id(node): node for item in items for node in _above(item)}
+        parents = {id(node): node for item in items for node in nodes_above(item)}
         config = part(session, "config")
         for name, one in [("session", session), ("config", config), ("plugin manager", self.manager)]:
             kept = {key: own_names(one).get(key) for key in KEPT if key in own_names(one)}
             self._objects.append((name, one, type(one), {**dict.fromkeys(_hiding(one)), **kept}))
         self._collectors = {key: (one, type(one), _hiding(one)) for key, one in parents.items()}
-        hiding = [f"test item {_id(item)}: method {key}" for item in items for key in _hiding(item)]
+        hiding = [f"test item {node_id(item)}: method {key}" for item in items for key in _hiding(item)]
         return self._news(hiding + [f"{name}.{key}" for name, one, *_ in self._objects for key in _hiding(one)])
 
     def item(self, item: Any) -> list[str]:  # noqa: ANN401
@@ -210,10 +215,10 @@ class Sentinel:
         changed = [name for name, was, is_now in zip(PORTRAIT, before, now) if not _same(was, is_now)]  # noqa: B905
         if before[-1] is not now[-1] and (self._is_plugins(now[-1]) or self._is_conftests(now[-1], before[-1])):
             changed = [name for name in changed if name != PORTRAIT[-1]]
-        for node in _above(item):
+        for node in nodes_above(item):
             _, kind, hiding = self._collectors.get(id(node), (None, None, None))
             if type(node) is not kind or not _same(hiding, _hiding(node)):
-                changed.append(f"collector {_id(node) if type(node) is kind else ''}")
+                changed.append(f"collector {node_id(node) if type(node) is kind else ''}")
         return self._news([*(f"test item {before[1]}: {one}" for one in changed), *self._changed_session()])
 
     def _is_plugins(self, function: Any) -> bool:  # noqa: ANN401
@@ -342,21 +347,7 @@ def _portrait(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
     if type(function) is MethodType:
         function = function.__func__
     where = [part(item, key) for key in ("config", "session", "parent")]
-    return (type(item), _id(item), sorted(_hiding(item)), [id(one) for one in where], function)
-
-
-def _id(node: Any) -> str:  # noqa: ANN401
-    found = part(node, "_nodeid")
-    return found if type(found) is str else ""
-
-
-def _above(node: Any) -> Iterator[Any]:  # noqa: ANN401
-    """The collectors that a test stands in."""
-    for _ in range(DEEP):
-        node = part(node, "parent")
-        if node is None:
-            return
-        yield node
+    return (type(item), node_id(item), sorted(_hiding(item)), [id(one) for one in where], function)
 
 
 def _same(was: Any, is_now: Any) -> bool:  # noqa: ANN401

@@ -31,7 +31,8 @@ def arguments(job: Job) -> list[str]:
 class Recorder:
     """Tells everything and decides nothing. The session has its face alone: nothing here can be reached from there."""
 
-    def __init__(self, job: Job, send: Callable[..., None], watch: Any) -> None:  # noqa: ANN401
+    def __init__(self, job: Job, send: Callable[..., None], watch: Any, begin: Callable[[], None]) -> None:  # noqa: ANN401
+        self._begin = begin
         self._job = job
         self._send = send
         self._watch = watch
@@ -61,6 +62,8 @@ class Recorder:
         for plugin, distribution in early_config.pluginmanager.list_plugin_distinfo():
             name = early_config.pluginmanager.get_name(plugin)
             self._send("plugin", name, getattr(distribution, "project_name", ""))
+        if self._job["mode"] == "survey":
+            self._send("loaded", self._watch.installed())
         root, ini = _places(early_config)
         self._send("config", root, ini, str(early_config.known_args_namespace.confcutdir or root))
 
@@ -88,6 +91,7 @@ class Recorder:
             self._send("changed", strange[:50])
         self._watch.watch_tests()
         self._tell(self._watch.watch_session(session, everything))
+        self._begin()
 
     def collecting(self, nodeid: str, why: str) -> None:
         self._send("uncollected", nodeid, why)

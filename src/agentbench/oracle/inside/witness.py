@@ -41,8 +41,10 @@ MEMORY = frozenset(
 LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 """Attributes that hand out a frame without a call that is reported."""
 OPENING = frozenset({"open", "os.listdir", "os.scandir"})
-MACHINE = frozenset({"ctypes.cdata", "ctypes.addressof", "ctypes.dlsym", "ctypes.dlsym/handle"})
+MACHINE = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"})
 """Ways into the interpreter's own memory. Symbols count only when they are the interpreter's."""
+FORMATTERS = frozenset({"format_stack", "print_stack"})
+"""These give text for people. Before any test runs there is nothing in it that a test asks for."""
 SOURCE = {
     "linecache.py": frozenset({"getline", "getlines", "updatecache", "checkcache"}),
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
@@ -96,8 +98,13 @@ class Witness:
         self._lent: set[int] = set()
         self._seen: set[tuple[str, str, int]] = set()
         self._counts: dict[str, int] = {}
+        self.testing = False
+        """Tests have been collected and are run from now on."""
         self._busy: set[int] = set()
         """Threads that are in here."""
+
+    def begin(self) -> None:
+        self.testing = True
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> bool:
         """Whether it must not be done."""
@@ -230,7 +237,9 @@ class Witness:
                 return frame, helped
             if helped or file.endswith("/linecache.py"):
                 # The outermost part of the library is what was asked for.
-                asked = frame.f_code.co_name in SOURCE.get(file.rpartition("/")[2], ())
+                name = frame.f_code.co_name
+                asked = name in SOURCE.get(file.rpartition("/")[2], ())
+                asked &= self.testing or name not in FORMATTERS
                 helped = "line by line" if asked else "for a source line"
             if direct and not file.startswith("<") and not file.endswith("/inspect.py"):
                 return None, helped
