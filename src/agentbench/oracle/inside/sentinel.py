@@ -36,7 +36,7 @@ from .functions import (
     written_code,
     written_tree,
 )
-from .tables import Table, tables
+from .tables import PLAIN, Table, tables
 
 WATCHED = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
 PORTRAIT = ("class", "id", "method", "place", "function")
@@ -114,6 +114,7 @@ class Sentinel:
             if len(within) != len(names)
             for key in within.keys() - names
             if not key.startswith(LAZY)
+            and type(within.get(key)) not in PLAIN  # pytest notes down what it has warned of
             and id(code_of(within.get(key)))
             not in self._known_code  # the runner's own, for those who need its old names
             and not (testing and self._is_tests(name, key, within.get(key)))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 ALWAYS, OFTEN = 64, 64
+OWN_REPORT = "TestReport"
 _frame = sys._getframe  # noqa: SLF001
 if TYPE_CHECKING:
     import pytest
@@ -98,7 +99,9 @@ class Recorder:
         self._failed += 1
 
     def reported(self, nodeid: str, when: str, outcome: str, kind: str, expected: bool, why: str) -> None:  # noqa: FBT001 - what a report is
-        self._came()
+        if kind == OWN_REPORT:
+            # Others (subtests) are reported while the test runs, and can only do harm to it.
+            self._came()
         self._send("report", nodeid, when, outcome, kind, expected, why)
         if nodeid not in self._canaries:
             self._ran += when == "setup"
