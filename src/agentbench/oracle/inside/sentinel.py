@@ -115,7 +115,7 @@ class Sentinel:
             for key in within.keys() - names
             if not key.startswith(LAZY)
             and type(within.get(key)) not in PLAIN  # pytest notes down what it has warned of
-            and id(code_of(within.get(key)))
+            and not self._is_legacy(code_of(within.get(key)))
             not in self._known_code  # the runner's own, for those who need its old names
             and not (testing and self._is_tests(name, key, within.get(key)))
         ]
@@ -158,6 +158,10 @@ class Sentinel:
     def callers(self, frame: FrameType | None) -> list[str]:
         """Who has no business between the session and the one that this is the frame of."""
         return self._news(self._callers.strangers(frame))
+
+    def _is_legacy(self, code: CodeType | None) -> bool:
+        """Whether it is the runner's own, given to its classes for those who need their old names."""
+        return code is not None and id(code) in self._known_code and code.co_filename.endswith("/_pytest/legacypath.py")
 
     def _is_tests(self, name: str, key: str, value: Any) -> bool:  # noqa: ANN401
         """Whether tests replace this name themselves, and code under test is not what came in its place.
