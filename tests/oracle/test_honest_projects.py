@@ -531,3 +531,24 @@ def test_a_module_with_examples_is_no_file_of_tests() -> None:
         "odd/other.py::TestOther::test_it[toy.core]",
     ]
     assert files_of(tests) == {"checks/core.py", "tests/test_a.py", "odd/other.py"}
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_a_test_may_look_into_what_the_product_remembers(bed: Bed, tmp_path: Path) -> None:
+    """A table that is imported is not one of the tests': filling it is what is tested."""
+    test = """
+        from toy.core import KNOWN, halved
+
+        OWN = {1: 0.5}
+
+
+        def test_it():
+            assert halved(4) == 2
+            assert KNOWN[4] == 2
+            assert OWN[1] == halved(1)
+        """
+    source = FIXED + "\n\nKNOWN = {}\n\n\ndef halved(n):\n    KNOWN[n] = n / 2\n    return KNOWN[n]\n"
+    hidden = {"tests/test_halved.py": test}
+    bench = bed.bench(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
+    result = grade(delta_of(bench, {"src/toy/core.py": source}), bench)
+    assert result.accepted, result.checks[0].decided.why

@@ -1,6 +1,7 @@
 """Values in modules of the tests that nobody there changes: what a test compares with must not be changed by what it tests.
 
-A test module may well change its own lists while it runs. So only those count that its text never writes to nor hands on.
+A test module may well change its own lists while it runs, and what it imports is whoever's it is. So only those count that its
+text makes and never writes to nor hands on.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ def tables(name: str, space: Mapping[str, Any], tree: ast.Module) -> Iterator[Ta
     """What the text of a module leaves as it is."""
     written = set(_written(tree))
     handed = set(_handed(tree))
+    made = {one.id for node in tree.body for one in getattr(node, "targets", ()) if isinstance(one, Name)}
     for key, value in list(space.items()):
         if key in written or key.startswith(("@", "__")) or callable(value):
             continue
         if issubclass(type(value), ModuleType) or type(value) in PLAIN:
             yield Table(f"{name}.{key}", space, key, value, None)
         elif type(value) in (list, tuple, dict, set, frozenset):
-            inside = None if key in handed else portrait(value)
+            inside = portrait(value) if key in made and key not in handed else None
             yield Table(f"{name}.{key}", space, key, value, inside)
 
 
