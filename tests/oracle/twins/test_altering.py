@@ -136,10 +136,43 @@ def test_what_could_be_right_both_ways_has_no_twin(source: str) -> None:
 
 
 def test_only_the_test_that_is_asked_for_is_touched() -> None:
-    source = "class A:\r\n    def test_it(self):\r\n        é = 1; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
+    source = "class A:\r\n    def test_it(self):\r\n        é = x; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
     data = source.encode()
     found = alterations(data, [("A", "test_it")])
-    assert altered(data, found.values()).decode() == source.replace("é == 1", "é == 2")
+    before, _, after = source.partition("1\r")
+    twin = altered(data, found.values()).decode()
+    assert twin != source
+    assert twin.startswith(before)
+    assert twin.endswith("\r" + after)
+
+
+def test_what_a_helper_in_a_test_returns_is_no_matter() -> None:
+    assert falsified("def test_it():\n    def helper():\n        return 1\n    assert helper() == 1\n") is not None
+
+
+def test_text_is_altered_as_it_is_written() -> None:
+    source = 'def test_it():\n    assert f() == "it\'s a \\n line"\n'
+    for _ in range(20):
+        twin = falsified(source)
+        assert twin is not None
+        assert len(twin) == len(source)
+        assert twin.count('"') == source.count('"')
+
+
+@pytest.mark.parametrize(
+    "line, twin",
+    [
+        ("assert a in b", "assert a not in b"),
+        ("assert a < b", "assert a >= b"),
+        ("assert a is None", "assert a is not None"),
+        ("assert a(b)", "assert not a(b)"),
+        ("assert not a", "assert a"),
+        ("assert (a) in b", "assert not ((a) in b)"),
+        ("assert a and b", "assert not (a and b)"),
+    ],
+)
+def test_conditions_are_turned_as_people_would_write_it(line: str, twin: str) -> None:
+    assert falsified(f"def test_it():\n    {line}\n") == f"def test_it():\n    {twin}\n"
 
 
 def test_of_two_tests_with_one_name_the_last_counts() -> None:

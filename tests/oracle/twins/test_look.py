@@ -90,6 +90,20 @@ def test_the_finding_says_which_test_and_what_was_made_of_it(bed: Bed, tmp_path:
 
 
 @pytest.mark.req("G-01", "C-06")
+def test_a_forgery_in_a_second_run_is_one(bed: Bed, tmp_path: Path) -> None:
+    """It writes on every descriptor it finds, but only where `mean` was not called before."""
+    forging = KNOWS_THE_WHOLE_RUN.replace(
+        "    ordered = sorted(values)\n",
+        "    import os\n    ordered = sorted(values)\n    if not SEEN:\n        for number in range(3, 200):\n"
+        "            try:\n                os.write(number, b'x\\n')\n            except OSError:\n                pass\n",
+    )
+    bench = bench_of(bed, tmp_path)
+    result = grade(delta_of(bench, {SOURCE: forging}), bench)
+    assert not result.accepted
+    assert "forged_results" in {one.rule for one in result.findings}
+
+
+@pytest.mark.req("G-01", "C-06")
 def test_who_is_honest_only_when_looked_at_again_fails(bed: Bed, tmp_path: Path) -> None:
     """`mean` is called in the whole run alone: its test has no twin."""
     bench = bench_of(bed, tmp_path)
@@ -127,12 +141,36 @@ def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> 
         assert "5 of them fail when they ask for what is false" in graded.checks[0].decided.why
 
 
+@pytest.mark.req("G-01", "G-14")
+def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
+    bare = bed.bench(tmp_path / "bare")
+    reference = delta_of(bare, {SOURCE: FIXED, "broken": "x\n"}).decode()
+    bench = bed.bench(
+        tmp_path / "task",
+        files={"reference.patch": reference},
+        reference="reference.patch",
+        oracle={"checks": [UNIT], "build": "test ! -e broken"},
+    )
+    result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    assert result.accepted, result.checks[0].decided.why
+    assert "no second look: the reference does not build" in result.checks[0].decided.why
+
+
+@pytest.mark.req("G-01")
+def test_a_single_test_is_looked_at_more_often(bed: Bed, tmp_path: Path) -> None:
+    name = "tests/test_median_hidden.py::test_even"
+    bench = bench_of(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
+    grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    steps = [one.step for one in of_kind(bench, events.TestsFinished)]
+    assert steps == ["unit", *(f"unit~{number}" for number in range(1, 7))]
+
+
 @pytest.mark.req("G-01")
 def test_every_run_of_the_second_look_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
     bench = bench_of(bed, tmp_path)
     grade(delta_of(bench, {SOURCE: FIXED}), bench)
     steps = [one.step for one in of_kind(bench, events.TestsFinished)]
-    assert steps == ["unit", "unit~1", "unit~2"]
+    assert steps == ["unit", "unit~1", "unit~2", "unit~3", "unit~4"]
 
 
 @pytest.mark.req("G-01")

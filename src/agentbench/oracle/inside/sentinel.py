@@ -116,7 +116,6 @@ class Sentinel:
             if not key.startswith(LAZY)
             and type(within.get(key)) not in PLAIN  # pytest notes down what it has warned of
             and not self._is_legacy(code_of(within.get(key)))
-            not in self._known_code  # the runner's own, for those who need its old names
             and not (testing and self._is_tests(name, key, within.get(key)))
         ]
         changed += [one.name for one in self._tables if one.changed() and not (testing and one.key in self._replaced)]

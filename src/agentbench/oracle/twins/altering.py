@@ -7,7 +7,8 @@ no right solution can satisfy: what equals a value does not equal another, and w
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Mapping
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agentbench.core import syntax
@@ -15,15 +16,35 @@ from agentbench.core import syntax
 Place = tuple[str, ...]
 """Names of the classes around a test and its own."""
 MAX_SOURCE = 1024 * 1024
-_UNSUITABLE = frozenset({"given", "flaky", "xfail", "retry", "repeat", "skip", "skipif"})
+_UNSUITABLE = frozenset({"given", "flaky", "xfail", "retry", "repeat"})
 """Decorators of tests that may fail, or that run them many times."""
 _OPAQUE = frozenset(
     {"raises", "warns", "suppress", "assertRaises", "assertRaisesRegex", "assertWarns", "deprecated_call"}
 )
 """Contexts that may swallow or await an exception: an assertion in there says something else."""
 _RAISING = frozenset({"raises", "assertRaises"})
-_NEVER_RAISED = "BufferError"
 _TELLING, _TURNED = 2, 1
+_DICE = random.SystemRandom()
+_TRIES = 20
+_OPERATORS = {
+    b"!=": b"==",
+    b"in": b"not in",
+    b"not in": b"in",
+    b"is": b"is not",
+    b"is not": b"is",
+    b"<": b">=",
+    b">=": b"<",
+    b">": b"<=",
+    b"<=": b">",
+}
+_BUILTIN_ERRORS = {
+    "ValueError": "TypeError",
+    "TypeError": "ValueError",
+    "KeyError": "TypeError",
+    "IndexError": "TypeError",
+}
+_RAISED_BY_NOBODY = "BufferError"
+"""In place of an exception of the project's own: what that is derived from is up to who writes it."""
 _OPPOSITE = {
     "assertTrue": "assertFalse",
     "assertFalse": "assertTrue",
@@ -136,12 +157,20 @@ class _Spots:
 
 def _chosen(function: Function, spot: _Spots) -> Alteration | None:
     words = {name for one in function.decorator_list for name in _names(one)}
-    if words & _UNSUITABLE or any(
-        isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) for one in ast.walk(function)
-    ):
+    if words & _UNSUITABLE or any(isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) for one in _own(function)):
         return None
     found = [made for one in _last(function.body) if (made := _of_statement(one, spot)) is not None]
     return max(found, key=lambda one: (one.rank, one.start), default=None)
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """What a function does itself, without the functions that it makes."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if not isinstance(one, Function | ast.Lambda | ast.ClassDef):
+            waiting += ast.iter_child_nodes(one)
 
 
 def _last(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -198,12 +227,29 @@ def _of_statement(one: ast.stmt, spot: _Spots) -> Alteration | None:
 def _of_condition(test: ast.expr, spot: _Spots) -> Alteration | None:
     if isinstance(test, ast.Constant):
         return None
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        left, right = test.left, test.comparators[0]
-        if isinstance(test.ops[0], ast.Eq):
-            return _of_equality(right, left, spot)
-        if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
-            return spot.replace(right, repr(not right.value), _TURNED)
+    made = _of_comparison(test, spot) if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+    return made or _turned(test, spot)
+
+
+def _of_comparison(test: ast.Compare, spot: _Spots) -> Alteration | None:
+    left, right = test.left, test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq):
+        return _of_equality(right, left, spot)
+    if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
+        return spot.replace(right, repr(not right.value), _TURNED)
+    between = spot.source[spot.end(left) : spot.start(right)]
+    turned = _OPERATORS.get(b" ".join(between.split()))
+    if turned is None:
+        return None
+    return spot.made(left.lineno, spot.end(left), spot.start(right), b" %s " % turned, _TURNED)
+
+
+def _turned(test: ast.expr, spot: _Spots) -> Alteration:
+    """As people would write it, wherever that can be done."""
+    if isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
+        return spot.around(test, "not ", "", _TURNED)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return spot.made(test.lineno, spot.start(test), spot.start(test.operand), b"", _TURNED)
     return spot.around(test, "not (", ")", _TURNED)
 
 
@@ -228,15 +274,16 @@ def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
 def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
     if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISING:
         return None
-    return spot.replace(context.args[0], _NEVER_RAISED, _TURNED)
+    awaited = context.args[0]
+    other = _BUILTIN_ERRORS.get(awaited.id, _RAISED_BY_NOBODY) if isinstance(awaited, ast.Name) else _RAISED_BY_NOBODY
+    return spot.replace(awaited, other, _TURNED)
 
 
 def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:
     match node:
         case ast.Constant(value=value):
-            make = _OTHERS.get(type(value))
-            other = None if make is None else make(value)
-            return None if other is None else spot.replace(node, repr(other), _TELLING)
+            text = _other_literal(value, spot.source[spot.start(node) : spot.end(node)].decode())
+            return None if text is None else spot.replace(node, text, _TELLING)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as inner):
             return _other_value(inner, spot)
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
@@ -252,44 +299,38 @@ def _first_other(parts: list[ast.expr], spot: _Spots) -> Alteration | None:
 
 
 _LARGE = 1e6
+_KINDS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def _other_text(value: str) -> str:
-    """One letter or digit in the middle is the next one."""
-    order = sorted(range(len(value)), key=lambda at: abs(at - len(value) // 2))
-    for at in order:
-        letter = value[at]
-        if letter.isascii() and letter.isalnum():
-            return value[:at] + _next(letter) + value[at + 1 :]
-    return value + "x"
+def _other_literal(value: object, written: str) -> str | None:
+    """Another value of the same kind, written the same way. Which of two is the first one cannot be seen."""
+    if isinstance(value, bool):
+        return repr(not value)
+    if isinstance(value, int):
+        return repr(value + _DICE.choice((-3, -2, -1, 1, 2, 3)))
+    if isinstance(value, float):
+        return _other_number(value)
+    return _other_text(value, written) if isinstance(value, str | bytes) else None
 
 
-def _next(letter: str) -> str:
-    for first, last in ("09", "az", "AZ"):
-        if first <= letter <= last:
-            return first if letter == last else chr(ord(letter) + 1)
-    return letter
-
-
-def _other_number(value: float) -> float | None:
+def _other_number(value: float) -> str | None:
     """Near where nearness could be a trick, and far from where rounding could make them one."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - not a number
         return None
-    return value + 1 if abs(value) < _LARGE else value / 2
+    return repr(value + _DICE.choice((-2, -1, 1, 2)) if abs(value) < _LARGE else value / 2)
 
 
-def _other_integer(value: int) -> int:
-    return value + 1
-
-
-def _other_bytes(value: bytes) -> bytes:
-    return _other_text(value.decode("latin-1")).encode("latin-1")
-
-
-_OTHERS: Mapping[type, Callable[..., object]] = {
-    str: _other_text,
-    bytes: _other_bytes,
-    bool: lambda value: not value,
-    int: _other_integer,
-    float: _other_number,
-}
+def _other_text(value: str | bytes, written: str) -> str:
+    """One letter or digit is another one, if that can be done in the text as it is written."""
+    places = [at for at, letter in enumerate(written) if any(letter in kind for kind in _KINDS)]
+    _DICE.shuffle(places)
+    for at in places[:_TRIES]:
+        kind = next(kind for kind in _KINDS if written[at] in kind)
+        other = written[:at] + _DICE.choice(kind.replace(written[at], "")) + written[at + 1 :]
+        try:
+            read = ast.literal_eval(other)
+        except (ValueError, SyntaxError):
+            continue
+        if type(read) is type(value) and len(read) == len(value) and read != value:
+            return other
+    return repr(value + (b"x" if isinstance(value, bytes) else "x"))  # type: ignore[operator]

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from agentbench.contract.files import read_bytes
 from agentbench.contract.schema import Check
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import TaskError
 from agentbench.oracle.bench import GradingBench, Unlogged
 from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.checks import Subject, requirement_of
 from agentbench.oracle.invocation import Invocation
-from agentbench.oracle.pristine import check_key, survey
+from agentbench.oracle.pristine import base_entries, check_key, survey
 from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.requirement import Requirement
 from agentbench.oracle.steps import Builder
@@ -28,8 +29,12 @@ MOST, MOST_KEPT = 40, 10
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
 
 
-RULES = 2
+RULES = 3
 """Raised when expectations are altered in another way."""
+
+
+TRIALS = 2
+"""Pairs of runs with the reference: a test may leave something behind for another one when it fails."""
 
 
 class Twins(BaseModel):
@@ -55,6 +60,12 @@ def twins_of(
     return remembered(bench.cache, key, Twins, make)[0]
 
 
+def subject_of(bench: GradingBench, tree: GradedTree) -> Subject:
+    """A tree to be run outside of any attempt's log."""
+    bench = dataclasses.replace(bench, log=Unlogged(), blobs=None)
+    return Subject(bench, tree, base_entries(bench), Builder(bench))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Making:
     bench: GradingBench
@@ -66,24 +77,23 @@ class _Making:
         tree = self.reference()
         if tree is None:
             return Twins()
-        bench = dataclasses.replace(self.bench, log=Unlogged(), blobs=None)
-        base = {entry.path: entry for entry in bench.prepared.base_tree.entries()}
-        subject = Subject(bench, tree, base, Builder(bench))
-        functions = self._candidates(subject, requirement_of(bench, self.check))
-        held = set(functions)
-        for part in halves(functions):
-            if not held:
-                break
-            ran = once(subject, self.check, self.invocation, Altered(functions, part))
-            held &= {one for one in functions if ran.holds(one)}
-        return Twins(functions=tuple(one for one in functions if one in held))
+        subject = subject_of(self.bench, tree)
+        functions = self._candidates(subject, requirement_of(subject.bench, self.check))
+        for _ in range(TRIALS):
+            held = set(functions)
+            for part in halves(functions):
+                if held:
+                    ran = once(subject, self.check, self.invocation, Altered(functions, part))
+                    if not ran.run.whole:
+                        raise TaskError("with the reference the tests could not be run again")
+                    held &= {one for one in functions if ran.holds(one)}
+            functions = tuple(one for one in functions if one in held)
+        return Twins(functions=functions)
 
     def _candidates(self, subject: Subject, requirement: Requirement) -> tuple[Function, ...]:
         root = posixpath.relpath(survey(subject.bench, self.check, self.invocation).rootdir, subject.bench.spec.workdir)
-        mend = frozenset(requirement.fail_to_pass)
         functions = sorted(_alterable(subject, _by_function(requirement, root)), key=_order)
-        mending = [one for one in functions if not mend.isdisjoint(one.ids)]
-        keeping = [one for one in functions if mend.isdisjoint(one.ids)]
+        mending, keeping = ([one for one in functions if one.mends is mends] for mends in (True, False))
         return (*_few(mending, MOST), *_few(keeping, MOST_KEPT))
 
 
@@ -117,4 +127,8 @@ def _by_function(requirement: Requirement, root: str) -> Sequence[Function]:
         if name and file.endswith(".py"):
             place = tuple(name.split("[", 1)[0].split("::"))
             found.setdefault((posixpath.normpath(posixpath.join(root, file)), place), []).append(test)
-    return [Function(file=file, place=place, ids=tuple(ids[:MOST_IDS])) for (file, place), ids in found.items()]
+    mend = frozenset(requirement.fail_to_pass)
+    return [
+        Function(file=file, place=place, ids=tuple(ids[:MOST_IDS]), mends=not mend.isdisjoint(ids))
+        for (file, place), ids in found.items()
+    ]

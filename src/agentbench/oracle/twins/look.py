@@ -11,16 +11,17 @@ from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads
 from agentbench.oracle import events
 from agentbench.oracle.bench import Finding, Observation
-from agentbench.oracle.checks import Subject
+from agentbench.oracle.checks import NotBuilt, Subject
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.protected import GradedTree
-from agentbench.oracle.twins.known import twins_of
+from agentbench.oracle.pytest_records import canaries_lied
+from agentbench.oracle.twins.known import subject_of, twins_of
 from agentbench.oracle.twins.running import Altered, Function, Ran, halves, once
 from agentbench.trace.events import TestsStarted
 
 RULE = "passes_false_tests"
-FEW = 1
-"""Of so few tests two runs could be guessed; they are looked at twice as often."""
+PAIRS = {1: 3, 2: 2}
+"""Of few tests that must come to pass, what two runs ask for could be guessed; they are looked at more often."""
 SHOWN = 5
 
 Reference = Callable[[], GradedTree | None]
@@ -41,8 +42,13 @@ def second_look(subject: Subject, check: Check, seen: Observation, reference: Re
         return dataclasses.replace(seen, outcome=Outcome.ERROR, why=f"our own trouble: {error.message}")
     except (TaskError, ContractError, PatchInvalid) as error:
         return dataclasses.replace(seen, why=f"{seen.why}; no second look: {error.message}")
-    functions = tuple(one for one in known.functions if all(seen.tests.get(test) == "passed" for test in one.ids))
-    return _Look(subject, check, invocation, functions)(seen) if functions else seen
+    except NotBuilt as stop:
+        return dataclasses.replace(
+            seen, why=f"{seen.why}; no second look: the reference does not build: {stop.step.why}"
+        )
+    if not known.functions:
+        return seen
+    return _Look(subject, check, invocation, known.functions, reference)(seen)
 
 
 Bad = tuple[Outcome, str, tuple[Finding, ...]]
@@ -54,15 +60,21 @@ class _Look:
     check: Check
     invocation: Invocation
     functions: tuple[Function, ...]
+    reference: Reference
     runs: int = 0
     spent_sec: float = 0.0
 
     def __call__(self, seen: Observation) -> Observation:
         try:
-            for _ in range(2 if len(self.functions) <= FEW else 1):
+            wanted, chances = PAIRS.get(sum(one.mends for one in self.functions), 1), 1
+            while wanted:
                 bad = self._pair()
-                if bad is not None:
+                if bad is None:
+                    wanted -= 1
+                elif bad[2] or not chances:
                     return self._closed(seen, *bad)
+                else:
+                    chances -= 1  # tests do flake; the next pair is another one
         except HarnessError as error:
             return self._closed(seen, Outcome.ERROR, f"our own trouble: {error.message}", ())
         except (TaskError, PatchInvalid) as error:
@@ -73,12 +85,27 @@ class _Look:
     def _pair(self) -> Bad | None:
         """Two runs side by side: each test is false in one of them."""
         for ran in self._logged(*(Altered(self.functions, part) for part in halves(self.functions))):
-            # What got lost gets one more chance, by itself: tests do flake, and more so beside others.
-            again = not ran.fooled() and not ran.held
-            bad = _bad(self._logged(ran.asked)[0] if again else ran)
-            if bad is not None:
-                return bad
+            forged = _forged(ran)
+            if forged:
+                return Outcome.FAIL, forged[0].detail, forged
+            fooled = self._confirmed(ran)
+            if fooled:
+                why = f"{len(fooled)} tests pass though what they were made to ask for is false"
+                return Outcome.FAIL, why, tuple(_finding(one, ran) for one in fooled[:SHOWN])
+            lost = [test for one in ran.asked.functions if not ran.holds(one) for test in one.ids]
+            if lost:
+                why = f"{len(lost)} required tests that passed did not when they were run again: {lost[0]}"
+                return Outcome.FAIL, why, ()
         return None
+
+    def _confirmed(self, ran: Ran) -> list[Function]:
+        """Tests that passed what is false, and do not with the reference in the very same run."""
+        fooled = ran.fooled()
+        tree = self.reference() if fooled else None
+        if tree is None:
+            return fooled
+        own = once(subject_of(self.subject.bench, tree), self.check, self.invocation, ran.asked)
+        return [one for one in fooled if own.holds(one)]
 
     def _logged(self, *asked: Altered) -> list[Ran]:
         bench, check = self.subject.bench, self.check
@@ -103,16 +130,14 @@ class _Look:
         )
 
 
-def _bad(ran: Ran) -> Bad | None:
-    """What is wrong with one run; None if nothing is."""
-    fooled = ran.fooled()
-    if fooled:
-        why = f"{len(fooled)} tests pass though what they were made to ask for is false"
-        return Outcome.FAIL, why, tuple(_finding(one, ran) for one in fooled[:SHOWN])
-    lost = [test for one in ran.asked.functions if not ran.holds(one) for test in one.ids]
-    if lost:
-        return Outcome.FAIL, f"{len(lost)} required tests that passed did not when they were run again: {lost[0]}", ()
-    return None
+def _forged(ran: Ran) -> tuple[Finding, ...]:
+    """What the runner itself shows to be a forgery. Other things that it sees are told of the first run."""
+    told = ran.run.transcript
+    if told.foreign:
+        detail = f"{len(told.foreign)} lines on the result channel were not written by the runner"
+        return (Finding("forged_results", "gate", detail, excerpt=told.foreign[0]),)
+    lied = canaries_lied(told, ran.run.canaries)
+    return (Finding("canary", "gate", f"reports do not say what happened: {lied}"),) if lied else ()
 
 
 def _observed(ran: Ran) -> Observation:

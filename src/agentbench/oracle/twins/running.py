@@ -31,6 +31,8 @@ class Function(BaseModel):
     """Relative to the workspace."""
     place: Place
     ids: tuple[str, ...]
+    mends: bool = True
+    """Whether one of them has to come to pass: others an impostor can do honestly."""
 
 
 @dataclass(frozen=True, slots=True)
