@@ -320,6 +320,17 @@ def _other_number(value: float) -> str | None:
     return repr(value + _DICE.choice((-2, -1, 1, 2)) if abs(value) < _LARGE else value / 2)
 
 
+def _expression(text: str) -> ast.expr:
+    """
+    Raises:
+        SyntaxError, ValueError: it is none.
+    """
+    (one,) = syntax.parse(f"({text})").body
+    if not isinstance(one, ast.Expr):
+        raise ValueError(text)
+    return one.value
+
+
 def _other_text(value: str | bytes, written: str) -> str:
     """One letter or digit is another one, if that can be done in the text as it is written."""
     places = [at for at, letter in enumerate(written) if any(letter in kind for kind in _KINDS)]
@@ -328,7 +339,7 @@ def _other_text(value: str | bytes, written: str) -> str:
         kind = next(kind for kind in _KINDS if written[at] in kind)
         other = written[:at] + _DICE.choice(kind.replace(written[at], "")) + written[at + 1 :]
         try:
-            read = ast.literal_eval(other)
+            read = ast.literal_eval(ast.Expression(_expression(other)))
         except (ValueError, SyntaxError):
             continue
         if type(read) is type(value) and len(read) == len(value) and read != value:
