@@ -325,10 +325,10 @@ def _expression(text: str) -> ast.expr:
     Raises:
         SyntaxError, ValueError: it is none.
     """
-    (one,) = syntax.parse(f"({text})").body
-    if not isinstance(one, ast.Expr):
+    found = [one.value for one in syntax.parse(f"({text})").body if isinstance(one, ast.Expr)]
+    if len(found) != 1:
         raise ValueError(text)
-    return one.value
+    return found[0]
 
 
 def _other_text(value: str | bytes, written: str) -> str:
