@@ -55,7 +55,8 @@ def decide(
     )
 
 
-def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
+def forgeries(run: PytestRun) -> list[Finding]:
+    """What the runner itself shows to be forged, in whatever run."""
     told = run.transcript
     found = []
     if told.foreign:
@@ -64,6 +65,12 @@ def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
     lied = canaries_lied(told, run.canaries)
     if lied:
         found.append(Finding("canary", "gate", f"reports do not say what happened: {lied}"))
+    return found
+
+
+def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
+    told = run.transcript
+    found = forgeries(run)
     seen = [sight for sight in told.seen if sight.key not in usual]
     borrowers = {sight.file for sight in seen if sight.what in LENT_FRAMES}
     found += [_sighting(sight, borrowed=sight.file in borrowers) for sight in seen]

@@ -115,12 +115,12 @@ def _parses(source: bytes) -> bool:
     return True
 
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+TestDef = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Place, Function]]:
+def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Place, TestDef]]:
     for one in node.body:
-        if isinstance(one, Function):
+        if isinstance(one, TestDef):
             yield (*above, one.name), one
         elif isinstance(one, ast.ClassDef):
             yield from _tests(one, (*above, one.name))
@@ -155,7 +155,7 @@ class _Spots:
 # --- which statement --------------------------------------------------------------------------------------------------
 
 
-def _chosen(function: Function, spot: _Spots) -> Alteration | None:
+def _chosen(function: TestDef, spot: _Spots) -> Alteration | None:
     words = {name for one in function.decorator_list for name in _names(one)}
     if words & _UNSUITABLE or any(isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) for one in _own(function)):
         return None
@@ -163,13 +163,13 @@ def _chosen(function: Function, spot: _Spots) -> Alteration | None:
     return max(found, key=lambda one: (one.rank, one.start), default=None)
 
 
-def _own(function: Function) -> Iterator[ast.AST]:
+def _own(function: TestDef) -> Iterator[ast.AST]:
     """What a function does itself, without the functions that it makes."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         one = waiting.pop()
         yield one
-        if not isinstance(one, Function | ast.Lambda | ast.ClassDef):
+        if not isinstance(one, TestDef | ast.Lambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(one)
 
 

@@ -21,18 +21,14 @@ from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.requirement import Requirement
 from agentbench.oracle.steps import Builder
 from agentbench.oracle.twins.altering import Place, alterations
-from agentbench.oracle.twins.running import Altered, Function, halves, once, source_of
+from agentbench.oracle.twins.running import Altered, Function, by_file, halves, once, source_of
 
 MOST_IDS = 8
 """Parameters of one test."""
 MOST, MOST_KEPT = 40, 10
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-
-
 RULES = 3
 """Raised when expectations are altered in another way."""
-
-
 TRIALS = 2
 """Pairs of runs with the reference: a test may leave something behind for another one when it fails."""
 
@@ -106,10 +102,7 @@ def _few(functions: Sequence[Function], most: int) -> Iterator[Function]:
 
 
 def _alterable(subject: Subject, functions: Sequence[Function]) -> Iterator[Function]:
-    by_file: dict[str, list[Function]] = {}
-    for one in functions:
-        by_file.setdefault(one.file, []).append(one)
-    for file, there in by_file.items():
+    for file, there in by_file(functions).items():
         possible = alterations(source_of(subject, file), {one.place for one in there})
         yield from (one for one in there if one.place in possible)
 

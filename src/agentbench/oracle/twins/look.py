@@ -14,7 +14,7 @@ from agentbench.oracle.bench import Finding, Observation
 from agentbench.oracle.checks import NotBuilt, Subject
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.protected import GradedTree
-from agentbench.oracle.pytest_records import canaries_lied
+from agentbench.oracle.pytest_verdict import forgeries
 from agentbench.oracle.twins.known import subject_of, twins_of
 from agentbench.oracle.twins.running import Altered, Function, Ran, halves, once
 from agentbench.trace.events import TestsStarted
@@ -85,9 +85,9 @@ class _Look:
     def _pair(self) -> Bad | None:
         """Two runs side by side: each test is false in one of them."""
         for ran in self._logged(*(Altered(self.functions, part) for part in halves(self.functions))):
-            forged = _forged(ran)
+            forged = forgeries(ran.run)
             if forged:
-                return Outcome.FAIL, forged[0].detail, forged
+                return Outcome.FAIL, forged[0].detail, tuple(forged)
             fooled = self._confirmed(ran)
             if fooled:
                 why = f"{len(fooled)} tests pass though what they were made to ask for is false"
@@ -128,16 +128,6 @@ class _Look:
             duration_sec=seen.duration_sec + self.spent_sec,
             findings=(*seen.findings, *findings),
         )
-
-
-def _forged(ran: Ran) -> tuple[Finding, ...]:
-    """What the runner itself shows to be a forgery. Other things that it sees are told of the first run."""
-    told = ran.run.transcript
-    if told.foreign:
-        detail = f"{len(told.foreign)} lines on the result channel were not written by the runner"
-        return (Finding("forged_results", "gate", detail, excerpt=told.foreign[0]),)
-    lied = canaries_lied(told, ran.run.canaries)
-    return (Finding("canary", "gate", f"reports do not say what happened: {lied}"),) if lied else ()
 
 
 def _observed(ran: Ran) -> Observation:

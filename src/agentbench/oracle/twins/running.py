@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -87,14 +87,13 @@ def once(subject: Subject, check: Check, invocation: Invocation, asked: Altered)
     """
     bench = subject.bench
     found = survey(bench, check, invocation)
-    pins = dataclasses.replace(pins_of(bench, found, subject.base), tests={})
-    tree, places = _false_tree(subject, asked.false)
     wanted = tuple(test for one in asked.functions for test in one.ids)
+    pins = dataclasses.replace(pins_of(bench, found, subject.base), tests={}, only=wanted)
+    tree, places = _false_tree(subject, asked.false)
     with packed(configuration_file(bench, found)) as kit, open_replica(bench, tree, [kit.mount]) as sandbox:
         built = subject.build(sandbox)
         if built.outcome is not Outcome.PASS:
             raise NotBuilt(built)
-        pins = dataclasses.replace(pins, only=wanted)
         # Half of them fail, and nobody reads at which line: that is what takes pytest longest.
         briefly = dataclasses.replace(invocation, arguments=(*invocation.arguments, "--tb=native"))
         run = run_pytest(sandbox, bench.spec, briefly, kit, pins=pins, timeout_sec=check.timeout_sec)
@@ -103,12 +102,9 @@ def once(subject: Subject, check: Check, invocation: Invocation, asked: Altered)
 
 def _false_tree(subject: Subject, false: Collection[Function]) -> tuple[GradedTree, Mapping[Function, Alteration]]:
     """The replica's tree with false expectations in it."""
-    by_file: dict[str, list[Function]] = {}
-    for one in false:
-        by_file.setdefault(one.file, []).append(one)
     writes = {write.path: write for write in subject.tree.writes}
     places: dict[Function, Alteration] = {}
-    for file, there in by_file.items():
+    for file, there in by_file(false).items():
         source = source_of(subject, file)
         made = alterations(source, {one.place for one in there})
         places.update({one: made[one.place] for one in there if one.place in made})
@@ -119,6 +115,13 @@ def _false_tree(subject: Subject, false: Collection[Function]) -> tuple[GradedTr
     # Deletions first, as everywhere: a folder may come where a file was.
     ordered = sorted(writes.values(), key=lambda write: write.content is not None or write.symlink is not None)
     return dataclasses.replace(subject.tree, writes=tuple(ordered)), places
+
+
+def by_file(functions: Iterable[Function]) -> Mapping[str, Sequence[Function]]:
+    found: dict[str, list[Function]] = {}
+    for one in functions:
+        found.setdefault(one.file, []).append(one)
+    return found
 
 
 def source_of(subject: Subject, file: str) -> bytes:
