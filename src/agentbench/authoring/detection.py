@@ -133,13 +133,6 @@ def detect(read: Read, around: Circumstances) -> Detected:
         ],
         "what the tests import": [*(["-e", place] if packaged else []), *around.imports, *needs],
     }
-    plans: list[Plan] = []
-    for name, words in found.items():
-        placed = [f"{around.folder}/{word}" if around.folder and before == "-r" else word
-                  for before, word in itertools.pairwise(["", *words])]  # fmt: skip
-        command = "python -m pip install " + " ".join(shlex.quote(word) for word in placed)
-        if command not in [plan.commands[0] for plan in plans]:
-            plans.append(Plan(name, (command,), env))
     notes = [
         *([remark] if remark else []),
         *([] if packaged else ["no packaging was found: R is importable from its root alone"]),
@@ -154,7 +147,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
     editable = place if packaged else ""
     own = frozenset(own_names(project, config, script))
     return Detected(
-        plans=tuple(plans),
+        plans=_plans(found, around.folder, env),
         python=python,
         options=tuple(options),
         editable=editable,
@@ -163,6 +156,18 @@ def detect(read: Read, around: Circumstances) -> Detected:
         locked=locked_requirements(read),
         own=own,
     )
+
+
+def _plans(found: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, str]) -> tuple[Plan, ...]:
+    """One command for each way to install, and none twice."""
+    plans: list[Plan] = []
+    for name, words in found.items():
+        placed = [f"{folder}/{word}" if folder and before == "-r" else word
+                  for before, word in itertools.pairwise(["", *words])]  # fmt: skip
+        command = "python -m pip install " + " ".join(shlex.quote(word) for word in placed)
+        if command not in [plan.commands[0] for plan in plans]:
+            plans.append(Plan(name, (command,), env))
+    return tuple(plans)
 
 
 def brought(before: Read, after: Read) -> tuple[str, ...]:
