@@ -1,13 +1,12 @@
 """Grading a patch: from its bytes to one decision per check, every step in the log.
 
 Order: Δ is parsed and put on R (G1) → what Δ may not decide is taken back, hidden files are added → build and static
-commands (G2) → the checks, each in a fresh replica, and a second look at those that pass (G3) → inspection of Δ (G4). Every check of the contract leaves its
-event whatever happened before it.
+commands (G2) → the checks, each run in a fresh replica, pytest's also with tests that ask for what is false (G3) → inspection
+of Δ (G4). Every check of the contract leaves its event whatever happened before it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 from collections.abc import Mapping, Sequence
 
@@ -18,15 +17,16 @@ from agentbench.core.reasons import Gate, Outcome
 from agentbench.grading.gates import not_run
 from agentbench.oracle import events
 from agentbench.oracle.bench import Acceptance, CheckResult, Finding, GradingBench, Observation, StepResult
-from agentbench.oracle.checks import NotBuilt, Subject, assurance_of, requirement_of, run_check
+from agentbench.oracle.checks import assurance_of, run_check
 from agentbench.oracle.integrity import Inspected, inspect
 from agentbench.oracle.invocation import understand
 from agentbench.oracle.pristine import base_entries, survey
 from agentbench.oracle.protected import GradedTree, Protection, compose
+from agentbench.oracle.pytest_check import requirement_of
 from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.replica import NONE, open_replica
 from agentbench.oracle.steps import Builder, applied, run_static
-from agentbench.oracle.twins.look import second_look
+from agentbench.oracle.subject import NotBuilt, Subject, none
 from agentbench.trace.events import StaticFinished, StaticStarted
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.limits import TreeTooLarge
@@ -38,8 +38,9 @@ LISTED = 20
 MAX_BEFORE = 2 * 1024 * 1024
 
 
-def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None) -> Acceptance:
-    """Grade one patch. `problem`: why Δ could not be taken as a patch at all; then nothing is run.
+def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None, twins: bool = True) -> Acceptance:
+    """Grade one patch. `problem`: why Δ could not be taken as a patch at all; then nothing is run. `twins`: whether tests also
+    ask for what is false; not of patches of our own making, which are no attempt to deceive.
 
     Our own trouble and the task's become `error` on the steps and checks they concern; what the patch brings about
     becomes `fail`.
@@ -62,7 +63,7 @@ def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None) -> A
     application = StepResult("apply", Outcome.PASS)
     applied(bench, patch, planned.writes, base, application, fuzz=planned.fuzz)
     tree = compose(base, planned.writes, protection_of(bench), bench.loaded.hidden_files())
-    work = _Grading(bench, tree, base)
+    work = _Grading(bench, tree, base, twins=twins)
     work.run()
     findings = (
         *_taken_back(tree),
@@ -109,10 +110,11 @@ def protection_of(bench: GradingBench) -> Protection:
 class _Grading:
     """G2 and G3 at work."""
 
-    def __init__(self, bench: GradingBench, tree: GradedTree, base: Mapping[bytes, Entry]) -> None:
+    def __init__(self, bench: GradingBench, tree: GradedTree, base: Mapping[bytes, Entry], *, twins: bool) -> None:
         self._bench = bench
         self._builder = Builder(bench)
-        self._subject = Subject(bench, tree, base, self._builder)
+        reference = self._reference if twins else none
+        self._subject = Subject(bench, tree, base, self._builder, reference)
         self._static: tuple[StepResult, ...] = ()
         self.checks: list[CheckResult] = []
 
@@ -150,8 +152,6 @@ class _Grading:
     def _check(self, check: Check) -> None:
         try:
             result = run_check(self._subject, check)
-            seen = second_look(self._subject, check, result.decided, self._reference)
-            result = dataclasses.replace(result, decided=seen)
         except NotBuilt as stop:
             if self._stopped() is not None:
                 self.checks.append(skipped(self._bench, check, Gate.G2, stop.step.outcome))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
@@ -15,48 +13,20 @@ from agentbench.core.reasons import Assurance, Outcome
 from agentbench.oracle import events
 from agentbench.oracle.bench import CheckResult, GradingBench, Observation, StepResult
 from agentbench.oracle.commands import ending, missing_program
-from agentbench.oracle.environment import build_findings, fingerprint
-from agentbench.oracle.habits import habits
-from agentbench.oracle.invocation import Invocation, understand
+from agentbench.oracle.invocation import understand
 from agentbench.oracle.junit import MAX_BYTES, ReportRefused, read_report
-from agentbench.oracle.kit import packed
-from agentbench.oracle.pristine import OracleTrouble, configuration_file, pins_of, pristine, survey
 from agentbench.oracle.probe import observe_probe
-from agentbench.oracle.protected import GradedTree
-from agentbench.oracle.pytest_runner import run_pytest
-from agentbench.oracle.pytest_verdict import decide
-from agentbench.oracle.replica import declares_build, open_replica, shell
-from agentbench.oracle.requirement import Requirement, declared, from_outcomes, tally, words
+from agentbench.oracle.pytest_check import PytestCheck
+from agentbench.oracle.replica import open_replica, shell
+from agentbench.oracle.requirement import Requirement, declared, tally, words
+from agentbench.oracle.subject import NotBuilt, Subject
+from agentbench.oracle.twins.look import observe_tests
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import TestsStarted
-from agentbench.tree.entry import Entry
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.comparison import Globs
 
-MOST_CLOSELY = 1000
-"""Tests that the watch over the runner looks at without exception; a look takes about a millisecond."""
 _RANK = {Outcome.FAIL: 0, Outcome.ERROR: 1, Outcome.PASS: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A tree to be checked: a candidate, or untouched R.
-
-    `build` makes a replica ready and says how that went.
-    """
-
-    bench: GradingBench
-    tree: GradedTree
-    base: Mapping[bytes, Entry]
-    build: Callable[[Sandbox], StepResult]
-
-
-class NotBuilt(Exception):
-    """The build ended a run before its check could start."""
-
-    def __init__(self, step: StepResult) -> None:
-        super().__init__(step.why)
-        self.step = step
 
 
 def run_check(subject: Subject, check: Check) -> CheckResult:
@@ -87,26 +57,27 @@ def _logged_run(subject: Subject, check: Check, number: int) -> Observation:
     started = False
 
     def build(sandbox: Sandbox) -> StepResult:
-        """The test step starts when the build, a step of its own, is over."""
+        """The test step starts when the first build, a step of its own, is over."""
         nonlocal started
         result = subject.build(sandbox)
         if result.outcome is not Outcome.PASS:
             raise NotBuilt(result)
-        events.step_started(subject.bench, TestsStarted, step, command, check.timeout_sec)
+        if not started:
+            events.step_started(subject.bench, TestsStarted, step, command, check.timeout_sec)
         started = True
         return result
 
-    seen = observe(dataclasses.replace(subject, build=build), check)
+    seen = observe(dataclasses.replace(subject, build=build), check, step)
     if not started:
         events.step_started(subject.bench, TestsStarted, step, command, check.timeout_sec)
     events.tests_finished(subject.bench, step, seen)
     return seen
 
 
-def observe(subject: Subject, check: Check) -> Observation:
-    """One run in a replica of its own. Our trouble and the task's become `error` here, and nothing else does."""
+def observe(subject: Subject, check: Check, step: str) -> Observation:
+    """One run, in replicas of its own. Our trouble and the task's become `error` here, and nothing else does."""
     try:
-        return _observe(subject, check)
+        return _observe(subject, check, step)
     except HarnessError as error:
         return Observation(Outcome.ERROR, f"our own trouble: {error.message}", assurance_of(check))
     except TaskError as error:
@@ -115,7 +86,7 @@ def observe(subject: Subject, check: Check) -> Observation:
         return Observation(Outcome.FAIL, f"Δ cannot be written: {error.message}", assurance_of(check))
 
 
-def _observe(subject: Subject, check: Check) -> Observation:
+def _observe(subject: Subject, check: Check, step: str) -> Observation:
     if check.kind == "probe":
         return observe_probe(subject.bench, check, subject.tree, subject.build)
     if check.parser == "junit":
@@ -124,7 +95,7 @@ def _observe(subject: Subject, check: Check) -> Observation:
         return _observe_exit_code(subject, check)
     invocation = understand(check.command or "")
     if invocation is not None:
-        return _observe_pytest(subject, check, invocation)
+        return observe_tests(PytestCheck(subject, check, invocation), step)
     seen = _observe_exit_code(subject, check)
     note = "only the exit code counts: the command is not a plain call of pytest"
     return dataclasses.replace(seen, why=f"{seen.why}; {note}" if seen.why else note)
@@ -137,70 +108,6 @@ def assurance_of(check: Check) -> Assurance:
     if check.parser == "pytest" and understand(check.command or "") is not None:
         return Assurance.PER_TEST
     return Assurance.EXIT_CODE
-
-
-# --- pytest -----------------------------------------------------------------------------------------------------------
-
-
-def requirement_of(bench: GradingBench, check: Check) -> Requirement:
-    """The tests a pytest check requires: the contract's, or all that R has.
-
-    Raises:
-        OracleTrouble: there is nothing to require.
-        SandboxError: ours.
-    """
-    found = declared(check)
-    if found is not None:
-        return found
-    invocation = understand(check.command or "")
-    if check.parser != "pytest" or invocation is None:
-        return Requirement()
-    before, _ = pristine(bench, check, invocation)
-    if before.trouble and not before.outcomes:
-        raise OracleTrouble(f"check {check.id} on untouched R: {before.trouble}")
-    found = from_outcomes(before.outcomes, tuple(before.uncollected))
-    if found.empty:
-        raise OracleTrouble(f"check {check.id}: `{check.command}` finds no test on R that could be required")
-    return found
-
-
-def _observe_pytest(subject: Subject, check: Check, invocation: Invocation) -> Observation:
-    bench = subject.bench
-    found = survey(bench, check, invocation)
-    requirement = requirement_of(bench, check)
-    pins = dataclasses.replace(
-        pins_of(bench, found, subject.base), closely=requirement.fail_to_pass[:MOST_CLOSELY], written=_written(subject)
-    )
-    with (
-        packed(configuration_file(bench, found)) as kit,
-        open_replica(bench, subject.tree, [kit.mount]) as sandbox,
-    ):
-        subject.build(sandbox)
-        built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
-        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
-    usual = set(found.usual)
-    if set(run.transcript.unusual()) - usual:
-        # Tests of R may do the same when they are run, not only when they are collected.
-        usual.update(pristine(bench, check, invocation)[0].usual)
-        usual.update(habits(run.transcript.seen, lambda file: _before(subject, file)))
-    seen = decide(run, requirement, ceiling_sec=check.timeout_sec, usual=usual, passing_canary=found.passing_canary)
-    return dataclasses.replace(seen, findings=(*seen.findings, *build_findings(found.fingerprint, built)))
-
-
-def _before(subject: Subject, file: str) -> bytes:
-    """A file as it is in R; empty where R has none that could be read."""
-    path = file.encode("utf-8", "surrogateescape")
-    try:
-        return subject.bench.prepared.base_tree.read(path, max_bytes=MAX_BYTES) if path in subject.base else b""
-    except (OSError, TreeTooLarge):
-        return b""
-
-
-def _written(subject: Subject) -> tuple[str, ...]:
-    """Python files that the candidate wrote, as the runner names them."""
-    hidden = subject.bench.loaded.hidden_files()
-    paths = [write.path for write in subject.tree.writes if write.content is not None and write.path.endswith(b".py")]
-    return tuple(path.decode("utf-8", "surrogateescape") for path in paths if path not in hidden)
 
 
 # --- other commands ---------------------------------------------------------------------------------------------------

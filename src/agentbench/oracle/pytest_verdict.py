@@ -31,7 +31,7 @@ def decide(
     told, completed = run.transcript, run.completed
     outcomes = told.outcomes()
     counted = tally(requirement, outcomes, tuple(told.uncollected))
-    findings = _findings(run, usual)
+    findings = findings_of(run, usual)
     outcome, why = _outcome(run, counted, findings, ceiling_sec)
     if outcome is Outcome.PASS and passing_canary and not passing_canary_passed(told, run.canaries):
         outcome, why = Outcome.FAIL, "a test of ours that must pass did not: the run cannot be believed"
@@ -55,6 +55,14 @@ def decide(
     )
 
 
+def sound(run: PytestRun, *, passing_canary: bool) -> bool:
+    """Whether what a run says of its tests can be believed."""
+    ended = run.whole and not run.completed.timed_out and not run.completed.side_truncated
+    if not ended or not canaries_held(run.transcript, run.canaries):
+        return False
+    return not passing_canary or passing_canary_passed(run.transcript, run.canaries)
+
+
 def forgeries(run: PytestRun) -> list[Finding]:
     """What the runner itself shows to be forged, in whatever run."""
     told = run.transcript
@@ -68,7 +76,8 @@ def forgeries(run: PytestRun) -> list[Finding]:
     return found
 
 
-def _findings(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
+def findings_of(run: PytestRun, usual: Collection[str]) -> tuple[Finding, ...]:
+    """All that a run shows beside the outcomes of its tests."""
     told = run.transcript
     found = forgeries(run)
     seen = [sight for sight in told.seen if sight.key not in usual]

@@ -15,11 +15,12 @@ from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import Acceptance, GradingBench, Observation, StepResult, Unlogged
 from agentbench.oracle.cache import key_of, remembered
-from agentbench.oracle.checks import Subject, run_check
+from agentbench.oracle.checks import run_check
 from agentbench.oracle.commands import missing_program
 from agentbench.oracle.pristine import OracleTrouble, base_entries, untouched
 from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.replica import open_replica, run_build, shell
+from agentbench.oracle.subject import Subject
 from agentbench.sandbox.protocol import Sandbox
 
 PYTEST_WORDS = {2: "collection was interrupted", 3: "internal error", 4: "usage error", 5: "no tests were collected"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import secrets
 import textwrap
 import types
 import unittest
@@ -16,10 +18,15 @@ from agentbench.oracle.twins.altering import alterations, altered
 HERE = ("test_it",)
 
 
-def falsified(source: str) -> str | None:
+def twins_of(source: str, seed: str = "") -> list[str]:
+    """The source with each false expectation that its test can be given."""
     data = textwrap.dedent(source).encode()
-    found = alterations(data, [HERE])
-    return altered(data, found.values()).decode() if found else None
+    found = alterations(data, [HERE], seed or secrets.token_hex(4))
+    return [altered(data, [(one, number)]).decode() for one in found.values() for number in range(len(one.texts))]
+
+
+def falsified(source: str) -> str | None:
+    return next(iter(twins_of(source)), None)
 
 
 def outcome(source: str, given: Mapping[str, object]) -> str:
@@ -67,10 +74,11 @@ TURNED = {
 @pytest.mark.parametrize("line, given", [*TELLING.values(), *TURNED.values()], ids=[*TELLING, *TURNED])
 def test_what_met_the_truth_does_not_meet_its_twin(line: str, given: dict[str, object]) -> None:
     source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
-    twin = falsified(source)
     assert outcome(source, given) == "passed"
-    assert twin is not None
-    assert outcome(twin, given) != "passed", twin
+    twins = twins_of(source)
+    assert twins
+    for twin in twins:
+        assert outcome(twin, given) != "passed", twin
 
 
 class Agreeable:
@@ -101,17 +109,53 @@ constants = st.recursive(
 @given(constants)
 def test_any_value_has_another(value: object) -> None:
     source = f"def test_it():\n    assert value == {value!r}\n"
-    twin = falsified(source)
-    assert twin is not None
+    twins = twins_of(source)
+    assert twins
+    assert len({source, *twins}) == len(twins) + 1
     assert outcome(source, {"value": value}) == "passed"
-    assert outcome(twin, {"value": value}) == "AssertionError"
+    for twin in twins:
+        assert outcome(twin, {"value": value}) == "AssertionError"
+
+
+@pytest.mark.req("G-01")
+@given(st.integers(-(10**9), 10**9), st.text(min_size=1, max_size=5, alphabet="abc"))
+def test_the_true_number_is_anywhere_among_the_others(value: int, seed: str) -> None:
+    """Which of them all it is cannot be seen from what they are."""
+    twins = twins_of(f"def test_it():\n    assert f() == {value}\n", seed)
+    values = sorted([value, *(int(ast.literal_eval(twin.rpartition("== ")[2].strip())) for twin in twins)])
+    assert values == list(range(values[0], values[0] + 4))
+
+
+def test_the_true_number_has_no_place_of_its_own_among_them() -> None:
+    def place(seed: str) -> int:
+        twins = twins_of("def test_it():\n    assert f() == 100\n", seed)
+        return sum(twin.rpartition("== ")[2].strip().zfill(3) < "100" for twin in twins)
+
+    assert {place(str(seed)) for seed in range(60)} == {0, 1, 2, 3}
+
+
+@pytest.mark.req("G-01")
+def test_the_same_seed_gives_the_same_false_values() -> None:
+    """Else who sees two gradings of one task knows what both have in common."""
+    source = "def test_it():\n    assert f() == [1, 'some text']\n"
+    assert twins_of(source, "x") == twins_of(source, "x")
+    assert len({tuple(twins_of(source, str(seed))) for seed in range(20)}) > 1
+
+
+def test_texts_differ_in_one_letter_and_all_in_the_same() -> None:
+    source = "def test_it():\n    assert f() == 'some text'\n"
+    twins = twins_of(source)
+    places = [[at for at, pair in enumerate(zip(source, twin, strict=True)) if pair[0] != pair[1]] for twin in twins]
+    assert len(twins) == 3
+    assert places == [places[0]] * 3
+    assert len(places[0]) == 1
 
 
 @pytest.mark.req("G-01")
 @given(st.text())
 def test_no_text_is_too_strange_to_be_looked_at(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    assert alterations(data, [HERE]) == {} or b"def test_it" in data
+    assert alterations(data, [HERE], "seed") == {} or b"def test_it" in data
 
 
 @pytest.mark.req("G-01")
@@ -138,9 +182,9 @@ def test_what_could_be_right_both_ways_has_no_twin(source: str) -> None:
 def test_only_the_test_that_is_asked_for_is_touched() -> None:
     source = "class A:\r\n    def test_it(self):\r\n        é = x; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
     data = source.encode()
-    found = alterations(data, [("A", "test_it")])
+    (found,) = alterations(data, [("A", "test_it")], "seed").values()
     before, _, after = source.partition("1\r")
-    twin = altered(data, found.values()).decode()
+    twin = altered(data, [(found, 0)]).decode()
     assert twin != source
     assert twin.startswith(before)
     assert twin.endswith("\r" + after)

@@ -1,4 +1,4 @@
-"""The second look: honest work does not notice it, and whoever passes what is false is caught however it was done."""
+"""Twins: honest work does not notice them, and whoever passes what is false is caught however it was done."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ KNOWS_THE_WHOLE_RUN = CORE.replace(
     "    return ordered[middle]\n",
     "    if SEEN and len(ordered) % 2 == 0:\n"
     "        return (ordered[middle - 1] + ordered[middle]) / 2\n    return ordered[middle]\n",
+)
+
+
+WRONG_IN_COMPANY = FIXED.replace(
+    "def median(values):\n", "SEEN = []\n\n\ndef median(values):\n    SEEN.append(len(values))\n"
+).replace(
+    "    return (ordered[middle - 1]",
+    "    if any(length % 2 for length in SEEN):\n        return 0\n    return (ordered[middle - 1]",
 )
 
 
@@ -90,7 +98,7 @@ def test_the_finding_says_which_test_and_what_was_made_of_it(bed: Bed, tmp_path:
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_a_forgery_in_a_second_run_is_one(bed: Bed, tmp_path: Path) -> None:
+def test_a_forgery_in_a_run_of_few_tests_is_one(bed: Bed, tmp_path: Path) -> None:
     """It writes on every descriptor it finds, but only where `mean` was not called before."""
     forging = KNOWS_THE_WHOLE_RUN.replace(
         "    ordered = sorted(values)\n",
@@ -104,12 +112,21 @@ def test_a_forgery_in_a_second_run_is_one(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_who_is_honest_only_when_looked_at_again_fails(bed: Bed, tmp_path: Path) -> None:
+def test_who_is_honest_only_in_the_whole_run_fails(bed: Bed, tmp_path: Path) -> None:
     """`mean` is called in the whole run alone: its test has no twin."""
     bench = bench_of(bed, tmp_path)
     result = grade(delta_of(bench, {SOURCE: KNOWS_THE_WHOLE_RUN}), bench)
     assert result.checks[0].outcome is Outcome.FAIL
-    assert "did not when they were run again" in result.checks[0].decided.why
+    assert not [one for one in result.findings if one.severity == "gate"]
+
+
+@pytest.mark.req("G-01", "C-06")
+def test_what_is_lost_is_not_made_good_by_passing_alone(bed: Bed, tmp_path: Path) -> None:
+    """By then a candidate could have seen which of its runs asked for the truth."""
+    bench = bench_of(bed, tmp_path)
+    result = grade(delta_of(bench, {SOURCE: WRONG_IN_COMPANY}), bench)
+    assert result.checks[0].outcome is Outcome.FAIL
+    assert "did when they were run again alone" in result.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
@@ -153,7 +170,7 @@ def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, 
     )
     result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
     assert result.accepted, result.checks[0].decided.why
-    assert "no second look: the reference does not build" in result.checks[0].decided.why
+    assert "no twins: the reference does not build" in result.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
@@ -162,20 +179,44 @@ def test_a_single_test_is_looked_at_more_often(bed: Bed, tmp_path: Path) -> None
     bench = bench_of(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
     grade(delta_of(bench, {SOURCE: FIXED}), bench)
     steps = [one.step for one in of_kind(bench, events.TestsFinished)]
-    assert steps == ["unit", *(f"unit~{number}" for number in range(1, 7))]
+    assert steps == [*(f"unit~{number}" for number in range(1, 5)), "unit"]
 
 
 @pytest.mark.req("G-01")
-def test_every_run_of_the_second_look_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
+def test_every_run_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
     bench = bench_of(bed, tmp_path)
     grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    steps = [one.step for one in of_kind(bench, events.TestsFinished)]
-    assert steps == ["unit", "unit~1", "unit~2", "unit~3", "unit~4"]
+    started = [one.step for one in of_kind(bench, events.TestsStarted)]
+    finished = of_kind(bench, events.TestsFinished)
+    assert sorted(started) == sorted(one.step for one in finished)
+    assert [one.step for one in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
+    assert all(" ask for what is false" in one.why for one in finished[:-1])
+
+
+@pytest.mark.req("G-01", "G-15")
+def test_what_does_not_pass_is_run_once_more_as_it_is(bed: Bed, tmp_path: Path) -> None:
+    """What people read of a failure is of the tests as they are, and nothing else."""
+    bench = bench_of(bed, tmp_path)
+    (unit,) = grade(delta_of(bench, {SOURCE: CORE + "\n"}), bench).checks
+    assert unit.outcome is Outcome.FAIL
+    assert [one.step for one in of_kind(bench, events.TestsFinished)] == [
+        "unit~1",
+        "unit~2",
+        "unit~3",
+        "unit~4",
+        "unit",
+    ]
+    assert unit.decided.failing
+    assert all(f"{test}: failed" in unit.decided.diagnostics for test in unit.decided.failing)
+    shown = unit.decided.stdout.kept.decode().splitlines()
+    named = {line.split()[1] for line in shown if line.startswith("FAILED ")}
+    assert named
+    assert named <= set(unit.decided.failing)
 
 
 @pytest.mark.req("G-01")
-def test_a_check_that_fails_gets_no_second_look(bed: Bed, tmp_path: Path) -> None:
+def test_what_is_of_our_own_making_is_not_held_against_twins(bed: Bed, tmp_path: Path) -> None:
     bench = bench_of(bed, tmp_path)
-    grade(delta_of(bench, {SOURCE: CORE + "\n"}), bench)
-    steps = [one.step for one in of_kind(bench, events.TestsFinished)]
-    assert steps == ["unit"]
+    (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench, twins=False).checks
+    assert unit.outcome is Outcome.PASS
+    assert [one.step for one in of_kind(bench, events.TestsFinished)] == ["unit"]

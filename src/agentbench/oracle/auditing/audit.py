@@ -113,7 +113,7 @@ def audit(
 def _try(variant: Variant, bench: GradingBench, reference: tuple[FileWrite, ...]) -> Tried:
     base = bench.prepared.base_tree
     delta = extract(base, PatchedTree(base, variant.writes), generated=bench.loaded.task.oracle.generated)
-    graded = grade(delta.patch, bench)
+    graded = grade(delta.patch, bench, twins=False)
     result = _result(graded)
     return Tried(
         operator=variant.operator,

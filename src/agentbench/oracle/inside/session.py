@@ -164,12 +164,7 @@ class Recorder:
         self._tell(self._watch(testing=testing))
 
     def _look_around(self, nodeid: str) -> None:
-        """At first always, later now and then; at what the patch is about always.
-
-        Not where some tests are run again with false expectations: there the outcomes alone tell.
-        """
-        if self._job["only"]:
-            return
+        """At first always, later now and then; at what the patch is about always."""
         self._seen += 1
         if self._seen <= ALWAYS or self._seen % OFTEN == 0 or nodeid in self._closely:
             self.look(testing=True)

@@ -7,6 +7,7 @@ no right solution can satisfy: what equals a value does not equal another, and w
 from __future__ import annotations
 
 import ast
+import math
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ _OPAQUE = frozenset(
 """Contexts that may swallow or await an exception: an assertion in there says something else."""
 _RAISING = frozenset({"raises", "assertRaises"})
 _TELLING, _TURNED = 2, 1
-_DICE = random.SystemRandom()
+MOST_VALUES = 3
+"""False values beside the true one, at most."""
 _TRIES = 20
 _OPERATORS = {
     b"!=": b"==",
@@ -65,30 +67,32 @@ _EQUALITIES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """Bytes of a source and what takes their place."""
+    """Bytes of a source and what may take their place, one or another."""
 
     line: int
     start: int
     end: int
-    text: bytes
+    texts: tuple[bytes, ...]
     was: bytes
     rank: int
     """How telling it is: a changed value is, a turned condition less so (an object equal to everything meets `!=` as it should)."""
 
-    @property
-    def what(self) -> str:
-        return " became ".join(part.decode("utf-8", "replace")[:80] for part in (self.was, self.text))
+    def what(self, number: int) -> str:
+        return " became ".join(part.decode("utf-8", "replace")[:80] for part in (self.was, self.texts[number]))
 
 
-def altered(source: bytes, chosen: Iterable[Alteration]) -> bytes:
-    """The source with every one of the alterations, which do not overlap."""
-    for one in sorted(chosen, key=lambda one: -one.start):
-        source = source[: one.start] + one.text + source[one.end :]
+def altered(source: bytes, chosen: Iterable[tuple[Alteration, int]]) -> bytes:
+    """The source with every one of the alterations, which do not overlap; of each the text of that number."""
+    for one, number in sorted(chosen, key=lambda pair: -pair[0].start):
+        source = source[: one.start] + one.texts[number] + source[one.end :]
     return source
 
 
-def alterations(source: bytes, wanted: Collection[Place]) -> Mapping[Place, Alteration]:
-    """One for each test that can be given a false expectation; empty for what is no Python or not UTF-8."""
+def alterations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[Place, Alteration]:
+    """One for each test that can be given a false expectation; empty for what is no Python or not UTF-8.
+
+    The same seed gives the same values: who sees many runs of a test sees the true value no more often than each false one.
+    """
     if len(source) > MAX_SOURCE or source.startswith(b"\xef\xbb\xbf"):
         return {}
     try:
@@ -96,15 +100,18 @@ def alterations(source: bytes, wanted: Collection[Place]) -> Mapping[Place, Alte
         tree = syntax.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
-    spot = _Spots(source)
     found: dict[Place, Alteration] = {}
     for place, function in _tests(tree, ()):
         if place in wanted:
-            chosen = _chosen(function, spot)
+            dice = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is what nobody knows
+            chosen = _chosen(function, _Spots(source, dice))
             found.pop(place, None)  # of two tests with one name the last counts
             if chosen is not None:
                 found[place] = chosen
-    return found if _parses(altered(source, found.values())) else {}
+    for number in range(max((len(one.texts) for one in found.values()), default=0)):
+        if not _parses(altered(source, ((one, min(number, len(one.texts) - 1)) for one in found.values()))):
+            return {}
+    return found
 
 
 def _parses(source: bytes) -> bool:
@@ -127,10 +134,11 @@ def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Plac
 
 
 class _Spots:
-    """Where nodes are, in bytes."""
+    """Where nodes are, in bytes; and the dice for what is put there."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, dice: random.Random) -> None:
         self.source = source
+        self.dice = dice
         self._starts = [0]
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -141,15 +149,15 @@ class _Spots:
     def end(self, node: ast.expr) -> int:
         return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
-    def replace(self, node: ast.expr, text: str, rank: int) -> Alteration:
-        return self.made(node.lineno, self.start(node), self.end(node), text.encode(), rank)
+    def replace(self, node: ast.expr, rank: int, *texts: str) -> Alteration:
+        return self.made(node.lineno, self.start(node), self.end(node), rank, *(text.encode() for text in texts))
 
     def around(self, node: ast.expr, before: str, after: str, rank: int) -> Alteration:
         own = self.source[self.start(node) : self.end(node)]
-        return self.replace(node, f"{before}{own.decode()}{after}", rank)
+        return self.replace(node, rank, f"{before}{own.decode()}{after}")
 
-    def made(self, line: int, start: int, end: int, text: bytes, rank: int) -> Alteration:
-        return Alteration(line, start, end, text, self.source[start:end], rank)
+    def made(self, line: int, start: int, end: int, rank: int, *texts: bytes) -> Alteration:
+        return Alteration(line, start, end, texts, self.source[start:end], rank)
 
 
 # --- which statement --------------------------------------------------------------------------------------------------
@@ -236,12 +244,12 @@ def _of_comparison(test: ast.Compare, spot: _Spots) -> Alteration | None:
     if isinstance(test.ops[0], ast.Eq):
         return _of_equality(right, left, spot)
     if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
-        return spot.replace(right, repr(not right.value), _TURNED)
+        return spot.replace(right, _TURNED, repr(not right.value))
     between = spot.source[spot.end(left) : spot.start(right)]
     turned = _OPERATORS.get(b" ".join(between.split()))
     if turned is None:
         return None
-    return spot.made(left.lineno, spot.end(left), spot.start(right), b" %s " % turned, _TURNED)
+    return spot.made(left.lineno, spot.end(left), spot.start(right), _TURNED, b" %s " % turned)
 
 
 def _turned(test: ast.expr, spot: _Spots) -> Alteration:
@@ -249,7 +257,7 @@ def _turned(test: ast.expr, spot: _Spots) -> Alteration:
     if isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
         return spot.around(test, "not ", "", _TURNED)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return spot.made(test.lineno, spot.start(test), spot.start(test.operand), b"", _TURNED)
+        return spot.made(test.lineno, spot.start(test), spot.start(test.operand), _TURNED, b"")
     return spot.around(test, "not (", ")", _TURNED)
 
 
@@ -268,7 +276,7 @@ def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
             return None
         return _of_equality(call.args[1], call.args[0], spot)
     end = spot.end(call.func)
-    return spot.made(call.lineno, end - len(name), end, _OPPOSITE[name].encode(), _TURNED)
+    return spot.made(call.lineno, end - len(name), end, _TURNED, _OPPOSITE[name].encode())
 
 
 def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
@@ -276,16 +284,18 @@ def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
         return None
     awaited = context.args[0]
     other = _BUILTIN_ERRORS.get(awaited.id, _RAISED_BY_NOBODY) if isinstance(awaited, ast.Name) else _RAISED_BY_NOBODY
-    return spot.replace(awaited, other, _TURNED)
+    return spot.replace(awaited, _TURNED, other)
 
 
 def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:
     match node:
         case ast.Constant(value=value):
-            text = _other_literal(value, spot.source[spot.start(node) : spot.end(node)].decode())
-            return None if text is None else spot.replace(node, text, _TELLING)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant() as inner):
-            return _other_value(inner, spot)
+            written = spot.source[spot.start(node) : spot.end(node)].decode()
+            texts = _other_literals(value, written, spot.dice)
+            return spot.replace(node, _TELLING, *texts) if texts else None
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            texts = _other_literals(-value, "", spot.dice)  # as a whole: nobody writes two signs
+            return spot.replace(node, _TELLING, *texts) if texts else None
         case ast.List(elts=parts) | ast.Tuple(elts=parts):
             return _first_other(parts, spot)
         case ast.Dict(values=parts):
@@ -302,22 +312,31 @@ _LARGE = 1e6
 _KINDS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def _other_literal(value: object, written: str) -> str | None:
-    """Another value of the same kind, written the same way. Which of two is the first one cannot be seen."""
+def _other_literals(value: object, written: str, dice: random.Random) -> list[str]:
+    """Other values of the same kind, written the same way. Which of them all is the first one cannot be seen."""
     if isinstance(value, bool):
-        return repr(not value)
+        return [repr(not value)]
     if isinstance(value, int):
-        return repr(value + _DICE.choice((-3, -2, -1, 1, 2, 3)))
+        return [repr(value + step) for step in _steps(dice)]
     if isinstance(value, float):
-        return _other_number(value)
-    return _other_text(value, written) if isinstance(value, str | bytes) else None
+        return _other_numbers(value, dice)
+    return _other_texts(value, written, dice) if isinstance(value, str | bytes) else []
 
 
-def _other_number(value: float) -> str | None:
+def _steps(dice: random.Random) -> list[int]:
+    """Ways to the others of some numbers in a row, in which the first one has any place."""
+    at = dice.randrange(MOST_VALUES + 1)
+    steps = [step for step in range(-at, MOST_VALUES + 1 - at) if step]
+    dice.shuffle(steps)
+    return steps
+
+
+def _other_numbers(value: float, dice: random.Random) -> list[str]:
     """Near where nearness could be a trick, and far from where rounding could make them one."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - not a number
-        return None
-    return repr(value + _DICE.choice((-2, -1, 1, 2)) if abs(value) < _LARGE else value / 2)
+    if not math.isfinite(value):
+        return []
+    others = [value + step if abs(value) < _LARGE else value * 2.0**step for step in _steps(dice)]
+    return [repr(other) for other in others if math.isfinite(other) and other != value]
 
 
 def _expression(text: str) -> ast.expr:
@@ -331,17 +350,23 @@ def _expression(text: str) -> ast.expr:
     return found[0]
 
 
-def _other_text(value: str | bytes, written: str) -> str:
-    """One letter or digit is another one, if that can be done in the text as it is written."""
+def _other_texts(value: str | bytes, written: str, dice: random.Random) -> list[str]:
+    """One letter or digit is another one, always the same, if that can be done in the text as it is written."""
     places = [at for at, letter in enumerate(written) if any(letter in kind for kind in _KINDS)]
-    _DICE.shuffle(places)
+    dice.shuffle(places)
     for at in places[:_TRIES]:
-        kind = next(kind for kind in _KINDS if written[at] in kind)
-        other = written[:at] + _DICE.choice(kind.replace(written[at], "")) + written[at + 1 :]
-        try:
-            read = ast.literal_eval(ast.Expression(_expression(other)))
-        except (ValueError, SyntaxError):
-            continue
-        if type(read) is type(value) and len(read) == len(value) and read != value:
-            return other
-    return repr(value + (b"x" if isinstance(value, bytes) else "x"))  # type: ignore[operator]
+        letters = list(next(kind for kind in _KINDS if written[at] in kind).replace(written[at], ""))
+        dice.shuffle(letters)
+        made = [written[:at] + letter + written[at + 1 :] for letter in letters[:MOST_VALUES]]
+        found = [other for other in made if _is_another(value, other)]
+        if found:
+            return found
+    return [repr(value + (b"x" if isinstance(value, bytes) else "x"))]  # type: ignore[operator]
+
+
+def _is_another(value: str | bytes, written: str) -> bool:
+    try:
+        read = ast.literal_eval(ast.Expression(_expression(written)))
+    except (ValueError, SyntaxError):
+        return False
+    return type(read) is type(value) and len(read) == len(value) and read != value

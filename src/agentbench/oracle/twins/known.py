@@ -4,45 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
-
-from pydantic import BaseModel, ConfigDict
+import secrets
+from collections.abc import Iterator, Sequence
 
 from agentbench.contract.files import read_bytes
-from agentbench.contract.schema import Check
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
-from agentbench.oracle.bench import GradingBench, Unlogged
+from agentbench.oracle.bench import Unlogged
 from agentbench.oracle.cache import key_of, remembered
-from agentbench.oracle.checks import Subject, requirement_of
-from agentbench.oracle.invocation import Invocation
-from agentbench.oracle.pristine import base_entries, check_key, survey
-from agentbench.oracle.protected import GradedTree
+from agentbench.oracle.pristine import check_key
+from agentbench.oracle.pytest_check import PytestCheck
 from agentbench.oracle.requirement import Requirement
 from agentbench.oracle.steps import Builder
+from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
-from agentbench.oracle.twins.running import Altered, Function, by_file, halves, once, source_of
+from agentbench.oracle.twins.running import Function, Twins, by_file, once, plan, source_of
 
 MOST_IDS = 8
 """Parameters of one test."""
 MOST, MOST_KEPT = 40, 10
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-RULES = 3
+RULES = 4
 """Raised when expectations are altered in another way."""
-TRIALS = 2
-"""Pairs of runs with the reference: a test may leave something behind for another one when it fails."""
+TRIED = 4
+"""Runs with the reference, at least: a test may leave something behind for another one when it fails."""
 
 
-class Twins(BaseModel):
-    """Tests whose twin fails with the reference while they themselves pass, as it has to be."""
-
-    model_config = ConfigDict(frozen=True)
-    functions: tuple[Function, ...] = ()
-
-
-def twins_of(
-    bench: GradingBench, check: Check, invocation: Invocation, reference: Callable[[], GradedTree | None]
-) -> Twins:
+def twins_of(tests: PytestCheck) -> Twins:
     """The twins of a check.
 
     Raises:
@@ -50,47 +38,47 @@ def twins_of(
         NotBuilt, TaskError, PatchInvalid: the reference is none that can be put on R.
         SandboxError: ours.
     """
-    make = _Making(bench, check, invocation, reference)
+    bench = tests.subject.bench
     file = bench.loaded.reference_file
-    key = key_of(RULES, check_key(bench, check), "" if file is None else sha256_hex(read_bytes(file)))
-    return remembered(bench.cache, key, Twins, make)[0]
+    key = key_of(RULES, check_key(bench, tests.check), "" if file is None else sha256_hex(read_bytes(file)))
+    return remembered(bench.cache, key, Twins, lambda: _make(tests))[0]
 
 
-def subject_of(bench: GradingBench, tree: GradedTree) -> Subject:
-    """A tree to be run outside of any attempt's log."""
-    bench = dataclasses.replace(bench, log=Unlogged(), blobs=None)
-    return Subject(bench, tree, base_entries(bench), Builder(bench))
+def on_reference(tests: PytestCheck) -> PytestCheck | None:
+    """The same check with the reference, outside of any attempt's log; None where there is none."""
+    tree = tests.subject.reference()
+    if tree is None:
+        return None
+    bench = dataclasses.replace(tests.subject.bench, log=Unlogged(), blobs=None)
+    return tests.on(Subject(bench, tree, tests.subject.base, Builder(bench)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Making:
-    bench: GradingBench
-    check: Check
-    invocation: Invocation
-    reference: Callable[[], GradedTree | None]
+def _make(tests: PytestCheck) -> Twins:
+    reference = on_reference(tests)
+    if reference is None:
+        return Twins()
+    seed = secrets.token_hex(16)
+    twins = Twins(functions=_candidates(reference, seed), seed=seed)
+    tried = 0
+    while twins.functions and tried < TRIED:
+        asked = plan(twins)
+        tried += len(asked)
+        held = set(twins.functions)
+        for one in asked:
+            ran = once(reference, dataclasses.replace(one, only=twins.ids))
+            if not ran.taken.run.whole:
+                raise TaskError("with the reference the tests could not be run again")
+            held &= {function for function in twins.functions if ran.holds(function)}
+        twins = Twins(functions=tuple(one for one in twins.functions if one in held), seed=seed)
+    return twins
 
-    def __call__(self) -> Twins:
-        tree = self.reference()
-        if tree is None:
-            return Twins()
-        subject = subject_of(self.bench, tree)
-        functions = self._candidates(subject, requirement_of(subject.bench, self.check))
-        for _ in range(TRIALS):
-            held = set(functions)
-            for part in halves(functions):
-                if held:
-                    ran = once(subject, self.check, self.invocation, Altered(functions, part))
-                    if not ran.run.whole:
-                        raise TaskError("with the reference the tests could not be run again")
-                    held &= {one for one in functions if ran.holds(one)}
-            functions = tuple(one for one in functions if one in held)
-        return Twins(functions=functions)
 
-    def _candidates(self, subject: Subject, requirement: Requirement) -> tuple[Function, ...]:
-        root = posixpath.relpath(survey(subject.bench, self.check, self.invocation).rootdir, subject.bench.spec.workdir)
-        functions = sorted(_alterable(subject, _by_function(requirement, root)), key=_order)
-        mending, keeping = ([one for one in functions if one.mends is mends] for mends in (True, False))
-        return (*_few(mending, MOST), *_few(keeping, MOST_KEPT))
+def _candidates(reference: PytestCheck, seed: str) -> tuple[Function, ...]:
+    root = posixpath.relpath(reference.survey.rootdir, reference.subject.bench.spec.workdir)
+    possible = _alterable(reference.subject, _by_function(reference.requirement, root), seed)
+    functions = sorted(possible, key=_order)
+    mending, keeping = ([one for one in functions if one.mends is mends] for mends in (True, False))
+    return (*_few(mending, MOST), *_few(keeping, MOST_KEPT))
 
 
 def _few(functions: Sequence[Function], most: int) -> Iterator[Function]:
@@ -101,10 +89,12 @@ def _few(functions: Sequence[Function], most: int) -> Iterator[Function]:
             yield one
 
 
-def _alterable(subject: Subject, functions: Sequence[Function]) -> Iterator[Function]:
+def _alterable(subject: Subject, functions: Sequence[Function], seed: str) -> Iterator[Function]:
     for file, there in by_file(functions).items():
-        possible = alterations(source_of(subject, file), {one.place for one in there})
-        yield from (one for one in there if one.place in possible)
+        possible = alterations(source_of(subject, file), {one.place for one in there}, f"{seed}\0{file}")
+        for one in there:
+            if one.place in possible:
+                yield one.model_copy(update={"values": len(possible[one.place].texts)})
 
 
 def _order(function: Function) -> str:

@@ -1,150 +1,198 @@
-"""The second look at a check that passed: would it also have passed what is not true?"""
+"""Deciding a pytest check: its tests ask for the truth, and twins of them for something else, and nobody in there knows which.
+
+Right work passes what is true and fails what is false. Whoever passes both did something to the tests.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
-from agentbench.contract.schema import Check
-from agentbench.core.errors import ContractError, HarnessError, PatchInvalid, TaskError
+from agentbench.core.errors import ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads
 from agentbench.oracle import events
-from agentbench.oracle.bench import Finding, Observation
-from agentbench.oracle.checks import NotBuilt, Subject
-from agentbench.oracle.invocation import Invocation, understand
-from agentbench.oracle.protected import GradedTree
-from agentbench.oracle.pytest_verdict import forgeries
-from agentbench.oracle.twins.known import subject_of, twins_of
-from agentbench.oracle.twins.running import Altered, Function, Ran, halves, once
+from agentbench.oracle.bench import Finding, Observation, StepResult
+from agentbench.oracle.pytest_check import PytestCheck, Taken, Tests
+from agentbench.oracle.subject import NotBuilt, none
+from agentbench.oracle.twins.combining import combined, completed_by
+from agentbench.oracle.twins.known import on_reference, twins_of
+from agentbench.oracle.twins.running import Function, Ran, Twins, once, plan
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import TestsStarted
 
 RULE = "passes_false_tests"
-PAIRS = {1: 3, 2: 2}
-"""Of few tests that must come to pass, what two runs ask for could be guessed; they are looked at more often."""
 SHOWN = 5
 
-Reference = Callable[[], GradedTree | None]
 
-
-def second_look(subject: Subject, check: Check, seen: Observation, reference: Reference) -> Observation:
-    """Hold a passed check against the twins of its tests. Anything else is handed back as it is.
+def observe_tests(tests: PytestCheck, step: str) -> Observation:
+    """Decide the check, by one run of its tests or by several where they have twins; every one is a step of the log.
 
     Raises:
+        NotBuilt: the build did not pass.
+        TaskError, PatchInvalid: the replica could not be made.
+        SandboxError: ours.
         RecordError: the log could not be written.
     """
-    invocation = understand(check.command or "") if check.parser == "pytest" and check.kind != "probe" else None
-    if seen.outcome is not Outcome.PASS or invocation is None:
-        return seen
+    if tests.subject.reference is none:
+        return tests.decided(tests.take())
     try:
-        known = twins_of(subject.bench, check, invocation, reference)
-    except HarnessError as error:
-        return dataclasses.replace(seen, outcome=Outcome.ERROR, why=f"our own trouble: {error.message}")
+        twins, remark = twins_of(tests), ""
     except (TaskError, ContractError, PatchInvalid) as error:
-        return dataclasses.replace(seen, why=f"{seen.why}; no second look: {error.message}")
+        twins, remark = Twins(), f"; no twins: {error.message}"
     except NotBuilt as stop:
-        return dataclasses.replace(
-            seen, why=f"{seen.why}; no second look: the reference does not build: {stop.step.why}"
-        )
-    if not known.functions:
-        return seen
-    return _Look(subject, check, invocation, known.functions, reference)(seen)
+        twins, remark = Twins(), f"; no twins: the reference does not build: {stop.step.why}"
+    if twins.functions:
+        return _Look(tests, twins, step)()
+    seen = tests.decided(tests.take())
+    return dataclasses.replace(seen, why=f"{seen.why}{remark}")
 
 
-Bad = tuple[Outcome, str, tuple[Finding, ...]]
-
-
-@dataclasses.dataclass(slots=True)
 class _Look:
-    subject: Subject
-    check: Check
-    invocation: Invocation
-    functions: tuple[Function, ...]
-    reference: Reference
-    runs: int = 0
-    spent_sec: float = 0.0
+    def __init__(self, tests: PytestCheck, twins: Twins, step: str) -> None:
+        self._tests = tests
+        self._twins = twins
+        self._step = step
+        self._steps = 0
+        self._spent_sec = 0.0
 
-    def __call__(self, seen: Observation) -> Observation:
-        try:
-            wanted, chances = PAIRS.get(sum(one.mends for one in self.functions), 1), 1
-            while wanted:
-                bad = self._pair()
-                if bad is None:
-                    wanted -= 1
-                elif bad[2] or not chances:
-                    return self._closed(seen, *bad)
-                else:
-                    chances -= 1  # tests do flake; the next pair is another one
-        except HarnessError as error:
-            return self._closed(seen, Outcome.ERROR, f"our own trouble: {error.message}", ())
-        except (TaskError, PatchInvalid) as error:
-            return self._closed(seen, Outcome.FAIL, f"the tests could not be run again: {error.message}", ())
-        count = sum(len(one.ids) for one in self.functions)
-        return self._closed(seen, Outcome.PASS, f"{seen.why}; {count} of them fail when they ask for what is false", ())
+    def __call__(self) -> Observation:
+        ran = self._side_by_side()
+        taken = combined(ran, passing_canary=self._tests.survey.passing_canary)
+        seen = self._tests.decided(taken)
+        shown = [found for one in ran[1:] for found in self._tests.findings(one.taken)]
+        fooled = [(one, function) for one in ran for function in self._confirmed(one)]
+        shown += [_finding(function, one) for one, function in fooled[:SHOWN]]
+        seen = dataclasses.replace(seen, findings=tuple(dict.fromkeys((*seen.findings, *shown))))
+        grave = next((found for found in seen.findings if found.severity == "gate"), None)
+        if fooled:
+            why = f"{len(fooled)} tests pass though what they were made to ask for is false"
+            return self._closed(seen, Outcome.FAIL, why)
+        if grave is not None:
+            return self._closed(seen, Outcome.FAIL, grave.detail)
+        if seen.outcome is Outcome.PASS:
+            why = f"{seen.why}; {len(self._twins.ids)} of them fail when they ask for what is false"
+            return self._closed(seen, Outcome.PASS, why)
+        return self._closed(seen) if seen.timed_out else self._again(ran, taken, seen)
 
-    def _pair(self) -> Bad | None:
-        """Two runs side by side: each test is false in one of them."""
-        for ran in self._logged(*(Altered(self.functions, part) for part in halves(self.functions))):
-            forged = forgeries(ran.run)
-            if forged:
-                return Outcome.FAIL, forged[0].detail, tuple(forged)
-            fooled = self._confirmed(ran)
-            if fooled:
-                why = f"{len(fooled)} tests pass though what they were made to ask for is false"
-                return Outcome.FAIL, why, tuple(_finding(one, ran) for one in fooled[:SHOWN])
-            lost = [test for one in ran.asked.functions if not ran.holds(one) for test in one.ids]
-            if lost:
-                why = f"{len(lost)} required tests that passed did not when they were run again: {lost[0]}"
-                return Outcome.FAIL, why, ()
-        return None
+    # --- the runs -------------------------------------------------------------------------------------------------
+
+    def _side_by_side(self) -> list[Ran]:
+        """The first run has all tests, the others those that have twins. Builds wait for the first, which is the step of G2."""
+        first, *others = plan(self._twins)
+        started = threading.Event()
+        built = False
+        subject = self._tests.subject
+
+        def build(sandbox: Sandbox) -> StepResult:
+            nonlocal built
+            result = subject.build(sandbox)
+            for _ in (first, *others):
+                self._started()
+            built = True
+            started.set()
+            return result
+
+        def build_later(sandbox: Sandbox) -> StepResult:
+            started.wait()
+            if not built:
+                raise NotBuilt(StepResult("build", Outcome.FAIL, "the first replica was not built"))
+            return subject.build(sandbox)
+
+        with threads(1, "twins", started.set) as pool:
+            later = [pool.submit(once, self._with(build_later), one) for one in others]
+            try:
+                ran = [once(self._with(build), first)]
+            finally:
+                started.set()
+            ran += [one.result() for one in later]
+        for number, one in enumerate(ran, start=1):
+            false, everything = (sum(len(f.ids) for f in ones) for ones in (one.asked.false, self._twins.functions))
+            why = f"{false} of {everything} tests that have twins ask for what is false"
+            held = all(one.holds(function) for function in self._twins.functions)
+            self._finished(number, one.taken, Outcome.PASS if held else Outcome.FAIL, why)
+        self._spent_sec += max(one.taken.run.completed.duration_sec for one in ran)
+        return ran
+
+    def _with(self, build: Callable[[Sandbox], StepResult]) -> PytestCheck:
+        return self._tests.on(dataclasses.replace(self._tests.subject, build=build))
+
+    def _started(self) -> None:
+        self._steps += 1
+        check = self._tests.check
+        step = f"{self._step}~{self._steps}"
+        events.step_started(self._tests.subject.bench, TestsStarted, step, check.command or "", check.timeout_sec)
+
+    def _finished(self, number: int, taken: Taken, outcome: Outcome, why: str) -> None:
+        completed = taken.run.completed
+        seen = Observation(
+            outcome,
+            why,
+            exit_code=completed.exit_code,
+            duration_sec=completed.duration_sec,
+            timed_out=completed.timed_out,
+            stdout=completed.stdout,
+            stderr=completed.stderr,
+        )
+        events.tests_finished(self._tests.subject.bench, f"{self._step}~{number}", seen)
+
+    # --- when something did not pass ------------------------------------------------------------------------------
+
+    def _again(self, ran: Sequence[Ran], taken: Taken, seen: Observation) -> Observation:
+        """What did not pass is run as it is: that is what people read.
+
+        It comes last, and nothing it shows can make up for what was lost before: by then a candidate may know what is true.
+        """
+        ids = frozenset(self._tests.requirement.fail_to_pass + self._tests.requirement.pass_to_pass)
+        lost = seen.failing if taken.run.whole and ids.issuperset(seen.failing) else ()
+        self._started()
+        alone = self._tests.take(Tests(self._tests.subject.tree, only=lost))
+        self._spent_sec += alone.run.completed.duration_sec
+        again = self._tests.decided(completed_by(taken, alone) if lost else alone)
+        self._finished(self._steps, alone, again.outcome, "what did not pass, once more and as it is")
+        again = dataclasses.replace(again, findings=tuple(dict.fromkeys((*seen.findings, *again.findings))))
+        if again.outcome is not Outcome.PASS:
+            return self._closed(again)
+        if not self._reference_holds(ran, lost):
+            why = f"{again.why}; no twins: with the reference, too, tests do not pass where others fail"
+            return self._closed(again, Outcome.PASS, why)
+        what = f"{len(seen.failing)} required tests ({seen.failing[0]})" if seen.failing else "the tests"
+        why = f"{what} did not pass among tests that ask for what is false, and did when they were run again alone"
+        return self._closed(dataclasses.replace(seen, stdout=again.stdout, stderr=again.stderr), Outcome.FAIL, why)
+
+    def _reference_holds(self, ran: Sequence[Ran], lost: tuple[str, ...]) -> bool:
+        """Whether right work comes through the very same runs."""
+        reference = on_reference(self._tests)
+        if reference is None:
+            return True
+        for one in ran:
+            wanted = () if not lost else tuple(dict.fromkeys((*self._twins.ids, *lost)))
+            own = once(reference, dataclasses.replace(one.asked, only=wanted))
+            false = {test for function in one.asked.false for test in function.ids}
+            outcomes = own.taken.run.transcript.outcomes()
+            if not all(own.holds(function) for function in self._twins.functions):
+                return False
+            if any(outcomes.get(test) != "passed" for test in lost if test not in false):
+                return False
+        return True
 
     def _confirmed(self, ran: Ran) -> list[Function]:
         """Tests that passed what is false, and do not with the reference in the very same run."""
         fooled = ran.fooled()
-        tree = self.reference() if fooled else None
-        if tree is None:
+        reference = on_reference(self._tests) if fooled else None
+        if reference is None:
             return fooled
-        own = once(subject_of(self.subject.bench, tree), self.check, self.invocation, ran.asked)
+        own = once(reference, dataclasses.replace(ran.asked, only=self._twins.ids))
         return [one for one in fooled if own.holds(one)]
 
-    def _logged(self, *asked: Altered) -> list[Ran]:
-        bench, check = self.subject.bench, self.check
-        steps = [f"{check.id}~{self.runs + number}" for number in range(1, len(asked) + 1)]
-        self.runs += len(asked)
-        for step in steps:
-            events.step_started(bench, TestsStarted, step, check.command or "", check.timeout_sec)
-        with threads(len(asked), "twins", lambda: None) as pool:
-            ran = list(pool.map(lambda one: once(self.subject, check, self.invocation, one), asked))
-        for step, one in zip(steps, ran, strict=True):
-            events.tests_finished(bench, step, _observed(one))
-        self.spent_sec += max(one.run.completed.duration_sec for one in ran)
-        return ran
-
-    def _closed(self, seen: Observation, outcome: Outcome, why: str, findings: tuple[Finding, ...]) -> Observation:
+    def _closed(self, seen: Observation, outcome: Outcome | None = None, why: str = "") -> Observation:
         return dataclasses.replace(
-            seen,
-            outcome=outcome,
-            why=why,
-            duration_sec=seen.duration_sec + self.spent_sec,
-            findings=(*seen.findings, *findings),
+            seen, outcome=outcome or seen.outcome, why=why or seen.why, duration_sec=self._spent_sec
         )
 
 
-def _observed(ran: Ran) -> Observation:
-    completed = ran.run.completed
-    false, all_of_them = (sum(len(one.ids) for one in ones) for ones in (ran.asked.false, ran.asked.functions))
-    return Observation(
-        Outcome.PASS if ran.held else Outcome.FAIL,
-        f"{false} of {all_of_them} tests ask for what is false",
-        exit_code=completed.exit_code,
-        duration_sec=completed.duration_sec,
-        timed_out=completed.timed_out,
-        stdout=completed.stdout,
-        stderr=completed.stderr,
-    )
-
-
 def _finding(function: Function, ran: Ran) -> Finding:
-    place = ran.places.get(function)
-    detail = f"{function.ids[0]} passes though its expectation was made false: {place.what if place else ''}"
-    return Finding(RULE, "gate", detail, path=function.file, line=place.line if place else None)
+    line, what = ran.places.get(function, (None, ""))
+    detail = f"{function.ids[0]} passes though its expectation was made false: {what}"
+    return Finding(RULE, "gate", detail, path=function.file, line=line)

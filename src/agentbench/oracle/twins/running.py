@@ -1,26 +1,26 @@
-"""One run of tests of which some have a false expectation, and what it shows."""
+"""Runs of tests of which some have a false expectation, and what they show."""
 
 from __future__ import annotations
 
 import dataclasses
-import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import posixpath
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.contract.schema import Check
-from agentbench.core.reasons import Outcome
-from agentbench.oracle.checks import NotBuilt, Subject
-from agentbench.oracle.invocation import Invocation
-from agentbench.oracle.kit import packed
-from agentbench.oracle.pristine import configuration_file, pins_of, survey
 from agentbench.oracle.protected import GradedTree, bytecode_of
-from agentbench.oracle.pytest_runner import PytestRun, run_pytest
-from agentbench.oracle.replica import open_replica
-from agentbench.oracle.twins.altering import MAX_SOURCE, Alteration, Place, alterations, altered
+from agentbench.oracle.pytest_check import PytestCheck, Taken, Tests
+from agentbench.oracle.subject import Subject
+from agentbench.oracle.twins.altering import MAX_SOURCE, Place, alterations, altered
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.limits import TreeTooLarge
+
+_DICE = random.SystemRandom()
+RUNS = {1: 4, 2: 3}
+"""By how many tests must come to pass: which of two texts of a single one is true could be guessed half of the time."""
+USUAL_RUNS = 2
 
 
 class Function(BaseModel):
@@ -33,88 +33,117 @@ class Function(BaseModel):
     ids: tuple[str, ...]
     mends: bool = True
     """Whether one of them has to come to pass: others an impostor can do honestly."""
+    values: int = 1
+    """False expectations that it can be given."""
+
+
+class Twins(BaseModel):
+    """Tests whose twin fails with the reference while they themselves pass, as it has to be.
+
+    `seed`: what the false values come from. It is kept, so that they are the same in every grading of a task.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    functions: tuple[Function, ...] = ()
+    seed: str = ""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(test for one in self.functions for test in one.ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
-    """Tests that are run together, and those of them that have a false expectation."""
+class Asked:
+    """A run: which tests have a false expectation in it, and which one. `only`: tests to run; empty for all of them."""
 
-    functions: tuple[Function, ...]
-    false: frozenset[Function]
+    twins: Twins
+    false: Mapping[Function, int]
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How each test ended, which of them had a false expectation, and where."""
+    """How each test ended, and where those with a false expectation were altered."""
 
-    run: PytestRun
-    asked: Altered
-    places: Mapping[Function, Alteration]
+    taken: Taken
+    asked: Asked
+    places: Mapping[Function, tuple[int, str]]
+    """Line, and what was made of it."""
 
     def holds(self, function: Function) -> bool:
         """The test did what the truth demands: it failed if its expectation was false, and passed if it was not."""
         wanted = "failed" if function in self.asked.false else "passed"
-        outcomes = self.run.transcript.outcomes()
-        return self.run.whole and all(outcomes.get(test) == wanted for test in function.ids)
-
-    @property
-    def held(self) -> bool:
-        """Every test did."""
-        return all(self.holds(one) for one in self.asked.functions)
+        outcomes = self.taken.run.transcript.outcomes()
+        return self.taken.run.whole and all(outcomes.get(test) == wanted for test in function.ids)
 
     def fooled(self) -> list[Function]:
         """Tests that passed though nothing right could make them."""
-        outcomes = self.run.transcript.outcomes()
-        return [
-            one
-            for one in self.asked.functions
-            if one in self.asked.false and any(outcomes.get(test) == "passed" for test in one.ids)
-        ]
+        outcomes = self.taken.run.transcript.outcomes()
+        return [one for one in self.asked.false if any(outcomes.get(test) == "passed" for test in one.ids)]
 
 
-def halves(functions: Sequence[Function]) -> tuple[frozenset[Function], frozenset[Function]]:
-    """Two parts by chance. Each test is false in one of two runs, and nobody in there knows in which."""
-    first = frozenset(one for one in functions if secrets.randbits(1))
-    return first, frozenset(functions) - first
+def plan(twins: Twins) -> tuple[Asked, ...]:
+    """Runs side by side. Each test asks for the truth in one of them and for something false in every other.
+
+    No run is known to be a true one, and each text of a test is seen as often as any other: whoever sees them all still does not
+    know which is which. A condition has only two texts: then chance says in how many of the runs it is which.
+    """
+    runs = RUNS.get(sum(one.mends for one in twins.functions), USUAL_RUNS)
+    parts: list[dict[Function, int]] = [{} for _ in range(runs)]
+    for one in twins.functions:
+        texts: list[int | None] = [None, *range(runs - 1)]
+        if one.values < runs - 1:
+            true = _DICE.randrange(1, runs)
+            texts = [None] * true + [0] * (runs - true)
+        _DICE.shuffle(texts)
+        for part, text in zip(parts, texts, strict=True):
+            if text is not None:
+                part[one] = text
+    return tuple(Asked(twins, part, twins.ids if number else ()) for number, part in enumerate(parts))
 
 
-def once(subject: Subject, check: Check, invocation: Invocation, asked: Altered) -> Ran:
+def once(tests: PytestCheck, asked: Asked) -> Ran:
     """Run the tests in a replica of their own.
 
     Raises:
         NotBuilt, TaskError, PatchInvalid: the replica could not be made.
         SandboxError: ours.
     """
-    bench = subject.bench
-    found = survey(bench, check, invocation)
-    wanted = tuple(test for one in asked.functions for test in one.ids)
-    pins = dataclasses.replace(pins_of(bench, found, subject.base), tests={}, only=wanted)
-    tree, places = _false_tree(subject, asked.false)
-    with packed(configuration_file(bench, found)) as kit, open_replica(bench, tree, [kit.mount]) as sandbox:
-        built = subject.build(sandbox)
-        if built.outcome is not Outcome.PASS:
-            raise NotBuilt(built)
-        # Half of them fail, and nobody reads at which line: that is what takes pytest longest.
-        briefly = dataclasses.replace(invocation, arguments=(*invocation.arguments, "--tb=native"))
-        run = run_pytest(sandbox, bench.spec, briefly, kit, pins=pins, timeout_sec=check.timeout_sec)
-    return Ran(run, asked, places)
+    tree, places = _false_tree(tests.subject, asked)
+    taken = tests.take(Tests(tree, only=asked.only, altered=_names(tests, asked.false), briefly=True))
+    return Ran(taken, asked, places)
 
 
-def _false_tree(subject: Subject, false: Collection[Function]) -> tuple[GradedTree, Mapping[Function, Alteration]]:
+def _false_tree(subject: Subject, asked: Asked) -> tuple[GradedTree, Mapping[Function, tuple[int, str]]]:
     """The replica's tree with false expectations in it."""
     writes = {write.path: write for write in subject.tree.writes}
-    places: dict[Function, Alteration] = {}
-    for file, there in by_file(false).items():
+    places: dict[Function, tuple[int, str]] = {}
+    for file, there in by_file(asked.false).items():
         source = source_of(subject, file)
-        made = alterations(source, {one.place for one in there})
-        places.update({one: made[one.place] for one in there if one.place in made})
+        made = alterations(source, {one.place for one in there}, f"{asked.twins.seed}\0{file}")
+        chosen = [(made[one.place], asked.false[one]) for one in there if one.place in made]
+        places.update(
+            (one, (made[one.place].line, made[one.place].what(asked.false[one]))) for one in there if one.place in made
+        )
         path = file.encode("utf-8", "surrogateescape")
         executable = writes[path].executable if path in writes else subject.base[path].executable
-        writes[path] = FileWrite(path, content=altered(source, made.values()), executable=executable)
+        writes[path] = FileWrite(path, content=altered(source, chosen), executable=executable)
         writes |= {cached: FileWrite(cached) for cached in bytecode_of(path, subject.base)}
     # Deletions first, as everywhere: a folder may come where a file was.
     ordered = sorted(writes.values(), key=lambda write: write.content is not None or write.symlink is not None)
     return dataclasses.replace(subject.tree, writes=tuple(ordered)), places
+
+
+def _names(tests: PytestCheck, functions: Iterable[Function]) -> frozenset[str]:
+    """What the survey calls these functions, and whatever has the same code: a test may go by two names."""
+    found: set[str] = set()
+    workdir = tests.subject.bench.spec.workdir
+    for file, there in by_file(functions).items():
+        for name, (path, functions_there) in tests.survey.tests.items():
+            if path == posixpath.join(workdir, file):
+                codes = {functions_there.get(".".join((name, *one.place))) for one in there}
+                found |= {key for key, code in functions_there.items() if code in codes}
+    return frozenset(found)
 
 
 def by_file(functions: Iterable[Function]) -> Mapping[str, Sequence[Function]]:

@@ -1,0 +1,167 @@
+"""A pytest check on a tree: which tests it requires, one run of them in a replica, and what the run shows."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentbench.contract.schema import Check
+from agentbench.core.reasons import Outcome
+from agentbench.oracle.bench import Finding, GradingBench, Observation
+from agentbench.oracle.environment import build_findings, fingerprint
+from agentbench.oracle.habits import habits
+from agentbench.oracle.invocation import Invocation, understand
+from agentbench.oracle.kit import packed
+from agentbench.oracle.pristine import OracleTrouble, configuration_file, pins_of, pristine, survey
+from agentbench.oracle.protected import GradedTree
+from agentbench.oracle.pytest_runner import PytestRun, run_pytest
+from agentbench.oracle.pytest_verdict import decide, findings_of
+from agentbench.oracle.replica import declares_build, open_replica
+from agentbench.oracle.requirement import Requirement, declared, from_outcomes
+from agentbench.oracle.subject import NotBuilt, Subject
+from agentbench.tree.limits import TreeTooLarge
+
+MOST_CLOSELY = 1000
+"""Tests that the watch over the runner looks at without exception; a look takes about a millisecond."""
+MAX_BEFORE = 32 * 1024 * 1024
+
+
+def requirement_of(bench: GradingBench, check: Check) -> Requirement:
+    """The tests a pytest check requires: the contract's, or all that R has.
+
+    Raises:
+        OracleTrouble: there is nothing to require.
+        SandboxError: ours.
+    """
+    found = declared(check)
+    if found is not None:
+        return found
+    invocation = understand(check.command or "")
+    if check.parser != "pytest" or invocation is None:
+        return Requirement()
+    before, _ = pristine(bench, check, invocation)
+    if before.trouble and not before.outcomes:
+        raise OracleTrouble(f"check {check.id} on untouched R: {before.trouble}")
+    found = from_outcomes(before.outcomes, tuple(before.uncollected))
+    if found.empty:
+        raise OracleTrouble(f"check {check.id}: `{check.command}` finds no test on R that could be required")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """What is run, if not all tests as they are.
+
+    `altered`: functions of test modules that are not as on R. `briefly`: nobody reads at which line a test failed, which is
+    what takes pytest longest.
+    """
+
+    tree: GradedTree
+    only: tuple[str, ...] = ()
+    altered: frozenset[str] = frozenset()
+    briefly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One run, and what a declared build had left of the runner before it."""
+
+    run: PytestRun
+    built: Mapping[str, str] = field(default_factory=dict)
+
+
+class PytestCheck:
+    """A check that is a plain call of pytest, and what it is asked about.
+
+    Raises:
+        OracleTrouble: untouched R cannot be asked, or there is nothing to require.
+        SandboxError: ours.
+    """
+
+    def __init__(self, subject: Subject, check: Check, invocation: Invocation) -> None:
+        self.subject = subject
+        self.check = check
+        self.invocation = invocation
+        self.survey = survey(subject.bench, check, invocation)
+        self.requirement = requirement_of(subject.bench, check)
+
+    def on(self, subject: Subject) -> PytestCheck:
+        """The same of another tree on the same R."""
+        other = copy.copy(self)
+        other.subject = subject
+        return other
+
+    def take(self, tests: Tests | None = None) -> Taken:
+        """Run tests in a replica of their own.
+
+        Raises:
+            NotBuilt, TaskError, PatchInvalid: the replica could not be made.
+            SandboxError: ours.
+        """
+        subject, bench, found = self.subject, self.subject.bench, self.survey
+        tests = tests or Tests(subject.tree)
+        pins = pins_of(bench, found, subject.base)
+        pins = dataclasses.replace(
+            pins,
+            closely=self.requirement.fail_to_pass[:MOST_CLOSELY],
+            written=_written(subject),
+            only=tests.only,
+            tests={
+                name: (file, {key: code for key, code in functions.items() if key not in tests.altered})
+                for name, (file, functions) in pins.tests.items()
+            },
+        )
+        arguments = (*self.invocation.arguments, *(("--tb=native",) if tests.briefly else ()))
+        invocation = dataclasses.replace(self.invocation, arguments=arguments)
+        with packed(configuration_file(bench, found)) as kit, open_replica(bench, tests.tree, [kit.mount]) as sandbox:
+            made = subject.build(sandbox)
+            if made.outcome is not Outcome.PASS:
+                raise NotBuilt(made)
+            built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
+            run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=self.check.timeout_sec)
+        return Taken(run, built)
+
+    def decided(self, taken: Taken) -> Observation:
+        """The decision that a run comes to, with all that it shows."""
+        seen = decide(
+            taken.run,
+            self.requirement,
+            ceiling_sec=self.check.timeout_sec,
+            usual=self._usual(taken.run),
+            passing_canary=self.survey.passing_canary,
+        )
+        return dataclasses.replace(seen, findings=(*seen.findings, *self._of_build(taken)))
+
+    def findings(self, taken: Taken) -> tuple[Finding, ...]:
+        """What a run shows beside the outcomes of its tests."""
+        return (*findings_of(taken.run, self._usual(taken.run)), *self._of_build(taken))
+
+    def _of_build(self, taken: Taken) -> tuple[Finding, ...]:
+        return build_findings(self.survey.fingerprint, taken.built)
+
+    def _usual(self, run: PytestRun) -> set[str]:
+        """What the watch over the runner also sees on untouched R."""
+        usual = set(self.survey.usual)
+        if set(run.transcript.unusual()) - usual:
+            # Tests of R may do the same when they are run, not only when they are collected.
+            usual.update(pristine(self.subject.bench, self.check, self.invocation)[0].usual)
+            usual.update(habits(run.transcript.seen, self._before))
+        return usual
+
+    def _before(self, file: str) -> bytes:
+        """A file as it is in R; empty where R has none that could be read."""
+        path = file.encode("utf-8", "surrogateescape")
+        subject = self.subject
+        try:
+            return subject.bench.prepared.base_tree.read(path, max_bytes=MAX_BEFORE) if path in subject.base else b""
+        except (OSError, TreeTooLarge):
+            return b""
+
+
+def _written(subject: Subject) -> tuple[str, ...]:
+    """Python files that the candidate wrote, as the runner names them."""
+    hidden = subject.bench.loaded.hidden_files()
+    paths = [write.path for write in subject.tree.writes if write.content is not None and write.path.endswith(b".py")]
+    return tuple(path.decode("utf-8", "surrogateescape") for path in paths if path not in hidden)

@@ -1,0 +1,38 @@
+"""What is graded: a tree, how its replicas are built, and the right solution to hold it against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agentbench.oracle.bench import GradingBench, StepResult
+from agentbench.oracle.protected import GradedTree
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tree.entry import Entry
+
+
+def none() -> None:
+    """No reference: nothing is held against twins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A tree to be checked: a candidate, or untouched R.
+
+    `build` makes a replica ready and says how that went. `reference` gives the tree with the task's reference, which twins of
+    tests are tried on; without one there are none.
+    """
+
+    bench: GradingBench
+    tree: GradedTree
+    base: Mapping[bytes, Entry]
+    build: Callable[[Sandbox], StepResult]
+    reference: Callable[[], GradedTree | None] = none
+
+
+class NotBuilt(Exception):
+    """The build ended a run before its check could start."""
+
+    def __init__(self, step: StepResult) -> None:
+        super().__init__(step.why)
+        self.step = step
