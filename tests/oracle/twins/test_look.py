@@ -158,6 +158,38 @@ def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> 
         assert "5 of them fail when they ask for what is false" in graded.checks[0].decided.why
 
 
+@pytest.mark.req("G-01")
+def test_a_test_that_is_inherited_is_false_in_all_its_classes(bed: Bed, tmp_path: Path) -> None:
+    name = "tests/test_median_hidden.py"
+    hidden = {
+        name: """\
+            from toy import median
+
+
+            class TestBase:
+                values = [1, 2]
+
+                def test_it(self):
+                    assert median(self.values) == 1.5
+
+                def test_too(self):
+                    assert median([*self.values, 1, 2]) == 1.5
+
+
+            class TestMore(TestBase):
+                values = [2, 1]
+            """,
+        "tests/test_other_hidden.py": "from test_median_hidden import TestMore as TestImported\n",
+    }
+    classes = (f"{name}::TestBase", f"{name}::TestMore", "tests/test_other_hidden.py::TestImported")
+    check = {**UNIT, "fail_to_pass": [f"{one}::{test}" for one in classes for test in ("test_it", "test_too")]}
+    bench = bench_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    for _ in range(3):
+        (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench).checks
+        assert unit.outcome is Outcome.PASS
+        assert "no twins" not in unit.decided.why
+
+
 @pytest.mark.req("G-01", "G-14")
 def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
     bare = bed.bench(tmp_path / "bare")

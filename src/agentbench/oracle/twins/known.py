@@ -18,13 +18,12 @@ from agentbench.oracle.requirement import Requirement
 from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
-from agentbench.oracle.twins.running import Function, Twins, by_file, once, plan, source_of
+from agentbench.oracle.twins.homes import homes
+from agentbench.oracle.twins.running import Function, Ran, Twins, by_file, once, plan, source_of
 
-MOST_IDS = 8
-"""Parameters of one test."""
-MOST, MOST_KEPT = 40, 10
+MOST, MOST_KEPT = 2000, 50
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-RULES = 4
+RULES = 5
 """Raised when expectations are altered in another way."""
 TRIED = 4
 """Runs with the reference, at least: a test may leave something behind for another one when it fails."""
@@ -65,17 +64,32 @@ def _make(tests: PytestCheck) -> Twins:
         tried += len(asked)
         held = set(twins.functions)
         for one in asked:
-            ran = once(reference, dataclasses.replace(one, only=twins.ids))
+            ran = once(reference, one)
             if not ran.taken.run.whole:
                 raise TaskError("with the reference the tests could not be run again")
             held &= {function for function in twins.functions if ran.holds(function)}
+            held -= _disturbing(ran, reference.requirement)
         twins = Twins(functions=tuple(one for one in twins.functions if one in held), seed=seed)
     return twins
 
 
+def _disturbing(ran: Ran, requirement: Requirement) -> set[Function]:
+    """Tests that others do not pass beside once they are altered: those with the same text under another name, or who use what they left."""
+    if ran.asked.only:
+        return set()
+    outcomes, own = ran.taken.run.transcript.outcomes(), frozenset(ran.asked.twins.ids)
+    required = (*requirement.fail_to_pass, *requirement.pass_to_pass)
+    found: set[Function] = set()
+    for lost in (test for test in required if test not in own and outcomes.get(test) != "passed"):
+        name, file = lost.split("[", 1)[0].rpartition("::")[2], lost.partition("::")[0]
+        alike = {one for one in ran.asked.false if one.place[-1] == name}
+        found |= alike or {one for one in ran.asked.false if one.file.endswith(file)} or set(ran.asked.false)
+    return found
+
+
 def _candidates(reference: PytestCheck, seed: str) -> tuple[Function, ...]:
     root = posixpath.relpath(reference.survey.rootdir, reference.subject.bench.spec.workdir)
-    possible = _alterable(reference.subject, _by_function(reference.requirement, root), seed)
+    possible = _alterable(reference.subject, _by_function(reference.subject, reference.requirement, root), seed)
     functions = sorted(possible, key=_order)
     mending, keeping = ([one for one in functions if one.mends is mends] for mends in (True, False))
     return (*_few(mending, MOST), *_few(keeping, MOST_KEPT))
@@ -102,16 +116,23 @@ def _order(function: Function) -> str:
     return sha256_hex("\0".join((function.file, *function.place)).encode("utf-8", "surrogatepass"))
 
 
-def _by_function(requirement: Requirement, root: str) -> Sequence[Function]:
-    """What is altered in a test is altered for all its ids, so they go together: some of them, first those that must come to pass."""
-    found: dict[tuple[str, Place], list[str]] = {}
+def _by_function(subject: Subject, requirement: Requirement, root: str) -> Sequence[Function]:
+    """What is altered in a test is altered for all its ids, so they go together, also those of classes that inherit it."""
+    files: dict[str, dict[Place, list[str]]] = {}
     for test in (*requirement.fail_to_pass, *requirement.pass_to_pass):
         file, _, name = test.partition("::")
         if name and file.endswith(".py"):
             place = tuple(name.split("[", 1)[0].split("::"))
-            found.setdefault((posixpath.normpath(posixpath.join(root, file)), place), []).append(test)
+            path = posixpath.normpath(posixpath.join(root, file))
+            files.setdefault(path, {}).setdefault(place, []).append(test)
     mend = frozenset(requirement.fail_to_pass)
-    return [
-        Function(file=file, place=place, ids=tuple(ids[:MOST_IDS]), mends=not mend.isdisjoint(ids))
-        for (file, place), ids in found.items()
-    ]
+    found: list[Function] = []
+    for file, places in files.items():
+        written: dict[Place, list[str]] = {}
+        for place, home in homes(source_of(subject, file), places).items():
+            written.setdefault(home, []).extend(places[place])
+        found += [
+            Function(file=file, place=home, ids=tuple(ids), mends=not mend.isdisjoint(ids))
+            for home, ids in written.items()
+        ]
+    return found
