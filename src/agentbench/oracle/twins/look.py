@@ -112,7 +112,8 @@ class _Look:
             why = f"{false} of {everything} tests that have twins ask for what is false"
             held = all(one.holds(function) for function in self._twins.functions)
             self._finished(number, one.taken, Outcome.PASS if held else Outcome.FAIL, why)
-        self._spent_sec += max(one.taken.run.completed.duration_sec for one in ran)
+        first_sec, *others_sec = (one.taken.run.completed.duration_sec for one in ran)
+        self._spent_sec += max(first_sec, sum(others_sec))
         return ran
 
     def _with(self, build: Callable[[Sandbox], StepResult]) -> PytestCheck:
@@ -163,12 +164,10 @@ class _Look:
 
     def _reference_holds(self, ran: Sequence[Ran], lost: tuple[str, ...]) -> bool:
         """Whether right work comes through the very same runs."""
-        reference = on_reference(self._tests)
-        if reference is None:
-            return True
         for one in ran:
-            wanted = () if not lost else tuple(dict.fromkeys((*self._twins.ids, *lost)))
-            own = once(reference, dataclasses.replace(one.asked, only=wanted))
+            own = self._with_reference(one, lost)
+            if own is None:
+                continue
             false = {test for function in one.asked.false for test in function.ids}
             outcomes = own.taken.run.transcript.outcomes()
             if not all(own.holds(function) for function in self._twins.functions):
@@ -180,11 +179,25 @@ class _Look:
     def _confirmed(self, ran: Ran) -> list[Function]:
         """Tests that passed what is false, and do not with the reference in the very same run."""
         fooled = ran.fooled()
-        reference = on_reference(self._tests) if fooled else None
-        if reference is None:
-            return fooled
-        own = once(reference, dataclasses.replace(ran.asked, only=self._twins.ids))
-        return [one for one in fooled if own.holds(one)]
+        own = self._with_reference(ran) if fooled else None
+        return fooled if own is None else [one for one in fooled if own.holds(one)]
+
+    def _with_reference(self, ran: Ran, lost: tuple[str, ...] = ()) -> Ran | None:
+        """The same run with the reference; None for a task that has none.
+
+        Raises:
+            TaskError: it cannot be run, which is nothing that the candidate did.
+        """
+        try:
+            reference = on_reference(self._tests)
+            if reference is None:
+                return None
+            wanted = tuple(dict.fromkeys((*self._twins.ids, *lost))) if lost else ran.asked.only
+            return once(reference, dataclasses.replace(ran.asked, only=wanted))
+        except (ContractError, PatchInvalid) as error:
+            raise TaskError(f"the reference could not be run beside it: {error.message}") from error
+        except NotBuilt as stop:
+            raise TaskError(f"the reference could not be run beside it: {stop.step.why}") from stop
 
     def _closed(self, seen: Observation, outcome: Outcome | None = None, why: str = "") -> Observation:
         return dataclasses.replace(
