@@ -112,15 +112,6 @@ def test_a_forgery_in_a_run_of_few_tests_is_one(bed: Bed, tmp_path: Path) -> Non
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_who_is_honest_only_in_the_whole_run_fails(bed: Bed, tmp_path: Path) -> None:
-    """`mean` is called in the whole run alone: its test has no twin."""
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, {SOURCE: KNOWS_THE_WHOLE_RUN}), bench)
-    assert result.checks[0].outcome is Outcome.FAIL
-    assert not [one for one in result.findings if one.severity == "gate"]
-
-
-@pytest.mark.req("G-01", "C-06")
 def test_what_is_lost_is_not_made_good_by_passing_alone(bed: Bed, tmp_path: Path) -> None:
     """By then a candidate could have seen which of its runs asked for the truth."""
     bench = bench_of(bed, tmp_path)

@@ -19,14 +19,12 @@ from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
 from agentbench.oracle.twins.homes import homes
-from agentbench.oracle.twins.running import Function, Ran, Twins, by_file, once, plan, source_of
+from agentbench.oracle.twins.running import Asked, Function, Ran, Twins, by_file, once, plan, source_of
 
 MOST, MOST_KEPT = 2000, 50
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-RULES = 5
+RULES = 6
 """Raised when expectations are altered in another way."""
-TRIED = 4
-"""Runs with the reference, at least: a test may leave something behind for another one when it fails."""
 
 
 def twins_of(tests: PytestCheck) -> Twins:
@@ -58,12 +56,10 @@ def _make(tests: PytestCheck) -> Twins:
         return Twins()
     seed = secrets.token_hex(16)
     twins = Twins(functions=_candidates(reference, seed), seed=seed)
-    tried = 0
-    while twins.functions and tried < TRIED:
-        asked = plan(twins)
-        tried += len(asked)
+    for trial in (_all_false, plan):
+        asked = trial(twins)
         held = set(twins.functions)
-        for one in asked:
+        for one in asked if held else ():
             ran = once(reference, one)
             if not ran.taken.run.whole:
                 raise TaskError("with the reference the tests could not be run again")
@@ -73,17 +69,25 @@ def _make(tests: PytestCheck) -> Twins:
     return twins
 
 
+def _all_false(twins: Twins) -> tuple[Asked, ...]:
+    return (Asked(twins, dict.fromkeys(twins.functions, 0)),)
+
+
 def _disturbing(ran: Ran, requirement: Requirement) -> set[Function]:
-    """Tests that others do not pass beside once they are altered: those with the same text under another name, or who use what they left."""
+    """Tests beside which others do not pass once they are altered: those have the same text under another name, or use what was left.
+
+    Of the latter nobody knows whose it was, so it is looked for only where not everything is false.
+    """
     if ran.asked.only:
         return set()
     outcomes, own = ran.taken.run.transcript.outcomes(), frozenset(ran.asked.twins.ids)
     required = (*requirement.fail_to_pass, *requirement.pass_to_pass)
+    some = set(ran.asked.false) if len(ran.asked.false) < len(ran.asked.twins.functions) else set()
     found: set[Function] = set()
     for lost in (test for test in required if test not in own and outcomes.get(test) != "passed"):
         name, file = lost.split("[", 1)[0].rpartition("::")[2], lost.partition("::")[0]
         alike = {one for one in ran.asked.false if one.place[-1] == name}
-        found |= alike or {one for one in ran.asked.false if one.file.endswith(file)} or set(ran.asked.false)
+        found |= alike or {one for one in some if one.file.endswith(file)} or some
     return found
 
 
