@@ -52,16 +52,11 @@ def requirement_of(bench: GradingBench, check: Check) -> Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """What is run, if not all tests as they are.
-
-    `altered`: functions of test modules that are not as on R. `briefly`: nobody reads at which line a test failed, which is
-    what takes pytest longest.
-    """
+    """What is run, if not all tests as they are. `untold`: functions of test modules that may differ from those of R."""
 
     tree: GradedTree
     only: tuple[str, ...] = ()
-    altered: frozenset[str] = frozenset()
-    briefly: bool = False
+    untold: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +104,13 @@ class PytestCheck:
             written=_written(subject),
             only=tests.only,
             tests={
-                name: (file, {key: code for key, code in functions.items() if key not in tests.altered})
+                name: (file, {key: code for key, code in functions.items() if key not in tests.untold})
                 for name, (file, functions) in pins.tests.items()
             },
         )
-        arguments = (*self.invocation.arguments, *(("--tb=native",) if tests.briefly else ()))
-        invocation = dataclasses.replace(self.invocation, arguments=arguments)
+        # Where some fail on purpose, long tracebacks are what takes pytest longest.
+        brief = ("--tb=short",) if tests.untold else ()
+        invocation = dataclasses.replace(self.invocation, arguments=(*self.invocation.arguments, *brief))
         with packed(configuration_file(bench, found)) as kit, open_replica(bench, tests.tree, [kit.mount]) as sandbox:
             made = subject.build(sandbox)
             if made.outcome is not Outcome.PASS:

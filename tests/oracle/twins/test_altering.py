@@ -98,6 +98,42 @@ def test_what_equals_everything_meets_both(line: str) -> None:
     assert outcome(source, given) == outcome(twin, given) == "passed"
 
 
+class Number(float):
+    """Compares like a number of numpy: with each of a list, and some truth values are no truth value."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | tuple):
+            return float(self) == other
+        if len(other) != 1:
+            raise ValueError(other)
+        return bool(float(self) == other[0])
+
+    __hash__ = float.__hash__
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_a_number_that_compares_like_one_of_numpy_is_right_once() -> None:
+    given: dict[str, object] = {"f": lambda: Number(2.5), "wanted": 2.5}
+    source = "def test_it():\n    assert f() == wanted\n"
+    assert outcome(source, given) == "passed"
+    assert [outcome(twin, given) for twin in twins_of(source)] == ["ValueError"]
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize("awaited", ["ValueError", "TypeError", "KeyError", "(OSError, LookupError)"])
+def test_an_error_of_several_kinds_is_not_what_a_twin_awaits(awaited: str) -> None:
+    class Several(ValueError, TypeError, KeyError, OSError): ...
+
+    def f() -> None:
+        raise Several
+
+    source = f"def test_it():\n    with pytest.raises({awaited}):\n        f()\n"
+    assert outcome(source, {"f": f}) == "passed"
+    twins = twins_of(source)
+    assert twins
+    assert {outcome(twin, {"f": f}) for twin in twins} == {"Several"}
+
+
 constants = st.recursive(
     st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary() | st.booleans(),
     lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text(), inner, min_size=1, max_size=3),

@@ -24,8 +24,9 @@ functions = st.builds(
 @pytest.mark.req("G-01")
 @given(st.lists(functions, min_size=1, max_size=8, unique_by=lambda one: one.place))
 def test_each_test_asks_for_the_truth_and_for_something_false(found: list[Function]) -> None:
-    twins = Twins(functions=tuple(found), seed="s")
-    asked = plan(twins)
+    twins = plan(found, "s")
+    asked = twins.asked()
+    assert twins == Twins.model_validate_json(twins.model_dump_json())
     assert asked[0].only == ()
     assert all(one.only == twins.ids for one in asked[1:])
     for function in found:
@@ -40,7 +41,7 @@ def test_each_test_asks_for_the_truth_and_for_something_false(found: list[Functi
 def test_the_truth_is_as_likely_in_every_run() -> None:
     number = Function(file="a.py", place=("test_a",), ids=("a.py::test_a",), values=3)
     condition = Function(file="a.py", place=("test_b",), ids=("a.py::test_b",), values=1, mends=False)
-    runs = [plan(Twins(functions=(number, condition), seed="s")) for _ in range(400)]
+    runs = [plan((number, condition), "s").asked() for _ in range(400)]
     assert {len(asked) for asked in runs} == {4}
     for function, expected in ((number, 100), (condition, 200)):
         for at in range(4):
@@ -53,4 +54,4 @@ def test_the_truth_is_as_likely_in_every_run() -> None:
 def test_few_tests_are_run_more_often(mending: int, runs: int) -> None:
     found = [Function(file="a.py", place=(f"test_{n}",), ids=(f"a.py::test_{n}",), values=3) for n in range(mending)]
     kept = Function(file="a.py", place=("test_kept",), ids=("a.py::test_kept",), mends=False)
-    assert len(plan(Twins(functions=(*found, kept), seed="s"))) == runs
+    assert len(plan((*found, kept), "s").asked()) == runs

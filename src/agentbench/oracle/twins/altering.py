@@ -39,14 +39,8 @@ _OPERATORS = {
     b">": b"<=",
     b"<=": b">",
 }
-_BUILTIN_ERRORS = {
-    "ValueError": "TypeError",
-    "TypeError": "ValueError",
-    "KeyError": "TypeError",
-    "IndexError": "TypeError",
-}
-_RAISED_BY_NOBODY = "BufferError"
-"""In place of an exception of the project's own: what that is derived from is up to who writes it."""
+_RAISED_BY_NOBODY = ("BufferError", "EOFError", "ReferenceError")
+"""In place of an awaited exception. Not another that is often raised: what is raised may well be of two kinds."""
 _OPPOSITE = {
     "assertTrue": "assertFalse",
     "assertFalse": "assertTrue",
@@ -262,12 +256,16 @@ def _turned(test: ast.expr, spot: _Spots) -> Alteration:
 
 
 def _of_equality(expected: ast.expr, actual: ast.expr, spot: _Spots) -> Alteration:
-    """Another value if there is one to see; else what is expected as part of something else, which nothing equals that equals it."""
+    """Another value if there is one to see; else what is expected as part of something else, which nothing equals that equals it.
+
+    Twice, since numbers of numpy are equal to a list that they are all of.
+    """
     for side in (expected, actual):
         made = _other_value(side, spot)
         if made is not None:
             return made
-    return spot.around(expected, "(", ",)", _TELLING)
+    own = spot.source[spot.start(expected) : spot.end(expected)].decode()
+    return spot.replace(expected, _TELLING, f"[{own}, {own}]")
 
 
 def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
@@ -283,8 +281,9 @@ def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
     if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISING:
         return None
     awaited = context.args[0]
-    other = _BUILTIN_ERRORS.get(awaited.id, _RAISED_BY_NOBODY) if isinstance(awaited, ast.Name) else _RAISED_BY_NOBODY
-    return spot.replace(awaited, _TURNED, other)
+    others = [name for name in _RAISED_BY_NOBODY if name not in _names(awaited)]
+    spot.dice.shuffle(others)
+    return spot.replace(awaited, _TURNED, *others)
 
 
 def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:

@@ -39,16 +39,6 @@ def _worse(one: TestRecord, than: TestRecord | None) -> bool:
     return than is None or (one.outcome != "passed" and than.outcome == "passed")
 
 
-def completed_by(taken: Taken, alone: Taken) -> Taken:
-    """A run of some tests, with the results of the others as they are known."""
-    own = alone.run.transcript
-    canaries = taken.run.transcript.canaries
-    told = {test: record for test, record in taken.run.transcript.tests.items() if test not in canaries}
-    again = {test for test, record in own.tests.items() if test not in own.canaries}
-    told = {test: record for test, record in told.items() if test not in again}
-    return _with(alone, told | dict(own.tests))
-
-
 def _with(taken: Taken, told: Mapping[str, TestRecord]) -> Taken:
     before = taken.run.transcript
     transcript = dataclasses.replace(before, tests=dict(told))

@@ -19,12 +19,14 @@ from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
 from agentbench.oracle.twins.homes import homes
-from agentbench.oracle.twins.running import Asked, Function, Ran, Twins, by_file, once, plan, source_of
+from agentbench.oracle.twins.running import Function, Ran, Twins, by_file, once, plan, source_of
 
 MOST, MOST_KEPT = 2000, 50
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-RULES = 6
+RULES = 7
 """Raised when expectations are altered in another way."""
+PLANS = 5
+"""Runs that are drawn until the reference comes through them, with fewer tests each time."""
 
 
 def twins_of(tests: PytestCheck) -> Twins:
@@ -55,40 +57,48 @@ def _make(tests: PytestCheck) -> Twins:
     if reference is None:
         return Twins()
     seed = secrets.token_hex(16)
-    twins = Twins(functions=_candidates(reference, seed), seed=seed)
-    for trial in (_all_false, plan):
-        asked = trial(twins)
-        held = set(twins.functions)
-        for one in asked if held else ():
-            ran = once(reference, one)
-            if not ran.taken.run.whole:
-                raise TaskError("with the reference the tests could not be run again")
-            held &= {function for function in twins.functions if ran.holds(function)}
-            held -= _disturbing(ran, reference.requirement)
-        twins = Twins(functions=tuple(one for one in twins.functions if one in held), seed=seed)
-    return twins
+    functions = _candidates(reference, seed)
+    functions, _ = _tried(reference, Twins(functions=functions, seed=seed, runs=((0,) * len(functions),)))
+    for _ in range(PLANS if functions else 0):
+        twins = plan(functions, seed)
+        functions, lost = _tried(reference, twins)
+        if not lost or not functions:
+            return twins if functions else Twins()
+    return Twins()
 
 
-def _all_false(twins: Twins) -> tuple[Asked, ...]:
-    return (Asked(twins, dict.fromkeys(twins.functions, 0)),)
+def _tried(reference: PytestCheck, twins: Twins) -> tuple[tuple[Function, ...], bool]:
+    """Tests that hold with the reference in these runs, beside which others pass; and whether something did not."""
+    held, lost = set(twins.functions), False
+    for one in twins.asked() if held else ():
+        ran = once(reference, one)
+        if not ran.taken.run.whole:
+            raise TaskError("with the reference the tests could not be run again")
+        held &= {function for function in twins.functions if ran.holds(function)}
+        disturbed, culprits = _disturbing(ran, reference.requirement)
+        held -= culprits
+        lost |= disturbed
+    return tuple(one for one in twins.functions if one in held), lost or len(held) < len(twins.functions)
 
 
-def _disturbing(ran: Ran, requirement: Requirement) -> set[Function]:
-    """Tests beside which others do not pass once they are altered: those have the same text under another name, or use what was left.
+def _disturbing(ran: Ran, requirement: Requirement) -> tuple[bool, set[Function]]:
+    """Whether others do not pass beside tests that are altered, and beside which.
 
-    Of the latter nobody knows whose it was, so it is looked for only where not everything is false.
+    Those have the same text under another name, or use what was left. Of the latter nobody knows whose it was, so it is looked
+    for only where not everything is false.
     """
     if ran.asked.only:
-        return set()
+        return False, set()
     outcomes, own = ran.taken.run.transcript.outcomes(), frozenset(ran.asked.twins.ids)
     required = (*requirement.fail_to_pass, *requirement.pass_to_pass)
+    lost = [test for test in required if test not in own and outcomes.get(test) != "passed"]
     some = set(ran.asked.false) if len(ran.asked.false) < len(ran.asked.twins.functions) else set()
     found: set[Function] = set()
-    for lost in (test for test in required if test not in own and outcomes.get(test) != "passed"):
-        name, file = lost.split("[", 1)[0].rpartition("::")[2], lost.partition("::")[0]
+    for test in lost:
+        name, file = test.split("[", 1)[0].rpartition("::")[2], test.partition("::")[0]
         alike = {one for one in ran.asked.false if one.place[-1] == name}
         found |= alike or {one for one in some if one.file.endswith(file)} or some
-    return found
+    return bool(lost), found
 
 
 def _candidates(reference: PytestCheck, seed: str) -> tuple[Function, ...]:

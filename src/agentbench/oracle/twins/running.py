@@ -38,18 +38,32 @@ class Function(BaseModel):
 
 
 class Twins(BaseModel):
-    """Tests whose twin fails with the reference while they themselves pass, as it has to be.
+    """Tests that have twins, and the runs in which each asks for what.
 
-    `seed`: what the false values come from. It is kept, so that they are the same in every grading of a task.
+    Runs and false values (which come from `seed`) are drawn once for a task and kept: many gradings show no more than one does,
+    and each is a grading that the reference came through.
     """
 
     model_config = ConfigDict(frozen=True)
     functions: tuple[Function, ...] = ()
     seed: str = ""
+    runs: tuple[tuple[int | None, ...], ...] = ()
+    """For each run and each function the number of its false expectation; None where it asks for the truth."""
 
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(test for one in self.functions for test in one.ids)
+
+    def asked(self) -> tuple[Asked, ...]:
+        """The first run has all tests, the others those that have twins."""
+        return tuple(
+            Asked(
+                self,
+                {one: text for one, text in zip(self.functions, texts, strict=True) if text is not None},
+                self.ids if number else (),
+            )
+            for number, texts in enumerate(self.runs)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,30 +90,30 @@ class Ran:
         outcomes = self.taken.run.transcript.outcomes()
         return self.taken.run.whole and all(outcomes.get(test) == wanted for test in function.ids)
 
-    def fooled(self) -> list[Function]:
-        """Tests that passed though nothing right could make them."""
+    def fooled(self, true: Mapping[str, str]) -> list[Function]:
+        """Tests that passed what is false, and by `true` also the truth. Who passes the first alone is just wrong."""
         outcomes = self.taken.run.transcript.outcomes()
-        return [one for one in self.asked.false if any(outcomes.get(test) == "passed" for test in one.ids)]
+        return [
+            one for one in self.asked.false if any(outcomes.get(test) == true.get(test) == "passed" for test in one.ids)
+        ]
 
 
-def plan(twins: Twins) -> tuple[Asked, ...]:
+def plan(functions: Sequence[Function], seed: str) -> Twins:
     """Runs side by side. Each test asks for the truth in one of them and for something false in every other.
 
     No run is known to be a true one, and each text of a test is seen as often as any other: whoever sees them all still does not
     know which is which. A condition has only two texts: then chance says in how many of the runs it is which.
     """
-    runs = RUNS.get(sum(one.mends for one in twins.functions), USUAL_RUNS)
-    parts: list[dict[Function, int]] = [{} for _ in range(runs)]
-    for one in twins.functions:
-        texts: list[int | None] = [None, *range(runs - 1)]
-        if one.values < runs - 1:
-            true = _DICE.randrange(1, runs)
-            texts = [None] * true + [0] * (runs - true)
+    count = RUNS.get(sum(one.mends for one in functions), USUAL_RUNS)
+    by_function: list[list[int | None]] = []
+    for one in functions:
+        texts: list[int | None] = [None, *range(count - 1)]
+        if one.values < count - 1:
+            true = _DICE.randrange(1, count)
+            texts = [None] * true + [0] * (count - true)
         _DICE.shuffle(texts)
-        for part, text in zip(parts, texts, strict=True):
-            if text is not None:
-                part[one] = text
-    return tuple(Asked(twins, part, twins.ids if number else ()) for number, part in enumerate(parts))
+        by_function.append(texts)
+    return Twins(functions=tuple(functions), seed=seed, runs=tuple(zip(*by_function, strict=True)))
 
 
 def once(tests: PytestCheck, asked: Asked) -> Ran:
@@ -110,16 +124,19 @@ def once(tests: PytestCheck, asked: Asked) -> Ran:
         SandboxError: ours.
     """
     tree, places = _false_tree(tests.subject, asked)
-    taken = tests.take(Tests(tree, only=asked.only, altered=_names(tests, asked.false), briefly=True))
+    # Of none of them is told what it is like on R: what is not told of some would be seen in memory.
+    untold = _names(tests, asked.twins.functions)
+    taken = tests.take(Tests(tree, only=asked.only, untold=untold))
     return Ran(taken, asked, places)
 
 
 def _false_tree(subject: Subject, asked: Asked) -> tuple[GradedTree, Mapping[Function, tuple[int, str]]]:
-    """The replica's tree with false expectations in it."""
+    """The replica's tree with false expectations in it. Every file that has twins is written, so that none is newer than others."""
     writes = {write.path: write for write in subject.tree.writes}
     places: dict[Function, tuple[int, str]] = {}
-    for file, there in by_file(asked.false).items():
+    for file, everybody in by_file(asked.twins.functions).items():
         source = source_of(subject, file)
+        there = [one for one in everybody if one in asked.false]
         made = alterations(source, {one.place for one in there}, f"{asked.twins.seed}\0{file}")
         chosen = [(made[one.place], asked.false[one]) for one in there if one.place in made]
         places.update(
