@@ -81,6 +81,18 @@ def test_a_row_becomes_a_task_and_the_task_the_same_row(
     assert load_task(again).hidden_files() == task.hidden_files()
 
 
+def test_a_patch_of_files_that_are_no_utf8_keeps_its_bytes(tmp_path: Path, row: dict[str, object]) -> None:
+    patch = b"diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-# caf\xe9\n+# caf\xe8\n"
+    assert one(tmp_path, {**row, "patch": patch.decode("utf-8", "surrogateescape")}).patch == patch
+
+
+def test_only_the_rows_asked_for_are_judged(tmp_path: Path, row: dict[str, object]) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([{**row, "instance_id": "other", "FAIL_TO_PASS": ["t (a.B)"]}, row]))
+    ((place, found),) = read_instances(tmp_path / "rows.json", ["me__calc-1"])
+    assert isinstance(found, Instance)
+    assert place.endswith("[1]")
+
+
 class TestSpellings:
     """How the datasets themselves write their rows."""
 
@@ -127,6 +139,14 @@ class TestSpellings:
 
 
 class TestRefused:
+    def test_half_of_a_surrogate_pair_is_told_in_a_patch_and_replaced_in_words(
+        self, tmp_path: Path, row: dict[str, object]
+    ) -> None:
+        (found,) = read(tmp_path, json.dumps({**row, "patch": "\ud800"}))
+        assert isinstance(found, InputError)
+        assert "surrogate" in found.message
+        assert one(tmp_path, {**row, "problem_statement": "half \ud800 of 3"}).problem == "half ? of 3"
+
     @pytest.mark.parametrize("key", ["instance_id", "repo", "base_commit", "patch", "test_patch"])
     def test_a_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
         (found,) = read(tmp_path, json.dumps({name: value for name, value in row.items() if name != key}))

@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,17 +51,29 @@ class Instance:
     pass_to_pass: tuple[str, ...]
 
 
-def read_instances(path: Path) -> Iterator[tuple[str, Instance | InputError]]:
-    """Every row with its place; a row that cannot be used comes as the reason.
+def read_instances(path: Path, only: Collection[str] = ()) -> Iterator[tuple[str, Instance | InputError]]:
+    """Every row with its place, or those that `only` names; a row that cannot be used comes as the reason.
 
     Raises:
         InputError: the file cannot be read at all.
     """
     for place, row in _rows(path):
+        if only and _id_of(row) not in only:
+            continue
         try:
             yield place, _instance(row)
         except InputError as error:
             yield place, error
+
+
+def _id_of(row: object) -> str | None:
+    """As the task is called; None where the row has none."""
+    found = {str(key).lower(): value for key, value in row.items()} if isinstance(row, dict) else {}
+    return _slug(found["instance_id"]) if found.get("instance_id") else None
+
+
+def _slug(name: object) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(name))[:128]
 
 
 def _rows(path: Path) -> Iterator[tuple[str, object]]:
@@ -131,7 +143,7 @@ def _instance(row: object) -> Instance:
     if not wanted:
         raise InputError("FAIL_TO_PASS: expected at least one test id")
     return Instance(
-        id=re.sub(r"[^A-Za-z0-9._-]+", "-", str(found["instance_id"]))[:128],
+        id=_slug(found["instance_id"]),
         repo=repo,
         base_commit=str(found["base_commit"]),
         patch=_patch(found["patch"]),
@@ -149,12 +161,20 @@ def _problem(found: Mapping[str, object]) -> str:
         more = found.get(key)
         if isinstance(more, str) and more.strip():
             text = f"{text.rstrip()}\n\n## {title}\n\n{more.strip()}\n"
-    return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # JSON can spell halves of pairs, which no file can hold
 
 
 def _patch(value: object) -> bytes:
+    """Its bytes. What is no UTF-8 stands in rows as `export_task` writes it: one lone surrogate per byte.
+
+    Raises:
+        InputError: other surrogates, which stand for nothing.
+    """
     text = str(value)
-    return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogatepass")
+    try:
+        return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"patch: character {error.start} is half of a surrogate pair") from None
 
 
 def _ids(value: object, key: str) -> tuple[str, ...]:

@@ -60,12 +60,10 @@ def import_swebench(
     made: list[Json] = []
     refused: list[Json] = []
     with Lab() as lab:
-        for place, one in read_instances(file):
+        for place, one in read_instances(file, only):
             try:
                 if isinstance(one, InputError):
                     raise one
-                if only and one.id not in only:
-                    continue
                 folder = import_instance(one, address(one.repo, repos, url), suite_dir, lab)
             except (InputError, TaskError) as error:
                 refused.append({"place": place, "reason": error.message})
