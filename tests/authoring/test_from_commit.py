@@ -123,6 +123,18 @@ class TestRefused:
     def test_a_commit_that_is_not_there(self, repo: Path, lab: Lab) -> None:
         with pytest.raises(SourceError, match="has no commit"):
             take(wanted(repo), "0" * 40, lab)
+        with pytest.raises(SourceError, match="not that long"):
+            take(wanted(repo), "HEAD~99", lab)
+
+    def test_steps_back_from_a_name_are_a_name_too(self, repo: Path, lab: Lab) -> None:
+        fix = put(repo, FIX, "Fix")
+        put(repo, {"other.txt": "x"}, "Other")
+        assert take(wanted(repo), "HEAD~1", lab).commit.id == fix
+        assert take(wanted(repo), "main^", lab).commit.id == fix
+
+    def test_a_message_may_hold_any_character(self, repo: Path, lab: Lab) -> None:
+        fix = put(repo, FIX, "Fix\n\n\x1e half \x1f of 3")
+        assert take(wanted(repo), fix, lab).commit.message.strip().endswith("\x1e half \x1f of 3")
 
     def test_a_task_that_is_there_already(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,9 @@ from agentbench.workspace.location import hidden, is_local, locate
 from agentbench.workspace.mirror import Mirror, Mirrors
 from agentbench.workspace.store import Store
 
-_FIELDS = "%x1e%H%x1f%P%x1f%cI%x1f%B%x1f"
 LINK, SYMLINK = "160000", "120000"
+_STEPS = re.compile(r"([^~^]+)((?:[~^][0-9]*)+)")
+"""A name and the steps back from it, as in `HEAD~3` and `v2.0^`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,15 @@ class History:
         return self._log(*options, self._resolve(start))
 
     def _resolve(self, wanted: str) -> str:
-        return self.head() if wanted == "HEAD" else self._mirror.resolve(wanted)
+        match = _STEPS.fullmatch(wanted)
+        base, steps = match.groups() if match else (wanted, "")
+        found = self.head() if base == "HEAD" else self._mirror.resolve(base)
+        if not steps:
+            return found
+        done = self._mirror.git.run(self._mirror.git_dir, "rev-parse", "--verify", "-q", f"{found}{steps}^{{commit}}")
+        if not done.ok:
+            raise SourceError(f"{hidden(self._mirror.url)} has no commit {wanted}: its history is not that long")
+        return self._mirror.resolve(done.stdout.kept.decode().strip())
 
     def read(self, commit: str, path: str) -> bytes | None:
         """A file as a commit has it; None when it has none there."""
@@ -156,11 +167,14 @@ class History:
         return done.stdout.kept.decode("utf-8", "replace").strip() if done.ok else None
 
     def _log(self, *arguments: str) -> list[Commit]:
+        mark = secrets.token_hex(8)  # a message may hold any byte but NUL: what parts the fields must be unknown to it
+        fields = f"%x1e{mark}" + f"%x1f{mark}".join(("%H", "%P", "%cI", "%B", ""))
         out = self._git(
-            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "--diff-merges=first-parent", f"--format={_FIELDS}",
+            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "--diff-merges=first-parent", f"--format={fields}",
             "--no-show-signature", "--encoding=UTF-8", *arguments,
         )  # fmt: skip
-        return [_commit(record) for record in out.split(b"\x1e") if b"\x1f" in record]
+        records = out.split(b"\x1e" + mark.encode())
+        return [_commit(record.split(b"\x1f" + mark.encode())) for record in records[1:]]
 
     def _git(self, *arguments: str) -> bytes:
         done = self._mirror.git.run(self._mirror.git_dir, *arguments)
@@ -176,8 +190,8 @@ class History:
         return done.stdout.kept
 
 
-def _commit(record: bytes) -> Commit:
-    name, parents, date, message, raw = record.split(b"\x1f", 4)
+def _commit(fields: Sequence[bytes]) -> Commit:
+    name, parents, date, message, raw = fields
     parts = [part for part in raw.lstrip(b"\0\n").split(b"\0") if part]
     changes = []
     for head, path in zip(parts[::2], parts[1::2], strict=False):
