@@ -72,6 +72,8 @@ def test_an_old_test_that_differs_between_runs_is_only_not_required() -> None:
 
 def test_reasons_why_nothing_flips() -> None:
     assert kind_of([{"a": PASS}] * 2, [{"a": PASS}] * 2) == "does not fail on parent"
+    with pytest.raises(Unsuitable, match="1 more are skipped here: b"):
+        compare([{"a": PASS, "b": SKIP}] * 2, [{"a": PASS, "b": SKIP}] * 2, 1.0)
     assert kind_of([{"a": FAIL}] * 2, [{"a": FAIL}] * 2) == "fails with the fix"
     assert kind_of([{"a": FAIL, "b": PASS}] * 2, [{"a": FAIL, "b": PASS}] * 2) == "fails with the fix"
     assert kind_of([{"a": SKIP}] * 2, [{"a": SKIP}] * 2) == "skipped"

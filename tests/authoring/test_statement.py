@@ -15,6 +15,7 @@ PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x = 1\n+def fresh_name(value):
 def test_trailers_and_references_are_no_part_of_a_problem() -> None:
     text = "Fix crash (#12)\n\nCloses #11.\nIt crashed.\n\nCo-authored-by: b <b@c>\n"
     assert draft(text) == "Fix crash\n\nIt crashed.\n"
+    assert draft("Fix #12: handle nothing at all (#13)\n") == "handle nothing at all\n"
 
 
 def test_a_line_of_the_solution_in_the_statement_is_a_leak() -> None:

@@ -147,6 +147,14 @@ def _no_flip(before: Mapping[str, str], after: Mapping[str, str]) -> Unsuitable:
         return Unsuitable(
             "fails with the fix", f"what fails on the parent fails with the fix too: {listed(broken)}", remedy=remedy
         )
+    skipped = [test for test, outcome in after.items() if outcome == "skipped"]
+    if skipped:  # perhaps what the commit is about: compiled translations, an optional package, another platform
+        return Unsuitable(
+            "does not fail on parent",
+            f"all {len(passing)} tests that pass with the fix pass on its parent too; "
+            f"{len(skipped)} more are skipped here: {listed(skipped)}",
+            remedy="run them with `-rs` to see what they want; what setup does not make can be made by a task written by hand",
+        )
     return Unsuitable(
         "does not fail on parent", f"all {len(passing)} tests that pass with the fix pass on its parent too"
     )

@@ -201,7 +201,10 @@ class _Verification:
                     verdict = one.result()
                     self._ledger.put(verdict)
                     ran += 1
-                    self._tell(line_of(verdict))
+                    counts = (
+                        f"{len(self._ledger.accepted)} of {self._request.maximum} accepted, {ran} of {len(waiting)} run"
+                    )
+                    self._tell(f"{line_of(verdict)} ({counts})")
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")

@@ -45,9 +45,17 @@ class Flags:
 def draft(message: str) -> str:
     """A commit message as a statement: without trailers and references to trackers."""
     lines = [line.rstrip() for line in message.replace("\r\n", "\n").splitlines() if not _TRAILER.match(line.strip())]
-    lines = [_NUMBER.sub("", _REFERENCE.sub("", line)) if not line.startswith("    ") else line for line in lines]
+    lines = [_plain(line) if not line.startswith("    ") else line for line in lines]
     text = "\n".join(lines).strip()
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Without references; `Fix #12: the words` begins with its words."""
+    bare = _REFERENCE.sub("", line)
+    if bare != line and _REFERENCE.match(line):
+        bare = re.sub(r"^[:;,-]\s+", "", bare.lstrip())
+    return _NUMBER.sub("", bare)
 
 
 def check(statement: str, patch: bytes, hidden: Mapping[str, bytes], known: Iterable[str]) -> Flags:
