@@ -22,6 +22,8 @@ REWARD = "/logs/verifier/reward.txt"
 _FOLDER = ".harbor-tests"
 _OWN = "tests/agentbench.json"
 """In what we exported: the parts of the contract that Harbor has no words for, so that it comes back whole."""
+_VERIFIER_FOLDERS = b"\nUSER root\nRUN mkdir -p /logs/verifier /tests && chmod 1777 /logs /logs/verifier /tests\n"
+"""Harbor's scripts expect these two, as root; a sandbox has no root that could make them later."""
 _WORKDIR = re.compile(r"(?im)^\s*WORKDIR\s+(/\S*)\s*$")
 
 
@@ -219,7 +221,7 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
             source / "environment", place / "repo", symlinks=True, ignore=shutil.ignore_patterns("Dockerfile")
         )
         shutil.copytree(source / "tests", place / "hidden" / _FOLDER)
-        shutil.copyfile(source / "environment/Dockerfile", place / "Dockerfile")
+        (place / "Dockerfile").write_bytes((source / "environment/Dockerfile").read_bytes() + _VERIFIER_FOLDERS)
         shutil.copyfile(source / "instruction.md", place / "statement.md")
         solved = (source / "solution/solve.sh").is_file()
         if solved:
