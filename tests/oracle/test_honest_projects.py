@@ -13,7 +13,7 @@ from agentbench.oracle.habits import habits
 from agentbench.oracle.pytest_records import Sight
 from agentbench.oracle.replaced import replaced_names
 from agentbench.oracle.requirement import files_of
-from tests.oracle.toy import FIXED, REPO, Bed, delta_of
+from tests.oracle.toy import EDITABLE, FIXED, REPO, Bed, delta_of
 
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}
 """Requires whatever R has; a file that cannot be imported on R must come to pass."""
@@ -552,3 +552,53 @@ def test_a_test_may_look_into_what_the_product_remembers(bed: Bed, tmp_path: Pat
     bench = bed.bench(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
     result = grade(delta_of(bench, {"src/toy/core.py": source}), bench)
     assert result.accepted, result.checks[0].decided.why
+
+
+MANY = """\
+    import pytest
+
+
+    @pytest.mark.parametrize("number", range(300))
+    def test_many(number):
+        assert number >= 0
+    """
+"""So many that the clock is not seen to be frozen on R, where nothing is watched closely."""
+FROZEN = """\
+    import unittest
+    from datetime import date, datetime
+
+    import pytest
+    from freezegun import freeze_time
+
+    from toy import median
+
+
+    @pytest.fixture
+    def frozen():
+        with freeze_time("2001-02-03"):
+            yield
+
+
+    def test_frozen(frozen):
+        assert datetime.now().year + median([1, 2]) == 2002.5
+
+
+    class TestFrozen(unittest.TestCase):
+        @freeze_time("2001-02-03")
+        def test_date(self):
+            self.assertEqual(median([date.today().year, 2002]), 2001.5)
+    """
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed, tmp_path: Path) -> None:
+    repo = {**REPO, "pyproject.toml": REPO["pyproject.toml"].replace('"-ra"', '"-ra --reruns 1"')}
+    bench = bed.bench(
+        tmp_path,
+        repo=repo,
+        hidden={"tests/test_frozen.py": FROZEN, "tests/test_earlier.py": MANY},
+        setup=("pip install -q pytest freezegun pytest-rerunfailures", EDITABLE),
+        oracle={"checks": [WHOLE]},
+    )
+    result = grade(delta_of(bench, {"src/toy/core.py": FIXED}), bench)
+    assert result.accepted, told(result)

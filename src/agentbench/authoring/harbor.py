@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentbench.authoring.dockerfiles import stand_alone
 from agentbench.authoring.drafting import dump, place_of
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
@@ -22,9 +23,8 @@ REWARD = "/logs/verifier/reward.txt"
 _FOLDER = ".harbor-tests"
 _OWN = "tests/agentbench.json"
 """In what we exported: the parts of the contract that Harbor has no words for, so that it comes back whole."""
-_VERIFIER_FOLDERS = b"\nUSER root\nRUN mkdir -p /logs/verifier /tests && chmod 1777 /logs /logs/verifier /tests\n"
+_VERIFIER_FOLDERS = "USER root\nRUN mkdir -p /logs/verifier /tests && chmod 1777 /logs /logs/verifier /tests\n"
 """Harbor's scripts expect these two, as root; a sandbox has no root that could make them later."""
-_WORKDIR = re.compile(r"(?im)^\s*WORKDIR\s+(/\S*)\s*$")
 
 
 # --- out ---------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _test_script(task: LoadedTask) -> str:
 def import_folder(source: Path, suite_dir: Path) -> Path:
     """Make a task from a folder of Harbor; nothing of it runs. It needs the docker backend, as its environment is an image.
 
-    R is what lies beside the Dockerfile; the tests become hidden files and are put to /tests when grading.
+    R is what the Dockerfile copies below its last WORKDIR; the tests become hidden files and are put to /tests when grading.
 
     Raises:
         InputError: a part is missing, or something that a task cannot say (compose files, files made by the image).
@@ -216,18 +216,20 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     own = _ours(source)
     if own is not None:
         return _come_back(source, place, own)
+    image = stand_alone(source / "environment/Dockerfile")
     try:
-        shutil.copytree(
-            source / "environment", place / "repo", symlinks=True, ignore=shutil.ignore_patterns("Dockerfile")
-        )
+        (place / "repo").mkdir(parents=True)
+        (place / "repo/.keep").touch()
+        for path, file in image.placed.items():
+            (place / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place / "repo" / path, follow_symlinks=False)
         shutil.copytree(source / "tests", place / "hidden" / _FOLDER)
-        (place / "Dockerfile").write_bytes((source / "environment/Dockerfile").read_bytes() + _VERIFIER_FOLDERS)
+        (place / "Dockerfile").write_text(image.text + _VERIFIER_FOLDERS, encoding="utf-8")
         shutil.copyfile(source / "instruction.md", place / "statement.md")
         solved = (source / "solution/solve.sh").is_file()
         if solved:
             shutil.copyfile(source / "solution/solve.sh", place / "solve.sh")
-        (place / "repo/.keep").touch()
-        (place / TASK_NAME).write_text(dump(_document(source, place, settings, solved=solved)), encoding="utf-8")
+        (place / TASK_NAME).write_text(dump(_document(place, settings, image.workdir, solved=solved)), encoding="utf-8")
         load_task(place)
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
@@ -301,13 +303,11 @@ def _refuse_unsayable(source: Path, settings: Mapping[str, object]) -> None:
             raise InputError(f"{source / 'task.toml'}: {'.'.join(keys)}: it wants {what}; a contract cannot say that")
 
 
-def _document(source: Path, place: Path, settings: Mapping[str, object], *, solved: bool) -> dict[str, object]:
-    workdirs = _WORKDIR.findall((source / "environment/Dockerfile").read_text(encoding="utf-8", errors="replace"))
-    work = workdirs[-1] if workdirs else "/app"
+def _document(place: Path, settings: Mapping[str, object], workdir: str, *, solved: bool) -> dict[str, object]:
     verify = f"mkdir -p /logs/verifier /tests && cp -R {_FOLDER}/. /tests/ && bash /tests/test.sh"
     environment = {
         "dockerfile": "Dockerfile",
-        "workdir": work,
+        "workdir": workdir,
         "network_policy": "setup_only",
         "cpu_limit": _number(settings, "environment", "cpus", 2),
         "mem_limit_mb": _megabytes(settings, "memory", 4096),

@@ -62,8 +62,10 @@ def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None, twin
         return _not_applied(bench, patch, base, StepResult("apply", Outcome.ERROR, why))
     application = StepResult("apply", Outcome.PASS)
     applied(bench, patch, planned.writes, base, application, fuzz=planned.fuzz)
-    tree = compose(base, planned.writes, protection_of(bench), bench.loaded.hidden_files())
-    work = _Grading(bench, tree, base, twins=twins)
+    protection, hidden = protection_of(bench), bench.loaded.hidden_files()
+    tree = compose(base, planned.writes, protection, hidden)
+    others = {path: file for path, file in hidden.items() if path not in protection.files}
+    work = _Grading(bench, tree, compose(base, planned.writes, protection, others), base, twins=twins)
     work.run()
     findings = (
         *_taken_back(tree),
@@ -110,11 +112,14 @@ def protection_of(bench: GradingBench) -> Protection:
 class _Grading:
     """G2 and G3 at work."""
 
-    def __init__(self, bench: GradingBench, tree: GradedTree, base: Mapping[bytes, Entry], *, twins: bool) -> None:
+    def __init__(
+        self, bench: GradingBench, tree: GradedTree, aside: GradedTree, base: Mapping[bytes, Entry], *, twins: bool
+    ) -> None:
         self._bench = bench
         self._builder = Builder(bench)
         reference = self._reference if twins else none
-        self._subject = Subject(bench, tree, base, self._builder, reference)
+        self._subject = Subject(bench, tree, base, self._builder, reference, aside)
+        self._aside = aside
         self._static: tuple[StepResult, ...] = ()
         self.checks: list[CheckResult] = []
 
@@ -140,7 +145,7 @@ class _Grading:
     def _run_static(self) -> None:
         """Build and static commands in a replica of their own: they may leave anything behind."""
         try:
-            with open_replica(self._bench, self._subject.tree) as sandbox:
+            with open_replica(self._bench, self._aside) as sandbox:
                 if self._builder(sandbox).outcome is Outcome.PASS:
                     self._static = run_static(self._bench, sandbox)
         except (HarnessError, PatchInvalid) as error:

@@ -88,7 +88,7 @@ def observe(subject: Subject, check: Check, step: str) -> Observation:
 
 def _observe(subject: Subject, check: Check, step: str) -> Observation:
     if check.kind == "probe":
-        return observe_probe(subject.bench, check, subject.tree, subject.build)
+        return observe_probe(subject.bench, check, subject.aside or subject.tree, subject.build)
     if check.parser == "junit":
         return _observe_junit(subject, check)
     if check.parser == "exit_code":

@@ -65,6 +65,7 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
     stdout: list[bytes] = []
     stderr: list[bytes] = []
     timings: dict[str, int] = {}
+    commands: dict[str, str] = {}
     first = last = 0
     diffs = 0
     for event in read_events(log):
@@ -77,11 +78,16 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
                 diffs += 1
                 folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, event.payload.diff))
             case TestsStarted():
-                stdout.append(b"$ %s\n" % event.payload.command.encode("utf-8", "backslashreplace"))
+                commands[event.payload.step] = event.payload.command
             case TestsFinished():
-                stdout.append(_text(folder, event.payload.stdout) + b"\n")
-                stderr.append(_text(folder, event.payload.stderr) + b"\n")
-                timings[event.payload.step] = event.payload.duration_us
+                step = event.payload.step
+                said = f"$ {commands.get(step, '')}\n[{step}: {event.payload.why}]\n"
+                stdout.append(said.encode("utf-8", "backslashreplace"))
+                # A decision that was taken over several runs has the output of the first of them, which is there already.
+                if not any(other.startswith(f"{step}~") for other in timings):
+                    stdout.append(_text(folder, event.payload.stdout) + b"\n")
+                    stderr.append(_text(folder, event.payload.stderr) + b"\n")
+                timings[step] = event.payload.duration_us
             case _:
                 pass
     if calls:

@@ -238,3 +238,12 @@ def test_what_is_of_our_own_making_is_not_held_against_twins(bed: Bed, tmp_path:
     (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench, twins=False).checks
     assert unit.outcome is Outcome.PASS
     assert [one.step for one in of_kind(bench, events.TestsFinished)] == ["unit"]
+
+
+@pytest.mark.req("G-01", "G-02")
+def test_static_commands_do_not_see_the_hidden_tests(bed: Bed, tmp_path: Path) -> None:
+    """There they could only ask for the truth, and somebody might remember it."""
+    see_none = ["test -e tests/test_core.py", "test ! -e tests/test_median_hidden.py"]
+    bench = bench_of(bed, tmp_path, oracle={"checks": [UNIT], "static": see_none})
+    result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    assert result.accepted, result.steps

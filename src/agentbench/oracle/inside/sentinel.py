@@ -24,6 +24,7 @@ from .functions import (
     holds,
     inner_code,
     is_code,
+    is_frozen,
     loaded_code,
     module_marks,
     names_above,
@@ -169,7 +170,7 @@ class Sentinel:
         """
         code = code_of(value)
         file = code.co_filename if code is not None else ""
-        clock = key in CLOCK and name.startswith("_pytest.")
+        clock = key in CLOCK and (name.startswith("_pytest.") or is_frozen(value))
         return (clock or key.rpartition(".")[2] in self._replaced) and not self._is_product(file)
 
     def _news(self, changed: list[str]) -> list[str]:
@@ -355,8 +356,8 @@ def _portrait(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
 
 
 def _same(was: Any, is_now: Any) -> bool:  # noqa: ANN401
-    """Compared without asking either. A test that had no function yet may get one: its class is watched."""
-    if was is is_now or was is None:
+    """Compared without asking either. A test without a function may get one, also when it is repeated: its class is watched."""
+    if was is is_now or was is None or is_now is None:
         return True
     return type(was) is type(is_now) and type(was) in (str, list) and bool(was == is_now)
 

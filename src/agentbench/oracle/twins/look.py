@@ -45,6 +45,7 @@ def observe_tests(tests: PytestCheck, step: str) -> Observation:
         twins, remark = Twins(), f"; no twins: the reference does not build: {stop.step.why}"
     if twins.functions:
         return _Look(tests, twins, step)()
+    remark = remark or "; none of them has a twin"
     seen = tests.decided(tests.take())
     return dataclasses.replace(seen, why=f"{seen.why}{remark}")
 
@@ -148,11 +149,17 @@ class _Look:
         try:
             reference = on_reference(self._tests) if fooled else None
             own = None if reference is None else once(reference, ran.asked)
+            if reference is not None and own is not None and not own.taken.run.whole:
+                own = once(reference, ran.asked)
         except (ContractError, PatchInvalid) as error:
             raise TaskError(f"the reference could not be run beside it: {error.message}") from error
         except NotBuilt as stop:
             raise TaskError(f"the reference could not be run beside it: {stop.step.why}") from stop
-        return fooled if own is None else [one for one in fooled if own.holds(one)]
+        if own is None:
+            return fooled
+        if not own.taken.run.whole:
+            raise TaskError("the reference could not be run beside it: its tests do not come to their end")
+        return [one for one in fooled if own.holds(one)]
 
 
 def _finding(function: Function, ran: Ran) -> Finding:
