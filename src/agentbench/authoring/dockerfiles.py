@@ -48,7 +48,8 @@ class _Copy:
 @dataclass(slots=True)
 class _Stage:
     workdir: str | None = None
-    user: str = "root"
+    user: str = ""
+    """Where the file names none, commands after a copy are root's, as in nearly every image."""
     folders: set[str] = field(default_factory=lambda: set(_FOLDERS))
     last_run: int = -1
 
@@ -200,7 +201,7 @@ def _carried(dockerfile: Path, copy: _Copy) -> list[str]:
     pieces = [text[at : at + _COMMAND] for at in range(0, len(text), _COMMAND)]
     lines = [f"RUN printf %s '{_folded(piece)}' >> {_PARCEL}" for piece in pieces]
     lines.append(f"RUN base64 -d {_PARCEL} | tar -xzf - -C / && rm {_PARCEL}")
-    return lines if copy.user in {"root", "0"} else ["USER root", *lines, f"USER {copy.user}"]
+    return ["USER root", *lines, *([f"USER {copy.user}"] if copy.user else [])]
 
 
 def _folded(text: str) -> str:
