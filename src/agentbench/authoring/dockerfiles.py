@@ -169,11 +169,13 @@ def _words(place: str, rest: str) -> list[str]:
 
 def _matching(place: str, context: Path, source: str) -> list[Path]:
     inner = posixpath.normpath(source.lstrip("/") or ".")
-    if inner.startswith(".."):
+    if inner.split("/")[0] == "..":
         raise InputError(f"{place}: {source}: outside of the folder of the Dockerfile")
     if re.search(r"\.(tar|tgz|tbz2|txz)(\.\w+)?$", inner) and not (context / inner).is_dir():
         raise InputError(f"{place}: {source}: an archive, which ADD unpacks", remedy="unpack it beside the Dockerfile")
     found = [context] if inner == "." else sorted(context.glob(inner))
+    if any(not one.parent.resolve().is_relative_to(context.resolve()) for one in found if one != context):
+        raise InputError(f"{place}: {source}: outside of the folder of the Dockerfile")
     if not found:
         raise InputError(f"{place}: {source}: no such file beside the Dockerfile")
     return found
