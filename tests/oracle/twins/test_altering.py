@@ -53,6 +53,7 @@ TELLING = {
     "the other way round": ("assert 3 == f()", {"f": lambda: 3}),
     "a name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
     "over two lines": ("assert f() == g(\n        1)", {"f": lambda: 1, "g": lambda x: x}),
+    "a name that was given": ("wanted = ['a', 1]\n    assert f() == wanted", {"f": lambda: ["a", 1]}),
     "unittest": ("self.assertEqual(f(), 3)", {"f": lambda: 3}),
     "unittest with a name": ("self.assertEqual(f(), wanted)", {"f": lambda: 3, "wanted": 3}),
 }
@@ -253,6 +254,15 @@ def test_text_is_altered_as_it_is_written() -> None:
 )
 def test_conditions_are_turned_as_people_would_write_it(line: str, twin: str) -> None:
     assert falsified(f"def test_it():\n    {line}\n") == f"def test_it():\n    {twin}\n"
+
+
+def test_what_a_name_was_given_is_altered_if_it_is_good_for_nothing_else() -> None:
+    once = "def test_it():\n    wanted = 100\n    assert f() == wanted\n"
+    assert all(twin.endswith("\n    assert f() == wanted\n") for twin in twins_of(once))
+    twice = "def test_it():\n    wanted = 100\n    assert f(wanted) == wanted\n"
+    assert twins_of(twice) == ["def test_it():\n    wanted = 100\n    assert f(wanted) == [wanted, wanted]\n"]
+    changed = "def test_it():\n    wanted = 100\n    wanted += 1\n    assert f() == wanted\n"
+    assert twins_of(changed)[0].endswith("assert f() == [wanted, wanted]\n")
 
 
 def test_of_two_tests_with_one_name_the_last_counts() -> None:

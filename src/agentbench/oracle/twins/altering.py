@@ -98,7 +98,7 @@ def alterations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[
     for place, function in _tests(tree, ()):
         if place in wanted:
             dice = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is what nobody knows
-            chosen = _chosen(function, _Spots(source, dice))
+            chosen = _chosen(function, _Spots(source, dice, function))
             found.pop(place, None)  # of two tests with one name the last counts
             if chosen is not None:
                 found[place] = chosen
@@ -128,11 +128,12 @@ def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Plac
 
 
 class _Spots:
-    """Where nodes are, in bytes; and the dice for what is put there."""
+    """Where nodes of a test are, in bytes; and the dice for what is put there."""
 
-    def __init__(self, source: bytes, dice: random.Random) -> None:
+    def __init__(self, source: bytes, dice: random.Random, test: TestDef) -> None:
         self.source = source
         self.dice = dice
+        self.test = test
         self._starts = [0]
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -260,12 +261,25 @@ def _of_equality(expected: ast.expr, actual: ast.expr, spot: _Spots) -> Alterati
 
     Twice, since numbers of numpy are equal to a list that they are all of.
     """
-    for side in (expected, actual):
-        made = _other_value(side, spot)
+    for side in (expected, actual, _assigned(expected, spot.test), _assigned(actual, spot.test)):
+        made = None if side is None else _other_value(side, spot)
         if made is not None:
             return made
     own = spot.source[spot.start(expected) : spot.end(expected)].decode()
     return spot.replace(expected, _TELLING, f"[{own}, {own}]")
+
+
+def _assigned(name: ast.expr, test: TestDef) -> ast.expr | None:
+    """What a name that is used for nothing else was given before, once, in the body of the test itself."""
+    if not isinstance(name, ast.Name):
+        return None
+    named = [one for one in ast.walk(test) if isinstance(one, ast.Name) and one.id == name.id]
+    given = [
+        one.value
+        for one in test.body
+        if isinstance(one, ast.Assign) and len(one.targets) == 1 and one.targets[0] in named
+    ]
+    return given[0] if len(named) == 2 and len(given) == 1 else None
 
 
 def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
