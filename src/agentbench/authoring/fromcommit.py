@@ -194,7 +194,7 @@ def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
         suite=suite_dir.name,
         title=commit.subject[:120],
         statement=text if text.strip() else f"{commit.subject or 'Solve the problem that the tests show.'}\n",
-        url=_url(wanted.repo, suite_dir / task_id),
+        url=url_from(wanted.repo, suite_dir / task_id),
         commit=commit.parents[0],
         python=detected.python,
         env=detected.plans[0].env,
@@ -212,7 +212,8 @@ def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[A-Za-z0-9_./=+-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def _url(repo: str, folder: Path) -> str:
+def url_from(repo: str, folder: Path) -> str:
+    """A repository as the task in `folder` is to name it: what is on this machine relative to it."""
     located = locate(repo, Path.cwd())
     if not is_local(located) or located.startswith("file://"):
         return located

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
 from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
-from agentbench.authoring.fromcommit import repository_name
+from agentbench.authoring.fromcommit import repository_name, url_from
 from agentbench.authoring.statement import kind_of
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
@@ -248,7 +248,7 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         suite=suite_dir.name,
         title=instance.problem.strip().splitlines()[0][:120] if instance.problem.strip() else instance.id,
         statement=instance.problem if instance.problem.strip() else f"Solve {instance.id}.\n",
-        url=url,
+        url=url_from(url, place),
         commit=commit.id,
         python=detected.python,
         env=detected.plans[0].env,

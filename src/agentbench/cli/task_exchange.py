@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,38 @@ EXPORT_EPILOG = """\b
 Example:
   ab task export swebench tasks/mine --out rows.jsonl
 """
+
+
+class _Refusals:
+    """One that does not fit is named with its reason and what to do; the others are done, and the exit code is 2."""
+
+    def __init__(self) -> None:
+        self.rows: list[Json] = []
+
+    @contextlib.contextmanager
+    def at(self, place: str) -> Iterator[None]:
+        from agentbench.core.errors import ContractError, InputError, TaskError
+        from agentbench.core.text import printable
+
+        try:
+            yield
+        except (InputError, TaskError) as error:
+            more = [*error.problems] if isinstance(error, ContractError) else []
+            reason = "; ".join([error.message, *more])
+            row: dict[str, Json] = {"place": place, "reason": reason}
+            self.rows.append({**row, "remedy": error.remedy} if error.remedy else row)
+            click.echo(printable(f"refused {place}: {reason}"), err=True)
+            if error.remedy:
+                click.echo(printable(f"  {error.remedy}"), err=True)
+
+
+def _folders(paths: tuple[Path, ...]) -> Iterator[Path]:
+    """Each task of the folders of tasks among them: one that is broken does not hide the others."""
+    from agentbench.contract.load import TASK_NAME
+
+    for path in paths:
+        inner = sorted(path.glob(f"*/{TASK_NAME}")) if path.is_dir() and not (path / TASK_NAME).exists() else []
+        yield from (file.parent for file in inner) if inner else (path,)
 
 
 @click.group("import")
@@ -50,57 +85,60 @@ def import_swebench(
 
     Rows that cannot be used are told with their place; exit 2 when there were any.
     """
-    import sys
-
     from agentbench.authoring.swebench import address, import_instance, read_instances
-    from agentbench.core.errors import InputError, TaskError
+    from agentbench.core.errors import InputError
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
 
     made: list[Json] = []
-    refused: list[Json] = []
+    refused = _Refusals()
     with Lab() as lab:
         for place, one in read_instances(file, only):
-            try:
+            with refused.at(place):
                 if isinstance(one, InputError):
                     raise one
                 folder = import_instance(one, address(one.repo, repos, url), suite_dir, lab)
-            except (InputError, TaskError) as error:
-                refused.append({"place": place, "reason": error.message})
-                click.echo(printable(f"refused {place}: {error.message}"), err=True)
-            else:
                 made.append({"task_id": one.id, "folder": str(folder)})
                 if not as_json:
                     click.echo(printable(f"made {one.id}: {folder}"))
     if as_json:
-        click.echo(json.dumps({"tasks": made, "refused": refused}, indent=2))
+        click.echo(json.dumps({"tasks": made, "refused": refused.rows}, indent=2))
     else:
-        click.echo(f"{len(made)} tasks made, {len(refused)} rows refused", err=True)
-    sys.exit(2 if refused or not made else 0)
+        click.echo(f"{len(made)} tasks made, {len(refused.rows)} rows refused", err=True)
+    sys.exit(2 if refused.rows or not made else 0)
 
 
 @export_group.command("swebench", epilog=EXPORT_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=FILE, help="JSON lines are written here; stdout if not given.")
 def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
-    """Write tasks as rows of SWE-bench (JSON lines). PATH is a task, or a folder of tasks."""
+    """Write tasks as rows of SWE-bench (JSON lines). PATH is a task, or a folder of tasks.
+
+    Tasks that a row cannot say are named with the reason; exit 2 when there were any.
+    """
     from agentbench.authoring.swebench import export_task
-    from agentbench.contract.suite import find_tasks
+    from agentbench.contract.load import load_task
     from agentbench.core.errors import InputError
     from agentbench.run.lab import Lab
 
+    rows: list[str] = []
+    refused = _Refusals()
     with Lab() as lab:
-        rows = [json.dumps(export_task(task, lab)) for path in paths for task in find_tasks(path)]
-    text = "".join(f"{row}\n" for row in rows)
+        for folder in _folders(paths):
+            with refused.at(str(folder)):
+                rows.append(json.dumps(export_task(load_task(folder), lab)) + "\n")
     if out is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        msg = f"--out {out} cannot be written: {error.strerror}"
-        raise InputError(msg) from None
-    click.echo(f"{len(rows)} rows: {out}", err=True)
+        click.echo("".join(rows), nl=False)
+    elif rows:
+        try:
+            out.write_text("".join(rows), encoding="utf-8")
+        except OSError as error:
+            msg = f"--out {out} cannot be written: {error.strerror}"
+            raise InputError(msg) from None
+        click.echo(f"{len(rows)} rows: {out}", err=True)
+    if refused.rows:
+        click.echo(f"{len(rows)} rows written, {len(refused.rows)} tasks refused", err=True)
+    sys.exit(2 if refused.rows else 0)
 
 
 # --- harbor ------------------------------------------------------------------------------------------------------
@@ -119,23 +157,40 @@ Example:
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=FOLDER)
 @click.option("--suite-dir", type=FOLDER, default=Path("tasks/harbor"), show_default=True, help="The suite's folder.")
 def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
-    """Make a task of every Harbor task DIR. Nothing runs; the environments are images, so running them needs docker."""
+    """Make a task of every Harbor task DIR. Nothing runs; the environments are images, so running them needs docker.
+
+    Folders that cannot be used are named with the reason; exit 2 when there were any.
+    """
     from agentbench.authoring.harbor import import_folder
 
+    refused = _Refusals()
     for folder in folders:
-        click.echo(f"made {import_folder(folder, suite_dir)}")
+        with refused.at(str(folder)):
+            click.echo(f"made {import_folder(folder, suite_dir)}")
+    if refused.rows and len(folders) > 1:
+        click.echo(f"{len(folders) - len(refused.rows)} tasks made, {len(refused.rows)} refused", err=True)
+    sys.exit(2 if refused.rows else 0)
 
 
 @export_group.command("harbor", epilog=HARBOR_OUT_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=FOLDER, required=True, help="A folder for the tasks, one folder each.")
 def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
-    """Write tasks as folders of Harbor. PATH is a task, or a folder of tasks."""
+    """Write tasks as folders of Harbor. PATH is a task, or a folder of tasks.
+
+    Tasks that cannot be said there are named with the reason; exit 2 when there were any.
+    """
     from agentbench.authoring.harbor import export_task
-    from agentbench.contract.suite import find_tasks
+    from agentbench.contract.load import load_task
     from agentbench.run.lab import Lab
 
+    made = 0
+    refused = _Refusals()
     with Lab() as lab:
-        for path in paths:
-            for task in find_tasks(path):
-                click.echo(f"made {export_task(task, out, lab)}")
+        for folder in _folders(paths):
+            with refused.at(str(folder)):
+                click.echo(f"made {export_task(load_task(folder), out, lab)}")
+                made += 1
+    if refused.rows and made:
+        click.echo(f"{made} tasks written, {len(refused.rows)} refused", err=True)
+    sys.exit(2 if refused.rows else 0)

@@ -1,0 +1,94 @@
+"""Several at once, in and out: one that does not fit is named, the others are done."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from agentbench.cli.task import command
+from agentbench.contract.load import load_task
+from tests.authoring.conftest import FIX, put
+from tests.authoring.test_harbor import harbor
+from tests.authoring.test_harbor import task as written
+from tests.workspace.reference_git import git
+
+pytestmark = pytest.mark.req("C-18")
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
+
+
+def ab(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in arguments])
+
+
+@pytest.fixture
+def suite(tmp_path: Path, repo: Path) -> Path:
+    """A task of a repository, one without a patch, and one that is none."""
+    folder = written(tmp_path)
+    good = folder.with_name("good")
+    (good / "hidden/tests").mkdir(parents=True)
+    base = git(repo, "rev-parse", "HEAD").decode().strip()
+    fix = put(repo, FIX, "Fix")
+    (good / "fix.patch").write_bytes(git(repo, "diff", base, fix, "--", "calc.py"))
+    (good / "hidden/tests/test_a.py").write_text("pass\n")
+    text = (folder / "task.yaml").read_text().replace("id: t\n", "id: good\n")
+    source = f"repo: {{url: {os.path.relpath(repo, good)}, commit: '{base}'}}"
+    (good / "task.yaml").write_text(text.replace("repo: {path: repo}", source))
+    (folder.with_name("broken")).mkdir()
+    (folder.with_name("broken") / "task.yaml").write_text("id: broken\n")
+    return folder.parent
+
+
+def test_rows_are_written_of_all_tasks_that_have_one(suite: Path, tmp_path: Path) -> None:
+    done = ab("export", "swebench", suite, "--out", tmp_path / "rows.jsonl")
+    assert done.exit_code == 2
+    assert [json.loads(line)["instance_id"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == ["good"]
+    assert f"refused {suite / 't'}: t: a row needs a git repository" in done.output
+    assert f"refused {suite / 'broken'}: " in done.output
+    assert "1 rows written, 2 tasks refused" in done.output
+    assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
+
+
+def test_folders_of_harbor_are_written_of_all_tasks_that_can_be_said(suite: Path, tmp_path: Path) -> None:
+    done = ab("export", "harbor", suite, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["good", "t"]
+    assert f"refused {suite / 'broken'}: " in done.output
+    assert "2 tasks written, 1 refused" in done.output
+    again = ab("export", "harbor", suite / "t", "--out", tmp_path / "out")
+    assert again.exit_code == 2
+    assert "exists already\n  remove it, or give another --out" in again.output
+
+
+def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = ab("import", "harbor", tmp_path / "empty", harbor(tmp_path), "--suite-dir", tmp_path / "tasks/theirs")
+    assert done.exit_code == 2
+    assert load_task(tmp_path / "tasks/theirs/their-task").id == "their-task"
+    assert f"refused {tmp_path / 'empty'}: " in done.output
+    assert "1 tasks made, 1 refused" in done.output
+
+
+def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_from_the_task(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    assert ab("export", "swebench", suite / "good", "--out", rows).exit_code == 0
+    row = json.loads(rows.read_text())
+    rows.write_text(json.dumps(row) + "\n" + json.dumps({**row, "instance_id": "two", "repo": "local/gone"}) + "\n")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    done = ab("import", "swebench", rows, "--suite-dir", "tasks/back", "--repos", "..")
+    assert done.exit_code == 2
+    assert "1 tasks made, 1 rows refused" in done.output
+    assert "\n  git clone it to ../local__gone" in done.output
+    assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
+    done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
+    assert json.loads(done.stdout)["refused"][0]["remedy"] == "git clone it to ../local__gone"
