@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench.authoring.swebench import Instance, address, export_task, import_instance, read_instances, report
+from agentbench.authoring.testids import tied
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab
@@ -93,6 +94,35 @@ def test_only_the_rows_asked_for_are_judged(tmp_path: Path, row: dict[str, objec
     assert place.endswith("[1]")
 
 
+class TestBareNames:
+    """Rows of sympy name their tests without the file."""
+
+    def test_are_tied_to_the_one_function_of_the_test_patch(
+        self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
+    ) -> None:
+        bare = {**row, "FAIL_TO_PASS": ["test_odd[a b]", "test_odd[[x]]"], "PASS_TO_PASS": '["test_even"]'}
+        task = load_task(import_instance(one(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab))
+        assert task.checks[0].fail_to_pass == tuple(F2P[:2])
+        assert task.checks[0].pass_to_pass == tuple(P2P)
+        assert (task.checks[0].command or "").endswith(" 'tests/test_calc.py'")
+
+    def test_that_nobody_has_are_refused(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
+        bare = {**row, "PASS_TO_PASS": ["test_gone"]}
+        with pytest.raises(InputError, match=r"PASS_TO_PASS: 'test_gone' is the name of no test .*test_calc\.py"):
+            import_instance(one(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab)
+        assert not (tmp_path / "tasks/swe").exists()
+
+    def test_that_several_have_are_refused_with_their_places(self) -> None:
+        files = {"a.py": b"def test_x(): pass\n", "b.py": b"if 1:\n  class T:\n    async def test_x(self): pass\n"}
+        with pytest.raises(InputError, match=r"2 tests: a\.py::test_x, b\.py::T::test_x") as found:
+            tied(["test_x"], files, "FAIL_TO_PASS")
+        assert "file::test" in found.value.remedy
+        assert tied(["test_x[a::b]"], {"b.py": files["b.py"]}, "") == ("b.py::T::test_x[a::b]",)
+
+    def test_defined_twice_in_one_place_are_one(self) -> None:
+        assert tied(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "") == ("a.py::test_x",)
+
+
 class TestSpellings:
     """How the datasets themselves write their rows."""
 
@@ -153,11 +183,17 @@ class TestRefused:
         assert isinstance(found, InputError)
         assert f"missing {key}" in found.message
 
-    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None])
+    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None, ["A sentence of a test."]])
     def test_ids_that_are_none(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
         assert isinstance(found, InputError)
         assert "FAIL_TO_PASS" in found.message
+
+    def test_ids_of_django_say_what_to_do(self, tmp_path: Path, row: dict[str, object]) -> None:
+        (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": ["test_x (app.tests.T.test_x)"]}))
+        assert isinstance(found, InputError)
+        assert "a test id of unittest" in found.message
+        assert "file::Class::test" in found.remedy
 
     def test_an_unknown_repository(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="unknown repo me/other"):

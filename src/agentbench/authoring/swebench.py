@@ -5,13 +5,12 @@ Rows are JSON, JSON lines or Parquet. `FAIL_TO_PASS` may be a list or a string w
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from agentbench.authoring.detection import Circumstances, detect
 from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.fromcommit import repository_name, url_from
 from agentbench.authoring.statement import kind_of
+from agentbench.authoring.testids import ids, tied
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
@@ -139,7 +139,7 @@ def _instance(row: object) -> Instance:
     repo = str(found["repo"])
     if not _REPO.fullmatch(repo):
         raise InputError(f"repo: expected owner/name; got {repo!r}")
-    wanted = _ids(found.get("fail_to_pass"), "FAIL_TO_PASS")
+    wanted = ids(found.get("fail_to_pass"), "FAIL_TO_PASS")
     if not wanted:
         raise InputError("FAIL_TO_PASS: expected at least one test id")
     return Instance(
@@ -150,7 +150,7 @@ def _instance(row: object) -> Instance:
         test_patch=_patch(found["test_patch"]),
         problem=_problem(found),
         fail_to_pass=wanted,
-        pass_to_pass=_ids(found.get("pass_to_pass"), "PASS_TO_PASS"),
+        pass_to_pass=ids(found.get("pass_to_pass"), "PASS_TO_PASS"),
     )
 
 
@@ -175,33 +175,6 @@ def _patch(value: object) -> bytes:
         return (text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise InputError(f"patch: character {error.start} is half of a surrogate pair") from None
-
-
-def _ids(value: object, key: str) -> tuple[str, ...]:
-    """A list, or a string that holds one as JSON or as Python writes it. Ids keep every character."""
-    if isinstance(value, str):
-        value = _listed(value, key)
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
-        raise InputError(f"{key}: expected a list of test ids")
-    foreign = [item for item in value if "::" not in item]
-    if foreign:
-        raise InputError(
-            f"{key}: {foreign[0]!r} is no test id of pytest", remedy="rows of other test runners cannot be imported"
-        )
-    return tuple(dict.fromkeys(value))
-
-
-def _listed(text: str, key: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):  # what Python's parser says of deep nesting
-        raise InputError(f"{key}: expected a list of test ids, or a string that holds one") from None
 
 
 # --- rows as tasks -----------------------------------------------------------------------------------------------
@@ -230,7 +203,6 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         SourceError: the repository or the commit cannot be had.
     """
     suite_dir = suite_dir.absolute()
-    files = tuple(dict.fromkeys(test.split("::")[0] for test in (*instance.fail_to_pass, *instance.pass_to_pass)))
     place, folder = place_of(suite_dir, instance.id), draft_folder(suite_dir, instance.id)
     with Histories(lab.state / "snapshots").open(url, Path.cwd()) as history:
         commit = history.commit(instance.base_commit)
@@ -242,7 +214,6 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         pythons = list(dict.fromkeys(one.short for one in installed()))
         usual = f"{sys.version_info[0]}.{sys.version_info[1]}"
         detected = detect(read, Circumstances(commit.date, pythons, usual, history.release_before(commit.id)))
-    words = [*detected.options, *files]
     draft = Draft(
         id=instance.id,
         suite=suite_dir.name,
@@ -253,16 +224,22 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         python=detected.python,
         env=detected.plans[0].env,
         setup=detected.plans[0].commands,
-        command="python -m pytest -q " + " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words),
+        command=_command(detected.options),
         hidden={},
         reference=instance.patch,
         timeout_sec=1800,
         strata={"ecosystem": "python", "kind": kind_of(instance.problem)},
-        fail_to_pass=instance.fail_to_pass,
-        pass_to_pass=instance.pass_to_pass,
         notes=f"Imported from {instance.repo} {instance.id}; its setup was detected and has not been run.\n",
     )
     return _with_hidden(draft, instance, folder, place, lab)
+
+
+def _command(options: Sequence[str]) -> str:
+    return " ".join(["python -m pytest -q", *([_quoted(options)] if options else [])])
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
 
 
 def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, lab: Lab) -> Path:
@@ -280,7 +257,14 @@ def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, la
         }
         if not hidden:
             raise InputError(f"{instance.id}: test_patch adds or changes no file")
-        write(dataclasses.replace(draft, hidden=hidden), folder)
+        files = {path: content for path, (content, _) in hidden.items()}
+        wanted = tied(instance.fail_to_pass, files, "FAIL_TO_PASS")
+        kept = tied(instance.pass_to_pass, files, "PASS_TO_PASS")
+        named = dict.fromkeys(test.split("::")[0] for test in (*wanted, *kept))
+        command = f"{draft.command} {_quoted(named)}"
+        write(
+            dataclasses.replace(draft, hidden=hidden, command=command, fail_to_pass=wanted, pass_to_pass=kept), folder
+        )
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
