@@ -35,6 +35,20 @@ def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
     assert check("Names keep their blanks, they should not.", PATCH, hidden, {"fresh_name"}).missing == ()
 
 
+def test_names_of_the_standard_library_are_nobodys_to_tell() -> None:
+    patch = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n+mock.fresh = own = datetime.profile = patch\n"
+
+    def missing(test: bytes) -> tuple[str, ...]:
+        return check("Times are wrong when mocked, they should not.", patch, {"tests/test_a.py": test}, ()).missing
+
+    assert missing(b"import datetime\nfrom unittest import mock\nimport unittest\nunittest.mock.patch(a.fresh)\n") == (
+        "fresh",
+    )
+    assert missing(b"import datetime as d\nfrom unittest.mock import patch\nd.fresh\n") == ()
+    assert missing(b"from .json import own\nfrom a import mock\n") == ("mock", "own")
+    assert missing(b"import a\na.profile()\n") == ("profile",)  # also the name of a module, which is not imported
+
+
 @pytest.mark.parametrize(
     "subject, kind",
     [

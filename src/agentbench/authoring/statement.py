@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -83,23 +84,42 @@ def _is_code(line: str) -> bool:
 
 
 def _names(source: bytes) -> set[str]:
-    """Names that a test imports, calls or takes as attributes."""
+    """Names that a test imports, calls or takes as attributes; what it imports from the standard library is nobody's to bring."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return set()
+    nodes = list(ast.walk(tree))
+    standard = {alias.asname or alias.name.split(".")[0] for node in nodes for alias in _of_the_standard_library(node)}
     found: set[str] = set()
     defined: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
-            found.add(node.attr)
+            if _root(node) not in standard:
+                found.add(node.attr)
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            found |= {part for alias in node.names for part in alias.name.split(".")}
+            outside = _of_the_standard_library(node)
+            found |= {part for alias in node.names if alias not in outside for part in alias.name.split(".")}
         elif isinstance(node, ast.keyword) and node.arg:
             found.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             defined.add(node.name)
-    return found - defined
+    return found - defined - standard
+
+
+def _of_the_standard_library(node: ast.AST) -> list[ast.alias]:
+    if isinstance(node, ast.Import):
+        return [alias for alias in node.names if alias.name.split(".")[0] in sys.stdlib_module_names]
+    if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        return node.names if node.module.split(".")[0] in sys.stdlib_module_names else []
+    return []
+
+
+def _root(node: ast.expr) -> str | None:
+    """The name that a chain of attributes begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def words_of(sources: Iterable[bytes]) -> set[str]:
