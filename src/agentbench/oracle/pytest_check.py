@@ -51,7 +51,7 @@ def requirement_of(bench: GradingBench, check: Check) -> Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class Selected:
     """What is run, if not all tests as they are. `untold`: functions of test modules that may differ from those of R."""
 
     tree: GradedTree
@@ -88,7 +88,7 @@ class PytestCheck:
         other.subject = subject
         return other
 
-    def take(self, tests: Tests | None = None) -> Taken:
+    def take(self, tests: Selected | None = None) -> Taken:
         """Run tests in a replica of their own.
 
         Raises:
@@ -96,7 +96,7 @@ class PytestCheck:
             SandboxError: ours.
         """
         subject, bench, found = self.subject, self.subject.bench, self.survey
-        tests = tests or Tests(subject.tree)
+        tests = tests or Selected(subject.tree)
         pins = pins_of(bench, found, subject.base)
         pins = dataclasses.replace(
             pins,

@@ -10,9 +10,10 @@ import pytest
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench, Unlogged
+from agentbench.oracle.pytest_check import PytestCheck, Selected, Taken
 from agentbench.trace import events
 from tests.cheats.players import Player, parametrised
-from tests.oracle.toy import CORE, FIXED, UNIT, Bed, delta_of
+from tests.oracle.toy import CORE, FAIL_TO_PASS, FIXED, UNIT, Bed, delta_of
 
 SOURCE = "src/toy/core.py"
 OTHERWISE = CORE.replace(
@@ -247,3 +248,27 @@ def test_static_commands_do_not_see_the_hidden_tests(bed: Bed, tmp_path: Path) -
     bench = bench_of(bed, tmp_path, oracle={"checks": [UNIT], "static": see_none})
     result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
     assert result.accepted, result.steps
+
+
+@pytest.mark.req("G-01", "C-06")
+def test_runs_differ_in_the_texts_of_tests_and_in_nothing_else(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither which files are newer nor what the runner is told of its tests shows where the truth is."""
+    asked: list[Selected] = []
+    take = PytestCheck.take
+
+    def seen(self: PytestCheck, tests: Selected | None = None) -> Taken:
+        asked.extend([tests] if tests is not None else [])
+        return take(self, tests)
+
+    monkeypatch.setattr(PytestCheck, "take", seen)
+    even = "tests/test_core.py::test_median_odd"  # R's own, which no hidden file lies over
+    check = {**UNIT, "fail_to_pass": [*FAIL_TO_PASS, even]}
+    bench = bench_of(bed, tmp_path, oracle={"checks": [check]})
+    grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    assert len(asked) >= 5
+    assert len({one.untold for one in asked}) == 1
+    assert len({frozenset(write.path for write in one.tree.writes) for one in asked}) == 1
+    texts = {(write.path, write.content) for one in asked for write in one.tree.writes}
+    assert len([path for path, _ in texts if path == b"tests/test_core.py"]) > 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.oracle.protected import GradedTree, bytecode_of
-from agentbench.oracle.pytest_check import PytestCheck, Taken, Tests
+from agentbench.oracle.pytest_check import PytestCheck, Selected, Taken
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import MAX_SOURCE, Place, alterations, altered
 from agentbench.tree.entry import FileWrite
@@ -126,7 +126,7 @@ def once(tests: PytestCheck, asked: Asked) -> Ran:
     tree, places = _false_tree(tests.subject, asked)
     # Of none of them is told what it is like on R: what is not told of some would be seen in memory.
     untold = _names(tests, asked.twins.functions)
-    taken = tests.take(Tests(tree, only=asked.only, untold=untold))
+    taken = tests.take(Selected(tree, only=asked.only, untold=untold))
     return Ran(taken, asked, places)
 
 
