@@ -13,7 +13,7 @@ from agentbench.oracle.bench import GradingBench, Unlogged
 from agentbench.oracle.pytest_check import PytestCheck, Selected, Taken
 from agentbench.trace import events
 from tests.cheats.players import Player, parametrised
-from tests.oracle.toy import CORE, FAIL_TO_PASS, FIXED, UNIT, Bed, delta_of
+from tests.oracle.toy import CORE, FIXED, UNIT, Bed, delta_of
 
 SOURCE = "src/toy/core.py"
 OTHERWISE = CORE.replace(
@@ -263,12 +263,11 @@ def test_runs_differ_in_the_texts_of_tests_and_in_nothing_else(
         return take(self, tests)
 
     monkeypatch.setattr(PytestCheck, "take", seen)
-    even = "tests/test_core.py::test_median_odd"  # R's own, which no hidden file lies over
-    check = {**UNIT, "fail_to_pass": [*FAIL_TO_PASS, even]}
-    bench = bench_of(bed, tmp_path, oracle={"checks": [check]})
+    bench = bench_of(bed, tmp_path)
     grade(delta_of(bench, {SOURCE: FIXED}), bench)
     assert len(asked) >= 5
     assert len({one.untold for one in asked}) == 1
     assert len({frozenset(write.path for write in one.tree.writes) for one in asked}) == 1
     texts = {(write.path, write.content) for one in asked for write in one.tree.writes}
+    # One of R's own files, which no hidden file lies over.
     assert len([path for path, _ in texts if path == b"tests/test_core.py"]) > 1
