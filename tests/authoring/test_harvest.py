@@ -101,7 +101,11 @@ def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, t
         wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0.5, workers=2
     )
     told: list[str] = []
-    found = harvest(request, lab, tell=told.append)
+    tried: list[str] = []
+    found = harvest(request, lab, tell=told.append, trying=tried.append)
+    assert tried[0].count(", ") == 1  # as many as there are workers
+    assert {"Fix half", "Add twice", "Say end"} == {one[11:] for what in tried if what for one in what.split(", ")}
+    assert tried[-1] == ""
     assert sorted((one.subject, one.kind) for one in found.verdicts) == [
         ("Add twice", "accepted"),
         ("Fix half", "accepted"),
@@ -153,6 +157,51 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     file.write_text(json.dumps({"mine": 1}))
     with pytest.raises(InputError, match="not the ledger"):
         Ledger.open(file)
+
+
+def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "x.harvest.json"
+    file.write_text(json.dumps({"schema_version": 2, "verdicts": []}))
+    with pytest.raises(InputError, match=r"x\.harvest\.json: schema_version: expected 1; got 2") as found:
+        Ledger.open(file)
+    assert "--name" in found.value.remedy
+
+
+def test_a_kind_of_refusal_that_there_is_not_is_told_before_anything_runs(lab: Lab, tmp_path: Path) -> None:
+    wanted = Wanted(repo="/nowhere", suite_dir=tmp_path / "calc-dev")
+    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", retry=("setup faild",))
+    with pytest.raises(InputError, match=r"'setup faild' \(did you mean `setup failed`\?\)") as found:
+        harvest(request, lab, tell=lambda _line: None)
+    assert "does not fail on parent" in found.value.remedy
+
+
+def test_a_history_with_nothing_to_try_says_why(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, {"calc.py": FIX["calc.py"]}, "No test")
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+    told: list[str] = []
+    assert harvest(request, lab, tell=told.append).candidates == 0
+    assert told[1].startswith("none of 2 commits can be tried (no test change 1, root commit 1): a fix must")
+    told.clear()
+    harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, tell=told.append)
+    assert told[1].startswith("there is no commit since 2050-01-01T00:00:00")
+
+
+def test_how_far_back_is_looked_is_said_when_there_is_more(
+    repo: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = git(repo, "rev-parse", "HEAD").decode().strip()
+    put(repo, {"calc.py": "x = 1\n"}, "One")
+    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+    told: list[str] = []
+    monkeypatch.setattr("agentbench.authoring.harvest.REACH", 1)
+    harvest(request, lab, tell=told.append)
+    assert told[0] == f"only the newest 1 commits are looked at; --start {first[:12]} goes on behind them"
+    told.clear()
+    monkeypatch.setattr("agentbench.authoring.harvest.REACH", 2)
+    harvest(request, lab, tell=told.append)
+    assert told[0] == "0 candidates, 0 known already"
 
 
 def test_what_was_made_before_a_harvest_was_stopped_is_taken_as_made(repo: Path, lab: Lab, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from agentbench.cli.live_line import LiveLine
 from agentbench.cli.task import command
 from agentbench.cli.task_authoring import _day
 from agentbench.core.errors import InputError
@@ -69,3 +71,30 @@ def test_words_that_mean_nothing_are_bad_input(arguments: tuple[str, ...], said:
 )
 def test_a_day_begins_at_midnight(given: str | None, meant: str | None) -> None:
     assert _day(given) == meant
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_what_is_being_tried_is_shown_where_somebody_watches(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
+    stream = Terminal() if watched else io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.delenv("CI", raising=False)
+    line = LiveLine()
+    line.show("abc a\x1b[2J commit with a long subject")
+    line.tell("abc accepted")
+    line.show("")
+    if not watched:
+        assert stream.getvalue() == "abc accepted\n"
+        return
+    before, shown, cleared, again, end = stream.getvalue().split("\r\x1b[2K")
+    assert (before, cleared, end) == ("", "abc accepted\n", "")
+    assert shown == again
+    assert shown.startswith("running: abc a")
+    assert "\x1b" not in shown
+    assert len(shown) == 29

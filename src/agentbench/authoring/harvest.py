@@ -15,19 +15,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from agentbench.authoring.candidates import Candidates, choose
 from agentbench.authoring.drafting import named, place_of
 from agentbench.authoring.environments import Environments
 from agentbench.authoring.fromcommit import Tell, Wanted, finished, from_commit, task_id_of
-from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.splitting import Kind, Unsuitable
 from agentbench.contract.load import TASK_NAME
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
 from agentbench.core.threads import threads
 from agentbench.run.lab import Lab
 from agentbench.workspace.history import Commit, Histories
 
 LEDGER_SCHEMA = 1
+REACH = 5000
+"""Commits that are looked at: what they changed is held in memory."""
+KINDS = (*get_args(Kind), "exists already", "repository", "task")
+"""Why a candidate may have been refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +82,19 @@ class Ledger:
     def open(cls, path: Path) -> Ledger:
         """
         Raises:
-            InputError: there is a file that is no ledger.
+            InputError: there is a file that is no ledger, or one of another version.
         """
         if not path.exists():
             return cls(path)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            rows = [
-                Verdict(**{**row, "flags": tuple(row["flags"])})
-                for row in data["verdicts"]
-                if data["schema_version"] == LEDGER_SCHEMA
-            ]
+            schema = data["schema_version"]
+            if schema != LEDGER_SCHEMA:
+                raise InputError(
+                    f"{path}: schema_version: expected {LEDGER_SCHEMA}; got {schema!r}: another version of ab wrote it",
+                    remedy="go on with that version, or give another --name to begin anew",
+                )
+            rows = [Verdict(**{**row, "flags": tuple(row["flags"])}) for row in data["verdicts"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{path} is not the ledger of a harvest: {error}"
             raise InputError(msg, remedy="remove it to begin anew") from None
@@ -122,16 +130,22 @@ class Harvest:
     """Candidates that were not run, because enough were accepted or examined."""
 
 
-def harvest(request: Request, lab: Lab, *, tell: Tell) -> Harvest:
-    """Mine, verify, split.
+def harvest(request: Request, lab: Lab, *, tell: Tell, trying: Tell = lambda _what: None) -> Harvest:
+    """Mine, verify, split. `trying` is told what is being run, whenever that changes.
 
     Raises:
         SourceError: the repository cannot be had.
-        InputError: a place that cannot be written.
+        InputError: a place that cannot be written, or a kind of refusal that there is not.
         SandboxError, WorkspaceError: ours.
     """
+    unknown = [kind for kind in request.retry if kind not in KINDS]
+    if unknown:
+        raise InputError(
+            f"--retry: nothing is refused for {unknown[0]!r}{did_you_mean(unknown[0], KINDS)}",
+            remedy=f"there are: {', '.join(sorted(KINDS))}",
+        )
     with _alone(request.ledger):
-        return _harvest(request, lab, tell)
+        return _harvest(request, lab, tell, trying)
 
 
 @contextlib.contextmanager
@@ -155,14 +169,16 @@ def _alone(ledger: Path) -> Iterator[None]:
         yield
 
 
-def _harvest(request: Request, lab: Lab, tell: Tell) -> Harvest:
+def _harvest(request: Request, lab: Lab, tell: Tell, trying: Tell) -> Harvest:
     named(request.wanted.suite_dir.absolute().name, "the name of the suite")
     ledger = Ledger.open(request.ledger)
-    found = _candidates(request, lab)
+    found = _candidates(request, lab, tell)
     again = {one.commit for one in ledger.verdicts.values() if not one.accepted and one.kind in request.retry}
     waiting = [one for one in found.commits if one.id not in ledger.verdicts or one.id in again][: request.examine]
     tell(f"{len(found.commits)} candidates, {len(ledger.verdicts)} known already")
-    work = _Verification(request, lab, ledger, tell)
+    if not found.commits:
+        tell(_nothing_to_try(request, found))
+    work = _Verification(request, lab, ledger, tell, trying)
     ran = work.run(waiting)
     _assign(request, ledger)
     left = len([commit for commit in found.commits if commit.id not in ledger.verdicts])
@@ -170,18 +186,33 @@ def _harvest(request: Request, lab: Lab, tell: Tell) -> Harvest:
     return Harvest(tuple(ledger.verdicts.values()), found.passed_over, len(found.commits), left)
 
 
-def _candidates(request: Request, lab: Lab) -> Candidates:
+def _nothing_to_try(request: Request, found: Candidates) -> str:
+    looked = found.passed_over.total()
+    if not looked:
+        asked = (
+            f"since {request.since}" if request.since else f"before {request.start or 'the head of the main branch'}"
+        )
+        return f"there is no commit {asked}, merges apart: nothing can be made of this history (--since, --start)"
+    reasons = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
+    return f"none of {looked} commits can be tried ({reasons}): a fix must bring its tests along in the same commit"
+
+
+def _candidates(request: Request, lab: Lab, tell: Tell) -> Candidates:
     with Histories(lab.state / "snapshots").open(request.wanted.repo, Path.cwd()) as history:
-        commits = history.commits(request.start or history.head(), since=request.since)
+        commits = history.commits(request.start or history.head(), since=request.since, limit=REACH + 1)
+        if len(commits) > REACH:
+            tell(f"only the newest {REACH} commits are looked at; --start {commits[REACH].id[:12]} goes on behind them")
+            del commits[REACH:]
         return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
 
 class _Verification:
-    def __init__(self, request: Request, lab: Lab, ledger: Ledger, tell: Tell) -> None:
+    def __init__(self, request: Request, lab: Lab, ledger: Ledger, tell: Tell, trying: Tell) -> None:
         self._request = request
         self._lab = lab
         self._ledger = ledger
         self._tell = tell
+        self._trying = trying
         self._environments = Environments()
 
     def run(self, waiting: Sequence[Commit]) -> int:
@@ -189,15 +220,16 @@ class _Verification:
         ran = 0
         todo = iter(waiting)
         with threads(self._request.workers, "harvest", self._lab.cancel) as pool:
-            running: set[Future[Verdict]] = set()
+            running: dict[Future[Verdict], Commit] = {}
             while True:
                 missing = self._request.maximum - len(self._ledger.accepted)
                 while len(running) < min(self._request.workers, missing) and (commit := next(todo, None)) is not None:
-                    running.add(pool.submit(self._verify, commit))
+                    running[pool.submit(self._verify, commit)] = commit
+                self._trying(", ".join(f"{one.id[:10]} {one.subject[:40]}" for one in running.values()))
                 if not running:
                     return ran
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for one in done:
+                for one in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[one]
                     verdict = one.result()
                     self._ledger.put(verdict)
                     ran += 1

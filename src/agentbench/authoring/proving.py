@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,7 +28,7 @@ from agentbench.run.validation import validation_bench
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
-MISSING_MODULE = "missing module"
+MISSING_MODULE: Final = "missing module"
 PROOF_SCHEMA = 2
 """Raised when what counts as proven changes."""
 SLOW_CPUS = 0.25

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Literal
 
 from agentbench.core.errors import TaskError
 from agentbench.workspace.history import LINK, SYMLINK, Change, Commit
@@ -21,15 +22,23 @@ MAX_FILES = 60
 MAX_HIDDEN_BYTES = 8 * 1024 * 1024
 
 
+Kind = Literal[
+    "dependency drift", "does not fail on parent", "empty commit", "fails with the fix", "flaky", "hangs on parent",
+    "lfs", "merge commit", "missing module", "needs network", "no source change", "no test change", "out of memory",
+    "patch", "python", "refused by the oracle", "root commit", "setup failed", "skipped", "submodule", "symlink",
+    "tests cannot run", "timing-dependent", "too large", "too slow",
+]  # fmt: skip
+
+
 class Unsuitable(TaskError):
     """A commit that cannot become a task; `kind` groups the reasons in tables. The choice of the commit is the user's: exit 2."""
 
     exit_code = 2
 
-    def __init__(self, kind: str, message: str, *, remedy: str = "", tests: Sequence[str] = ()) -> None:
+    def __init__(self, kind: Kind, message: str, *, remedy: str = "", tests: Sequence[str] = ()) -> None:
         """`tests`: the ids it is about."""
         super().__init__(message, remedy=remedy)
-        self.kind = kind
+        self.kind: Kind = kind
         self.tests = tuple(tests)
 
 

@@ -226,6 +226,7 @@ def harvest(
     from agentbench.authoring.fromcommit import repository_name
     from agentbench.authoring.harvest import Request
     from agentbench.authoring.harvest import harvest as gather
+    from agentbench.cli.live_line import LiveLine
     from agentbench.run.lab import Lab
 
     called = named(name or repository_name(repo), "--name")
@@ -242,8 +243,12 @@ def harvest(
         seed=seed,
         retry=retry,
     )
+    line = LiveLine()
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
-        found = gather(request, lab, tell=_tell)
+        try:
+            found = gather(request, lab, tell=line.tell, trying=line.show)
+        finally:
+            line.show("")
     _show_harvest(found, request, as_json=common["as_json"])
 
 

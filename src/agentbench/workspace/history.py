@@ -120,7 +120,7 @@ class History:
         return commit
 
     def commits(self, start: str, *, since: str | None = None, limit: int = 5000) -> list[Commit]:
-        """From `start` backwards, newest first, without merges.
+        """From `start` backwards, newest first, without merges, `limit` at most.
 
         Raises:
             SourceError: `start` is not there, or `since` is no date.
