@@ -153,3 +153,14 @@ def test_predictions_are_graded_in_bulk_and_a_bad_one_costs_only_itself(ab: Ab, 
     assert reasons["three"] is not None
     said = json.loads(report.read_text())
     assert (said["resolved_ids"], said["empty_patch_ids"]) == (["one"], ["two"])
+
+
+@pytest.mark.req("C-18")
+def test_a_report_that_has_no_place_is_told_before_anything_is_graded(ab: Ab, tmp_path: Path) -> None:
+    suite = make_suite(tmp_path / "tasks", "one") / "tiny"
+    preds, out = written(tmp_path, line("one")), tmp_path / "runs"
+    report = tmp_path / "gone/report.json"
+    done = ab("grade", "--task", suite, "--predictions", preds, "--report", report, "--out", out)
+    assert done.code == 2
+    assert f"there is no folder {report.parent}" in done.stderr
+    assert not out.exists()

@@ -62,6 +62,9 @@ def command(
         raise click.UsageError("Give either --patch or --predictions.")
     if report_file is not None and predictions is None:
         raise click.UsageError("--report goes with --predictions.")
+    if report_file is not None and not report_file.absolute().parent.is_dir():
+        msg = f"--report {report_file}: there is no folder {report_file.parent}"
+        raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
     tasks = [task for path in paths for task in find_tasks(path)]
     if patch_file is not None:
         if len(tasks) != 1:
