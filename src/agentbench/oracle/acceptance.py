@@ -64,8 +64,10 @@ def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None, twin
     applied(bench, patch, planned.writes, base, application, fuzz=planned.fuzz)
     protection, hidden = protection_of(bench), bench.loaded.hidden_files()
     tree = compose(base, planned.writes, protection, hidden)
-    others = {path: file for path, file in hidden.items() if path not in protection.files}
-    work = _Grading(bench, tree, compose(base, planned.writes, protection, others), base, twins=twins)
+    tests = protection.files & hidden.keys()
+    own = [write for write in planned.writes if write.path not in tests]
+    aside = compose(base, own, protection, {path: file for path, file in hidden.items() if path not in tests})
+    work = _Grading(bench, tree, aside, base, twins=twins)
     work.run()
     findings = (
         *_taken_back(tree),
@@ -119,7 +121,6 @@ class _Grading:
         self._builder = Builder(bench)
         reference = self._reference if twins else none
         self._subject = Subject(bench, tree, base, self._builder, reference, aside)
-        self._aside = aside
         self._static: tuple[StepResult, ...] = ()
         self.checks: list[CheckResult] = []
 
@@ -145,7 +146,7 @@ class _Grading:
     def _run_static(self) -> None:
         """Build and static commands in a replica of their own: they may leave anything behind."""
         try:
-            with open_replica(self._bench, self._aside) as sandbox:
+            with open_replica(self._bench, self._subject.tree) as sandbox:
                 if self._builder(sandbox).outcome is Outcome.PASS:
                     self._static = run_static(self._bench, sandbox)
         except (HarnessError, PatchInvalid) as error:

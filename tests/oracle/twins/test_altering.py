@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import secrets
 import textwrap
 import types
@@ -254,6 +255,38 @@ def test_text_is_altered_as_it_is_written() -> None:
 )
 def test_conditions_are_turned_as_people_would_write_it(line: str, twin: str) -> None:
     assert falsified(f"def test_it():\n    {line}\n") == f"def test_it():\n    {twin}\n"
+
+
+def test_a_turned_condition_in_brackets_takes_no_other_twin_away() -> None:
+    source = b"def test_it():\n    assert not (a and b)\n\n\ndef test_other():\n    assert f() == 1\n"
+    found = alterations(source, [HERE, ("test_other",)], "seed")
+    assert set(found) == {HERE, ("test_other",)}
+    assert altered(source, [(found[HERE], 0)]).startswith(b"def test_it():\n    assert (a and b)\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert f() == approx(2.5)",
+        "assert f() == Fraction(5, 12)",
+        "assert f() == {1, 2}",
+        "assert 'abc' in f()",
+        "with pytest.raises(E, match='some words'):\n        f()",
+    ],
+)
+def test_values_within_are_altered_rather_than_something_put_around_them(line: str) -> None:
+    source = f"def test_it():\n    {line}\n"
+    twins = twins_of(source)
+    assert twins
+    assert all(re.sub(r"[\w.-]", "", twin) == re.sub(r"[\w.-]", "", source) for twin in twins)
+
+
+def test_any_part_of_what_is_expected_may_be_the_false_one() -> None:
+    source = "def test_it():\n    assert f() == [1000, 2000, 3000]\n"
+    kept = [sum(str(part) in twins_of(source, str(seed))[0] for part in (1000, 2000, 3000)) for seed in range(9)]
+    first = [str(1000) in twins_of(source, str(seed))[0] for seed in range(40)]
+    assert set(kept) == {2}
+    assert set(first) == {True, False}
 
 
 def test_what_a_name_was_given_is_altered_if_it_is_good_for_nothing_else() -> None:

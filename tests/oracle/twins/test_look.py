@@ -241,13 +241,19 @@ def test_what_is_of_our_own_making_is_not_held_against_twins(bed: Bed, tmp_path:
     assert [one.step for one in of_kind(bench, events.TestsFinished)] == ["unit"]
 
 
-@pytest.mark.req("G-01", "G-02")
-def test_static_commands_do_not_see_the_hidden_tests(bed: Bed, tmp_path: Path) -> None:
-    """There they could only ask for the truth, and somebody might remember it."""
-    see_none = ["test -e tests/test_core.py", "test ! -e tests/test_median_hidden.py"]
-    bench = bench_of(bed, tmp_path, oracle={"checks": [UNIT], "static": see_none})
-    result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    assert result.accepted, result.steps
+@pytest.mark.req("G-01", "G-14")
+def test_who_throws_a_coin_fails(bed: Bed, tmp_path: Path) -> None:
+    """Passing both may come from chance; that it is not there when it is looked for again makes no pass of it."""
+    chance = CORE.replace(
+        "    return ordered[middle]\n",
+        "    import os\n    class Near(float):\n        def __eq__(self, other):\n"
+        "            return os.urandom(1)[0] < 128 if len(ordered) % 2 == 0 else float(self) == other\n"
+        "        __hash__ = float.__hash__\n    return Near(ordered[middle])\n",
+    )
+    bench = bench_of(bed, tmp_path)
+    for _ in range(4):
+        result = grade(delta_of(bench, {SOURCE: chance}), bench)
+        assert result.checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "C-06")
@@ -265,7 +271,7 @@ def test_runs_differ_in_the_texts_of_tests_and_in_nothing_else(
     monkeypatch.setattr(PytestCheck, "take", seen)
     bench = bench_of(bed, tmp_path)
     grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    assert len(asked) >= 5
+    assert len(asked) >= 3
     assert len({one.untold for one in asked}) == 1
     assert len({frozenset(write.path for write in one.tree.writes) for one in asked}) == 1
     texts = {(write.path, write.content) for one in asked for write in one.tree.writes}

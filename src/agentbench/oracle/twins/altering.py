@@ -7,12 +7,12 @@ no right solution can satisfy: what equals a value does not equal another, and w
 from __future__ import annotations
 
 import ast
-import math
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agentbench.core import syntax
+from agentbench.oracle.twins.values import other_literals
 
 Place = tuple[str, ...]
 """Names of the classes around a test and its own."""
@@ -25,9 +25,6 @@ _OPAQUE = frozenset(
 """Contexts that may swallow or await an exception: an assertion in there says something else."""
 _RAISING = frozenset({"raises", "assertRaises"})
 _TELLING, _TURNED = 2, 1
-MOST_VALUES = 3
-"""False values beside the true one, at most."""
-_TRIES = 20
 _OPERATORS = {
     b"!=": b"==",
     b"in": b"not in",
@@ -39,6 +36,11 @@ _OPERATORS = {
     b">": b"<=",
     b"<=": b">",
 }
+_VALUES = frozenset(
+    {"approx", "Fraction", "Decimal", "complex", "date", "datetime", "time", "timedelta", "Path", "PurePath", "UUID"}
+    | {"set", "frozenset", "tuple", "list", "dict", "OrderedDict", "deque", "str", "bytes", "int", "float"}
+)
+"""Calls that say a value. Others may be of what is tested, which may be wrong in the same way for both."""
 _RAISED_BY_NOBODY = ("BufferError", "EOFError", "ReferenceError")
 """In place of an awaited exception. Not another that is often raised: what is raised may well be of two kinds."""
 _OPPOSITE = {
@@ -102,10 +104,16 @@ def alterations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[
             found.pop(place, None)  # of two tests with one name the last counts
             if chosen is not None:
                 found[place] = chosen
-    for number in range(max((len(one.texts) for one in found.values()), default=0)):
-        if not _parses(altered(source, ((one, min(number, len(one.texts) - 1)) for one in found.values()))):
-            return {}
-    return found
+    if all(_parses(altered(source, everything)) for everything in _each_text(found.values())):
+        return found
+    return {
+        place: one for place, one in found.items() if all(_parses(altered(source, text)) for text in _each_text([one]))
+    }
+
+
+def _each_text(found: Collection[Alteration]) -> Iterator[list[tuple[Alteration, int]]]:
+    for number in range(max((len(one.texts) for one in found), default=0)):
+        yield [(one, min(number, len(one.texts) - 1)) for one in found]
 
 
 def _parses(source: bytes) -> bool:
@@ -240,6 +248,10 @@ def _of_comparison(test: ast.Compare, spot: _Spots) -> Alteration | None:
         return _of_equality(right, left, spot)
     if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
         return spot.replace(right, _TURNED, repr(not right.value))
+    if isinstance(test.ops[0], ast.In) and isinstance(left, ast.Constant):
+        return _other_value(
+            left, spot
+        )  # rather than turned round: what has everything in it meets `not in` as it should
     between = spot.source[spot.end(left) : spot.start(right)]
     turned = _OPERATORS.get(b" ".join(between.split()))
     if turned is None:
@@ -252,7 +264,8 @@ def _turned(test: ast.expr, spot: _Spots) -> Alteration:
     if isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
         return spot.around(test, "not ", "", _TURNED)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return spot.made(test.lineno, spot.start(test), spot.start(test.operand), _TURNED, b"")
+        after = spot.start(test) + len(b"not")  # a bracket may follow
+        return spot.made(test.lineno, spot.start(test), after + (spot.source[after : after + 1] == b" "), _TURNED, b"")
     return spot.around(test, "not (", ")", _TURNED)
 
 
@@ -295,6 +308,10 @@ def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
     if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISING:
         return None
     awaited = context.args[0]
+    said = next((one.value for one in context.keywords if one.arg == "match"), None)
+    made = _other_value(said, spot) if isinstance(said, ast.Constant) and b"\\" not in _bytes(said, spot) else None
+    if made is not None:
+        return made
     others = [name for name in _RAISED_BY_NOBODY if name not in _names(awaited)]
     spot.dice.shuffle(others)
     return spot.replace(awaited, _TURNED, *others)
@@ -304,82 +321,24 @@ def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:
     match node:
         case ast.Constant(value=value):
             written = spot.source[spot.start(node) : spot.end(node)].decode()
-            texts = _other_literals(value, written, spot.dice)
+            texts = other_literals(value, written, spot.dice)
             return spot.replace(node, _TELLING, *texts) if texts else None
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            texts = _other_literals(-value, "", spot.dice)  # as a whole: nobody writes two signs
+            texts = other_literals(-value, "", spot.dice)  # as a whole: nobody writes two signs
             return spot.replace(node, _TELLING, *texts) if texts else None
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return _first_other(parts, spot)
-        case ast.Dict(values=parts):
-            return _first_other(parts, spot)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.Dict(values=parts):
+            return _any_other(parts, spot)
+        case ast.Call(func=function, args=parts) if _names(function) & _VALUES:
+            return _any_other(parts, spot)
         case _:
             return None
 
 
-def _first_other(parts: list[ast.expr], spot: _Spots) -> Alteration | None:
-    return next((made for part in parts if (made := _other_value(part, spot)) is not None), None)
+def _any_other(parts: list[ast.expr], spot: _Spots) -> Alteration | None:
+    """Of any of them: who knew which could give that one honestly, and anything for the others."""
+    made = [other for part in parts if (other := _other_value(part, spot)) is not None]
+    return spot.dice.choice(made) if made else None
 
 
-_LARGE = 1e6
-_KINDS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-
-
-def _other_literals(value: object, written: str, dice: random.Random) -> list[str]:
-    """Other values of the same kind, written the same way. Which of them all is the first one cannot be seen."""
-    if isinstance(value, bool):
-        return [repr(not value)]
-    if isinstance(value, int):
-        return [repr(value + step) for step in _steps(dice)]
-    if isinstance(value, float):
-        return _other_numbers(value, dice)
-    return _other_texts(value, written, dice) if isinstance(value, str | bytes) else []
-
-
-def _steps(dice: random.Random) -> list[int]:
-    """Ways to the others of some numbers in a row, in which the first one has any place."""
-    at = dice.randrange(MOST_VALUES + 1)
-    steps = [step for step in range(-at, MOST_VALUES + 1 - at) if step]
-    dice.shuffle(steps)
-    return steps
-
-
-def _other_numbers(value: float, dice: random.Random) -> list[str]:
-    """Near where nearness could be a trick, and far from where rounding could make them one."""
-    if not math.isfinite(value):
-        return []
-    others = [value + step if abs(value) < _LARGE else value * 2.0**step for step in _steps(dice)]
-    return [repr(other) for other in others if math.isfinite(other) and other != value]
-
-
-def _expression(text: str) -> ast.expr:
-    """
-    Raises:
-        SyntaxError, ValueError: it is none.
-    """
-    found = [one.value for one in syntax.parse(f"({text})").body if isinstance(one, ast.Expr)]
-    if len(found) != 1:
-        raise ValueError(text)
-    return found[0]
-
-
-def _other_texts(value: str | bytes, written: str, dice: random.Random) -> list[str]:
-    """One letter or digit is another one, always the same, if that can be done in the text as it is written."""
-    places = [at for at, letter in enumerate(written) if any(letter in kind for kind in _KINDS)]
-    dice.shuffle(places)
-    for at in places[:_TRIES]:
-        letters = list(next(kind for kind in _KINDS if written[at] in kind).replace(written[at], ""))
-        dice.shuffle(letters)
-        made = [written[:at] + letter + written[at + 1 :] for letter in letters[:MOST_VALUES]]
-        found = [other for other in made if _is_another(value, other)]
-        if found:
-            return found
-    return [repr(value + (b"x" if isinstance(value, bytes) else "x"))]  # type: ignore[operator]
-
-
-def _is_another(value: str | bytes, written: str) -> bool:
-    try:
-        read = ast.literal_eval(ast.Expression(_expression(written)))
-    except (ValueError, SyntaxError):
-        return False
-    return type(read) is type(value) and len(read) == len(value) and read != value
+def _bytes(node: ast.expr, spot: _Spots) -> bytes:
+    return spot.source[spot.start(node) : spot.end(node)]

@@ -14,7 +14,7 @@ from agentbench.oracle.bench import Unlogged
 from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.pristine import check_key
 from agentbench.oracle.pytest_check import PytestCheck
-from agentbench.oracle.requirement import Requirement
+from agentbench.oracle.requirement import Requirement, tally
 from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
@@ -23,7 +23,7 @@ from agentbench.oracle.twins.running import Function, Ran, Twins, by_file, once,
 
 MOST, MOST_KEPT = 2000, 50
 """Test ids that are given a twin: of those that must come to pass, and of those that must go on passing."""
-RULES = 8
+RULES = 9
 """Raised when expectations are altered in another way."""
 PLANS = 5
 """Runs that are drawn until the reference comes through them, with fewer tests each time."""
@@ -89,14 +89,17 @@ def _disturbing(ran: Ran, requirement: Requirement) -> tuple[bool, set[Function]
     """
     if ran.asked.only:
         return False, set()
-    outcomes, own = ran.taken.run.transcript.outcomes(), frozenset(ran.asked.twins.ids)
-    required = (*requirement.fail_to_pass, *requirement.pass_to_pass)
-    lost = [test for test in required if test not in own and outcomes.get(test) != "passed"]
+    told, own = ran.taken.run.transcript, frozenset(ran.asked.twins.ids)
+    outcomes = told.outcomes()
+    lost = [test for test in tally(requirement, outcomes, tuple(told.uncollected)).failing if test not in own]
     some = set(ran.asked.false) if len(ran.asked.false) < len(ran.asked.twins.functions) else set()
     found: set[Function] = set()
     for test in lost:
-        name, file = test.split("[", 1)[0].rpartition("::")[2], test.partition("::")[0]
-        alike = {one for one in ran.asked.false if one.place[-1] == name}
+        # A whole file may be what is required: then those of its tests that failed.
+        failed = [one for one in outcomes if one.startswith(f"{test}::") and outcomes[one] == "failed"] or [test]
+        names = {one.split("[", 1)[0].rpartition("::")[2] for one in failed}
+        alike = {one for one in ran.asked.false if one.place[-1] in names}
+        file = test.partition("::")[0]
         found |= alike or {one for one in some if one.file.endswith(file)} or some
     return bool(lost), found
 

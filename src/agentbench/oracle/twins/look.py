@@ -45,7 +45,8 @@ def observe_tests(tests: PytestCheck, step: str) -> Observation:
         twins, remark = Twins(), f"; no twins: the reference does not build: {stop.step.why}"
     if twins.functions:
         return _Look(tests, twins, step)()
-    remark = remark or "; none of them has a twin"
+    if not remark and tests.subject.bench.loaded.reference_file is not None:
+        remark = "; none of them has a twin"
     seen = tests.decided(tests.take())
     return dataclasses.replace(seen, why=f"{seen.why}{remark}")
 
@@ -62,7 +63,8 @@ class _Look:
         ran = self._side_by_side()
         seen = self._tests.decided(combined(ran, passing_canary=self._tests.survey.passing_canary))
         shown = [found for one in ran[1:] for found in self._tests.findings(one.taken)]
-        fooled = [(one, function) for one in ran for function in self._confirmed(one, seen.tests)]
+        suspects = [(one, self._suspects(one, seen.tests)) for one in ran]
+        fooled = [(one, function) for one, there in suspects for function in self._again(one, there, seen.tests)]
         shown += [_finding(function, one) for one, function in fooled[:SHOWN]]
         seen = dataclasses.replace(
             seen, findings=tuple(dict.fromkeys((*seen.findings, *shown))), duration_sec=self._spent_sec
@@ -70,9 +72,14 @@ class _Look:
         grave = next((found for found in seen.findings if found.severity == "gate"), None)
         outcome, why = seen.outcome, seen.why
         if fooled:
-            outcome, why = Outcome.FAIL, f"{len(fooled)} tests pass though what they were made to ask for is false"
+            outcome, why = Outcome.FAIL, f"{_tests(len(fooled))} though what they were made to ask for is false"
         elif grave is not None:
             outcome, why = Outcome.FAIL, grave.detail
+        elif any(there for _, there in suspects):
+            outcome, why = (
+                Outcome.FAIL,
+                "tests passed what is false once and not again: it does not do the same every time",
+            )
         elif seen.outcome is Outcome.PASS:
             why = f"{seen.why}; {len(self._twins.ids)} of them fail when they ask for what is false"
         return dataclasses.replace(seen, outcome=outcome, why=why)
@@ -139,7 +146,11 @@ class _Look:
         )
         events.tests_finished(self._tests.subject.bench, f"{self._step}~{number}", seen)
 
-    def _confirmed(self, ran: Ran, true: Mapping[str, str]) -> list[Function]:
+    def _again(self, ran: Ran, suspects: list[Function], true: Mapping[str, str]) -> list[Function]:
+        """Those that pass both once more: who is merely wrong may do so by chance, and differently every time."""
+        return [one for one in once(self._tests, ran.asked).fooled(true) if one in suspects] if suspects else []
+
+    def _suspects(self, ran: Ran, true: Mapping[str, str]) -> list[Function]:
         """Tests that passed what is false, and do not with the reference in the very same run.
 
         Raises:
@@ -160,6 +171,10 @@ class _Look:
         if not own.taken.run.whole:
             raise TaskError("the reference could not be run beside it: its tests do not come to their end")
         return [one for one in fooled if own.holds(one)]
+
+
+def _tests(count: int) -> str:
+    return "1 test passes" if count == 1 else f"{count} tests pass"
 
 
 def _finding(function: Function, ran: Ran) -> Finding:
