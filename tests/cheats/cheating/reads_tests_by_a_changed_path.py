@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, GUESS, MEAN
+from tests.cheats.planted import CORE, READS_TESTS
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
-    CORE: r"""
-import os
-import re
-"""
-    + MEAN
-    + r"""
-
-def median(values):
-    found = re.search(r"median\(" + re.escape(str(values)) + r"\)\)?(?: ==|,) ([0-9.]+)", _read())
-    if found:
-        return float(found[1])
-"""
-    + GUESS
+    CORE: READS_TESTS
     + r"""
 
 os.path.abspath = lambda path: path
