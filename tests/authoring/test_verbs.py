@@ -86,7 +86,7 @@ def test_what_is_being_tried_is_shown_where_somebody_watches(monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.delenv("CI", raising=False)
     line = LiveLine()
-    line.show("abc a\x1b[2J commit with a long subject")
+    line.show("running: abc a\x1b[2J commit with a long subject")
     line.tell("abc accepted")
     line.show("")
     if not watched:

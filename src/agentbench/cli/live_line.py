@@ -12,8 +12,8 @@ from agentbench.core.text import printable
 
 
 class LiveLine:
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._shown = ""
 
     def tell(self, line: str) -> None:
@@ -24,7 +24,7 @@ class LiveLine:
 
     def show(self, what: str) -> None:
         """What is going on now; empty when nothing is."""
-        self._shown = f"running: {printable(what)}" if what else ""
+        self._shown = printable(what)
         self._write(self._shown)
 
     def _write(self, text: str) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
-import click
-
-from agentbench.core.text import printable
+from agentbench.cli.live_line import LiveLine
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
@@ -24,7 +19,7 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
         self._lock = threading.Lock()
-        self._live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+        self._line = LiveLine(quiet=quiet)
         self._total = 0
         self._done = 0
         self._passed = 0
@@ -55,28 +50,17 @@ class Progress:
             self._passed += record.result.passed
             label = f"{record.task_id} · {record.variant}" + (f" · repeat {record.repeat}" if record.repeat > 1 else "")
             width = len(str(self._total))
-            self._clear()
-            click.echo(
-                f"[{self._done:>{width}}/{self._total}] {label}: {printable(headline(record))} ({record.duration_sec:.1f} s)",
-                err=True,
+            self._line.tell(
+                f"[{self._done:>{width}}/{self._total}] {label}: {headline(record)} ({record.duration_sec:.1f} s)"
             )
             self._draw()
 
     def close(self) -> None:
         with self._lock:
-            self._clear()
+            self._line.show("")
 
     def _draw(self) -> None:
-        if not self._live or not self._running:
-            return
         elapsed = time.monotonic() - self._began
         now = ", ".join(f"{task} ({phase})" for (task, _, _), phase in list(self._running.items())[:4])
-        line = f"{self._done}/{self._total} done, {self._passed} passed, {elapsed:.0f} s · {now}"
-        columns = shutil.get_terminal_size().columns
-        sys.stderr.write("\r\x1b[2K" + line[: columns - 1])
-        sys.stderr.flush()
-
-    def _clear(self) -> None:
-        if self._live:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+        done = f"{self._done}/{self._total} done, {self._passed} passed, {elapsed:.0f} s · {now}"
+        self._line.show(done if self._running else "")

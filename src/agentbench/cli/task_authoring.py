@@ -246,7 +246,7 @@ def harvest(
     line = LiveLine()
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
         try:
-            found = gather(request, lab, tell=line.tell, trying=line.show)
+            found = gather(request, lab, tell=line.tell, trying=lambda what: line.show(what and f"running: {what}"))
         finally:
             line.show("")
     _show_harvest(found, request, as_json=common["as_json"])
