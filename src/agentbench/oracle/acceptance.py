@@ -26,7 +26,7 @@ from agentbench.oracle.pytest_check import requirement_of
 from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.replica import NONE, open_replica
 from agentbench.oracle.steps import Builder, applied, run_static
-from agentbench.oracle.subject import NotBuilt, Subject, none
+from agentbench.oracle.subject import NotBuilt, Subject
 from agentbench.trace.events import StaticFinished, StaticStarted
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.limits import TreeTooLarge
@@ -119,7 +119,7 @@ class _Grading:
     ) -> None:
         self._bench = bench
         self._builder = Builder(bench)
-        reference = self._reference if twins else none
+        reference = self._reference if twins else None
         self._subject = Subject(bench, tree, base, self._builder, reference, aside)
         self._static: tuple[StepResult, ...] = ()
         self.checks: list[CheckResult] = []

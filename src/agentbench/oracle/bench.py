@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Literal, Protocol
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Check
-from agentbench.core.command import Stream
+from agentbench.core.command import Completed, Stream
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.sandbox.protocol import Backend, Prepared, SandboxSpec
 from agentbench.trace.blobs import BlobStore
@@ -89,6 +90,18 @@ class Observation:
     f2p_total: int = 0
     p2p_kept: int = 0
     p2p_total: int = 0
+
+
+def with_run(decided: Observation, completed: Completed) -> Observation:
+    """A decision with how the run that it is about went."""
+    return dataclasses.replace(
+        decided,
+        exit_code=completed.exit_code,
+        duration_sec=completed.duration_sec,
+        timed_out=completed.timed_out,
+        stdout=completed.stdout,
+        stderr=completed.stderr,
+    )
 
 
 @dataclass(frozen=True, slots=True)

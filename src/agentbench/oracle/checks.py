@@ -11,7 +11,7 @@ from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.oracle import events
-from agentbench.oracle.bench import CheckResult, GradingBench, Observation, StepResult
+from agentbench.oracle.bench import CheckResult, GradingBench, Observation, StepResult, with_run
 from agentbench.oracle.commands import ending, missing_program
 from agentbench.oracle.invocation import understand
 from agentbench.oracle.junit import MAX_BYTES, ReportRefused, read_report
@@ -127,14 +127,7 @@ def _seen(bench: GradingBench, check: Check, completed: Completed, decided: Obse
     if program:
         why = f"the check's command does not exist: `{program}` is not in the environment"
         decided = Observation(Outcome.ERROR, why)
-    return dataclasses.replace(
-        decided,
-        exit_code=completed.exit_code,
-        duration_sec=completed.duration_sec,
-        timed_out=completed.timed_out,
-        stdout=completed.stdout,
-        stderr=completed.stderr,
-    )
+    return with_run(decided, completed)
 
 
 def _observe_junit(subject: Subject, check: Check) -> Observation:

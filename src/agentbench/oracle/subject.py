@@ -11,10 +11,6 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.tree.entry import Entry
 
 
-def none() -> None:
-    """No reference: nothing is held against twins."""
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A tree to be checked: a candidate, or untouched R.
@@ -28,7 +24,7 @@ class Subject:
     tree: GradedTree
     base: Mapping[bytes, Entry]
     build: Callable[[Sandbox], StepResult]
-    reference: Callable[[], GradedTree | None] = none
+    reference: Callable[[], GradedTree | None] | None = None
     aside: GradedTree | None = None
 
 

@@ -86,6 +86,9 @@ def test_the_finding_says_which_test_and_what_was_made_of_it(bed: Bed, tmp_path:
     assert "though what they were made to ask for is false" in result.checks[0].decided.why
     told = [one for one in of_kind(bench, events.IntegrityFinding) if one.rule == "passes_false_tests"]
     assert told
+    finished = of_kind(bench, events.TestsFinished)
+    assert [one for one in finished if one.why.startswith("once more, ")]
+    assert {one.step for one in finished} == {one.step for one in of_kind(bench, events.TestsStarted)}
     assert {one.path for one in told} <= {"tests/test_median_hidden.py", "tests/test_core.py"}
     assert all(one.line and " became " in one.detail for one in told)
 

@@ -45,7 +45,7 @@ def twins_of(tests: PytestCheck) -> Twins:
 
 def on_reference(tests: PytestCheck) -> PytestCheck | None:
     """The same check with the reference, outside of any attempt's log; None where there is none."""
-    tree = tests.subject.reference()
+    tree = tests.subject.reference() if tests.subject.reference is not None else None
     if tree is None:
         return None
     bench = dataclasses.replace(tests.subject.bench, log=Unlogged(), blobs=None)

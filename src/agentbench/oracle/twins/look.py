@@ -13,9 +13,9 @@ from agentbench.core.errors import ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads
 from agentbench.oracle import events
-from agentbench.oracle.bench import Finding, Observation, StepResult
+from agentbench.oracle.bench import Finding, Observation, StepResult, with_run
 from agentbench.oracle.pytest_check import PytestCheck, Taken
-from agentbench.oracle.subject import NotBuilt, none
+from agentbench.oracle.subject import NotBuilt
 from agentbench.oracle.twins.combining import combined
 from agentbench.oracle.twins.known import on_reference, twins_of
 from agentbench.oracle.twins.running import Function, Ran, Twins, once
@@ -24,6 +24,7 @@ from agentbench.trace.events import TestsStarted
 
 RULE = "passes_false_tests"
 SHOWN = 5
+UNSTEADY = "tests passed what is false once and not again: it does not do the same every time"
 
 
 def observe_tests(tests: PytestCheck, step: str) -> Observation:
@@ -35,7 +36,7 @@ def observe_tests(tests: PytestCheck, step: str) -> Observation:
         SandboxError: ours.
         RecordError: the log could not be written.
     """
-    if tests.subject.reference is none:
+    if tests.subject.reference is None:
         return tests.decided(tests.take())
     try:
         twins, remark = twins_of(tests), ""
@@ -76,10 +77,7 @@ class _Look:
         elif grave is not None:
             outcome, why = Outcome.FAIL, grave.detail
         elif any(there for _, there in suspects):
-            outcome, why = (
-                Outcome.FAIL,
-                "tests passed what is false once and not again: it does not do the same every time",
-            )
+            outcome, why = Outcome.FAIL, UNSTEADY
         elif seen.outcome is Outcome.PASS:
             why = f"{seen.why}; {len(self._twins.ids)} of them fail when they ask for what is false"
         return dataclasses.replace(seen, outcome=outcome, why=why)
@@ -134,21 +132,20 @@ class _Look:
         events.step_started(self._tests.subject.bench, TestsStarted, step, check.command or "", check.timeout_sec)
 
     def _finished(self, number: int, taken: Taken, outcome: Outcome, why: str) -> None:
-        completed = taken.run.completed
-        seen = Observation(
-            outcome,
-            why,
-            exit_code=completed.exit_code,
-            duration_sec=completed.duration_sec,
-            timed_out=completed.timed_out,
-            stdout=completed.stdout,
-            stderr=completed.stderr,
-        )
+        seen = with_run(Observation(outcome, why), taken.run.completed)
         events.tests_finished(self._tests.subject.bench, f"{self._step}~{number}", seen)
 
     def _again(self, ran: Ran, suspects: list[Function], true: Mapping[str, str]) -> list[Function]:
         """Those that pass both once more: who is merely wrong may do so by chance, and differently every time."""
-        return [one for one in once(self._tests, ran.asked).fooled(true) if one in suspects] if suspects else []
+        if not suspects:
+            return []
+        self._started()
+        again = once(self._tests, ran.asked)
+        fooled = [one for one in again.fooled(true) if one in suspects]
+        why = f"once more, {len(fooled)} of {len(suspects)} tests pass what is false"
+        self._finished(self._steps, again.taken, Outcome.FAIL, why)
+        self._spent_sec += again.taken.run.completed.duration_sec
+        return fooled
 
     def _suspects(self, ran: Ran, true: Mapping[str, str]) -> list[Function]:
         """Tests that passed what is false, and do not with the reference in the very same run.
