@@ -181,9 +181,10 @@ class TestCommits:
 TAKE = """
 import sys
 from pathlib import Path
-from tests.workspace.tasks import files
-from tests.workspace.test_git_source import take
-print(files(take(Path(sys.argv[1]), sys.argv[2]))["f"])
+from agentbench.contract.load import load_task
+from tests.workspace.tasks import files, snapshots
+folder = Path(sys.argv[1])
+print(files(snapshots(folder).materialise(load_task(folder / "task")))["f"])
 """
 
 DIE_WHILE_FETCHING = (
@@ -205,7 +206,8 @@ HostGit.run = dying
 class TestMirror:
     def test_a_clone_that_was_killed_leaves_nothing_half(self, tmp_path: Path, origin: Path) -> None:
         commit = head(origin)
-        code, _ = child.run(DIE_WHILE_FETCHING, tmp_path, commit)
+        task(tmp_path / "task", url="../origin", commit=commit)
+        code, _ = child.run(DIE_WHILE_FETCHING, tmp_path)
         assert code == 9
         assert not (tmp_path / "cache/mirrors").exists()
         assert files(take(tmp_path, commit))["f"] == b"one\n"
@@ -260,8 +262,8 @@ class TestMirror:
         assert len(list((tmp_path / "cache/mirrors").iterdir())) == 1
 
     def test_processes_share_a_mirror(self, tmp_path: Path, origin: Path) -> None:
-        commit = head(origin)
-        children = [child.start(TAKE, tmp_path, commit) for _ in range(3)]
+        task(tmp_path / "task", url="../origin", commit=head(origin))
+        children = [child.start(TAKE, tmp_path) for _ in range(3)]
         assert [one.communicate(timeout=100)[0] for one in children] == [b"b'one\\n'\n"] * 3
         assert [one.returncode for one in children] == [0, 0, 0]
 
