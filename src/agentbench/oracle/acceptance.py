@@ -8,7 +8,7 @@ of Δ (G4). Every check of the contract leaves its event whatever happened befor
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agentbench.contract.schema import Check
 from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
@@ -65,8 +65,11 @@ def grade(patch: bytes, bench: GradingBench, *, problem: str | None = None, twin
     protection, hidden = protection_of(bench), bench.loaded.hidden_files()
     tree = compose(base, planned.writes, protection, hidden)
     tests = protection.files & hidden.keys()
-    own = [write for write in planned.writes if write.path not in tests]
-    aside = compose(base, own, protection, {path: file for path, file in hidden.items() if path not in tests})
+
+    def aside() -> GradedTree:
+        own = [write for write in planned.writes if write.path not in tests]
+        return compose(base, own, protection, {path: file for path, file in hidden.items() if path not in tests})
+
     work = _Grading(bench, tree, aside, base, twins=twins)
     work.run()
     findings = (
@@ -115,7 +118,13 @@ class _Grading:
     """G2 and G3 at work."""
 
     def __init__(
-        self, bench: GradingBench, tree: GradedTree, aside: GradedTree, base: Mapping[bytes, Entry], *, twins: bool
+        self,
+        bench: GradingBench,
+        tree: GradedTree,
+        aside: Callable[[], GradedTree],
+        base: Mapping[bytes, Entry],
+        *,
+        twins: bool,
     ) -> None:
         self._bench = bench
         self._builder = Builder(bench)

@@ -88,7 +88,8 @@ def observe(subject: Subject, check: Check, step: str) -> Observation:
 
 def _observe(subject: Subject, check: Check, step: str) -> Observation:
     if check.kind == "probe":
-        return observe_probe(subject.bench, check, subject.aside or subject.tree, subject.build)
+        tree = subject.tree if subject.aside is None else subject.aside()
+        return observe_probe(subject.bench, check, tree, subject.build)
     if check.parser == "junit":
         return _observe_junit(subject, check)
     if check.parser == "exit_code":

@@ -16,8 +16,8 @@ class Subject:
     """A tree to be checked: a candidate, or untouched R.
 
     `build` makes a replica ready and says how that went. `reference` gives the tree with the task's reference, which twins of
-    tests are tried on; without one there are none. `aside` is the tree for what has no use for the hidden tests of pytest
-    checks: who sees them there would know what is true.
+    tests are tried on; without one there are none. `aside` gives the tree for what has no use for the hidden tests of
+    pytest checks: who sees them there would know what is true.
     """
 
     bench: GradingBench
@@ -25,7 +25,7 @@ class Subject:
     base: Mapping[bytes, Entry]
     build: Callable[[Sandbox], StepResult]
     reference: Callable[[], GradedTree | None] | None = None
-    aside: GradedTree | None = None
+    aside: Callable[[], GradedTree] | None = None
 
 
 class NotBuilt(Exception):

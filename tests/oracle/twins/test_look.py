@@ -7,10 +7,13 @@ from typing import TypeVar
 
 import pytest
 
+from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench, Unlogged
 from agentbench.oracle.pytest_check import PytestCheck, Selected, Taken
+from agentbench.oracle.twins import look
+from agentbench.oracle.twins.running import Asked, Ran, once
 from agentbench.trace import events
 from tests.cheats.players import Player, parametrised
 from tests.oracle.toy import CORE, FIXED, UNIT, Bed, delta_of
@@ -213,6 +216,28 @@ def test_every_run_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
     assert sorted(started) == sorted(one.step for one in finished)
     assert [one.step for one in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
     assert all(" ask for what is false" in one.why for one in finished[:-1])
+
+
+@pytest.mark.req("G-01", "E-06")
+def test_a_run_that_does_not_come_to_its_end_ends_in_the_log(
+    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench_of(bed, tmp_path)
+    grade(delta_of(bench, {SOURCE: FIXED}), bench)  # draws its twins
+    before = len(of_kind(bench, events.TestsFinished))
+
+    def breaks(tests: PytestCheck, asked: Asked) -> Ran:
+        if asked.only:
+            raise SandboxError("no room for another replica")
+        return once(tests, asked)
+
+    monkeypatch.setattr(look, "once", breaks)
+    (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench).checks
+    assert unit.outcome is Outcome.ERROR
+    started = [one.step for one in of_kind(bench, events.TestsStarted)]
+    finished = of_kind(bench, events.TestsFinished)
+    assert sorted(started) == sorted(one.step for one in finished)
+    assert all("no room for another replica" in one.why for one in finished[before:])
 
 
 @pytest.mark.req("G-01", "G-15")

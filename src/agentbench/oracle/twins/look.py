@@ -58,9 +58,19 @@ class _Look:
         self._twins = twins
         self._step = step
         self._steps = 0
+        self._open: set[int] = set()
         self._spent_sec = 0.0
 
     def __call__(self) -> Observation:
+        try:
+            return self._decide()
+        except Exception as error:
+            # What has begun ends in the log too: its reader could not tell whether it still goes on.
+            for number in sorted(self._open):
+                self._finished(number, Observation(Outcome.ERROR, f"did not come to its end: {error}"))
+            raise
+
+    def _decide(self) -> Observation:
         ran = self._side_by_side()
         seen = self._tests.decided(combined(ran, passing_canary=self._tests.survey.passing_canary))
         shown = [found for one in ran[1:] for found in self._tests.findings(one.taken)]
@@ -117,7 +127,7 @@ class _Look:
             false, everything = (sum(len(f.ids) for f in ones) for ones in (one.asked.false, self._twins.functions))
             why = f"{false} of {everything} tests that have twins ask for what is false"
             held = all(one.holds(function) for function in self._twins.functions)
-            self._finished(number, one.taken, Outcome.PASS if held else Outcome.FAIL, why)
+            self._finished(number, _outcome(one.taken, Outcome.PASS if held else Outcome.FAIL, why))
         first_sec, *others_sec = (one.taken.run.completed.duration_sec for one in ran)
         self._spent_sec += max(first_sec, sum(others_sec))
         return ran
@@ -127,12 +137,13 @@ class _Look:
 
     def _started(self) -> None:
         self._steps += 1
+        self._open.add(self._steps)
         check = self._tests.check
         step = f"{self._step}~{self._steps}"
         events.step_started(self._tests.subject.bench, TestsStarted, step, check.command or "", check.timeout_sec)
 
-    def _finished(self, number: int, taken: Taken, outcome: Outcome, why: str) -> None:
-        seen = with_run(Observation(outcome, why), taken.run.completed)
+    def _finished(self, number: int, seen: Observation) -> None:
+        self._open.discard(number)
         events.tests_finished(self._tests.subject.bench, f"{self._step}~{number}", seen)
 
     def _again(self, ran: Ran, suspects: list[Function], true: Mapping[str, str]) -> list[Function]:
@@ -143,7 +154,7 @@ class _Look:
         again = once(self._tests, ran.asked)
         fooled = [one for one in again.fooled(true) if one in suspects]
         why = f"once more, {len(fooled)} of {len(suspects)} tests pass what is false"
-        self._finished(self._steps, again.taken, Outcome.FAIL, why)
+        self._finished(self._steps, _outcome(again.taken, Outcome.FAIL, why))
         self._spent_sec += again.taken.run.completed.duration_sec
         return fooled
 
@@ -168,6 +179,10 @@ class _Look:
         if not own.taken.run.whole:
             raise TaskError("the reference could not be run beside it: its tests do not come to their end")
         return [one for one in fooled if own.holds(one)]
+
+
+def _outcome(taken: Taken, outcome: Outcome, why: str) -> Observation:
+    return with_run(Observation(outcome, why), taken.run.completed)
 
 
 def _tests(count: int) -> str:
