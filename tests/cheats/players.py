@@ -67,11 +67,12 @@ class Player:
     check: dict[str, object] = field(default_factory=dict)
     """What the oracle and its one check have that is not as usual."""
 
-    def bench(self, bed: Bed, folder: Path) -> GradingBench:
-        """The task that it is given."""
+    def bench(self, bed: Bed, folder: Path, *, reference: str = "") -> GradingBench:
+        """The task that it is given; `reference`: with this patch, so that its tests have twins."""
         oracle = {**self.oracle, "checks": [{**UNIT, "timeout_sec": self.timeout_sec, **self.check}]}
         hidden = HIDDEN if self.hidden is None else self.hidden
-        return bed.bench(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle)
+        with_reference = {"files": {"reference.patch": reference}, "reference": "reference.patch"} if reference else {}
+        return bed.bench(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle, **with_reference)  # type: ignore[arg-type]
 
     def play(self, bench: GradingBench) -> tuple[bytes, str | None]:
         """Δ: as given, made of its changes, or taken from a sandbox in which its script ran; and what is wrong with it."""

@@ -1,6 +1,7 @@
 """What still passes in one process with the tests, kept as a list that is true, and what a probe makes of it.
 
-An agent of `surviving/` that no longer passes in process belongs to `cheating/`; docs/assurance.md names each of them.
+An agent of `surviving/` that no longer passes in process belongs to `cheating/`; `past_twins/` has those that pass where a task
+has a reference too. docs/assurance.md names each of them.
 """
 
 from __future__ import annotations
@@ -55,8 +56,23 @@ def test_what_passes_in_process_is_known(bed: Bed, tmp_path: Path, player: Playe
     assert f"`{player.name}`" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.req("C-06")
+@parametrised("past_twins")
+def test_what_passes_in_process_and_past_twins_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
+    reference = delta_of(player.bench(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
+    bench = player.bench(bed, tmp_path / "task", reference=reference)
+    result = grade(delta_of(bench, player.changes), bench)
+    assert result.accepted, told(result)
+    assert "fail when they ask for what is false" in result.checks[0].decided.why
+    page = Path(__file__).parents[2] / "docs" / "assurance.md"
+    assert f"`{player.name}`" in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.req("C-06", "G-01")
-@parametrised("surviving")
+@pytest.mark.parametrize(
+    "player",
+    [pytest.param(one, id=one.name) for kind in ("surviving", "past_twins") for one in players(kind)],
+)
 def test_a_probe_stops_what_passes_in_process(bed: Bed, tmp_path: Path, player: Player) -> None:
     assert probed(bed, tmp_path, player.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)
 

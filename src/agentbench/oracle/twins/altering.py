@@ -7,12 +7,13 @@ no right solution can satisfy: what equals a value does not equal another, and w
 from __future__ import annotations
 
 import ast
+import dataclasses
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agentbench.core import syntax
-from agentbench.oracle.twins.values import other_literals
+from agentbench.oracle.twins.values import other_literals, others_of
 
 Place = tuple[str, ...]
 """Names of the classes around a test and its own."""
@@ -72,9 +73,12 @@ class Alteration:
     was: bytes
     rank: int
     """How telling it is: a changed value is, a turned condition less so (an object equal to everything meets `!=` as it should)."""
+    told: str = ""
+    """What people are told that it became, where the text does not say it."""
 
     def what(self, number: int) -> str:
-        return " became ".join(part.decode("utf-8", "replace")[:80] for part in (self.was, self.texts[number]))
+        was, became = (part.decode("utf-8", "replace").strip()[:80] for part in (self.was, self.texts[number]))
+        return f"{was} became {self.told or became}"
 
 
 def altered(source: bytes, chosen: Iterable[tuple[Alteration, int]]) -> bytes:
@@ -270,16 +274,27 @@ def _turned(test: ast.expr, spot: _Spots) -> Alteration:
 
 
 def _of_equality(expected: ast.expr, actual: ast.expr, spot: _Spots) -> Alteration:
-    """Another value if there is one to see; else what is expected as part of something else, which nothing equals that equals it.
-
-    Twice, since numbers of numpy are equal to a list that they are all of.
-    """
+    """Another value: one that is written, if there is one to see; else one that comes from what is expected when the test runs."""
     for side in (expected, actual, _assigned(expected, spot.test), _assigned(actual, spot.test)):
         made = None if side is None else _other_value(side, spot)
         if made is not None:
             return made
-    own = spot.source[spot.start(expected) : spot.end(expected)].decode()
-    return spot.replace(expected, _TELLING, f"[{own}, {own}]")
+    known = _given(spot.test)
+    side = min(expected, actual, key=lambda side: 0 if _names(side) <= known else 1 + _calls(side))
+    texts = others_of(_bytes(side, spot).decode(), spot.dice)
+    return dataclasses.replace(spot.replace(side, _TELLING, *texts), told="another value of its kind")
+
+
+def _given(test: TestDef) -> set[str]:
+    """Names that a test is given: its parameters, and what it goes through in a loop."""
+    loops = [one.target for one in ast.walk(test) if isinstance(one, ast.For | ast.comprehension)]
+    return {one.arg for one in ast.walk(test.args) if isinstance(one, ast.arg)} | {
+        name for target in loops for name in _names(target)
+    }
+
+
+def _calls(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Call | ast.Await) for one in ast.walk(node))
 
 
 def _assigned(name: ast.expr, test: TestDef) -> ast.expr | None:

@@ -11,6 +11,7 @@ from agentbench.core import syntax
 MOST_VALUES = 3
 """False values beside the true one, at most."""
 _TRIES = 20
+_PLACES = 12
 _LARGE = 1e6
 _KINDS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -24,6 +25,28 @@ def other_literals(value: object, written: str, dice: random.Random) -> list[str
     if isinstance(value, float):
         return _other_numbers(value, dice)
     return _other_texts(value, written, dice) if isinstance(value, str | bytes) else []
+
+
+def others_of(expression: str, dice: random.Random) -> list[str]:
+    """Expressions for another value than this one has, of the same kind: what it is shows when the test runs.
+
+    A part more or less, as it happens: what an object would have to be unequal to cannot be seen by it. What is of no kind that
+    can be varied becomes part of a list; twice, since numbers of numpy are equal to a list that they are all of.
+    """
+    made = []
+    for step in _steps(dice):
+        at, more = f"{dice.randrange(_PLACES)} % len(y)", dice.randrange(2)
+        changed = f"{{**y, [*y][{at}]: {step}}}" if more else f"{{k: y[k] for k in y if k != [*y][{at}]}}"
+        kinds = (
+            "not y if y.__class__ is bool",
+            f"y + {step} if y.__class__ in (int, float) and y + {step} != y",
+            f"y[:{at} + {more}] + y[{at} + {1 - more}:] if y.__class__ in (str, bytes, list, tuple) and y",
+            f"{changed} if y.__class__ is dict and y",
+            f"y ^ {{{step}}} if y.__class__ in (set, frozenset)",
+            "[y, y]",
+        )
+        made.append(f"(lambda y: {' else '.join(kinds)})({expression})")
+    return made
 
 
 def _steps(dice: random.Random) -> list[int]:
