@@ -33,11 +33,41 @@ def test_outcomes_are_read_by_class_and_name() -> None:
         "a.B::skip": "skipped",
         "a.B::both": "failed",
     }
-    assert whys["a.B::bad"] == "1 != 2"
+    assert whys["a.B::bad"] == "1 != 2\n    trace"
+
+
+@pytest.mark.req("E-06")
+@pytest.mark.parametrize(
+    "failure, why",
+    [
+        ('<failure message="1 != 2"/>', "1 != 2"),
+        ("<failure>\n  a_test.go:5:\n  got 1\n</failure>", "a_test.go:5:\n      got 1"),
+        ('<failure message="Failed">got 1</failure>', "Failed\n    got 1"),
+        ('<error message="got 1&#10;a::b: failed">E: got 1&#10;a::b: failed&#10;at x</error>', "E: got 1\n    a::b: failed\n    at x"),
+        ("<failure/>", ""),
+        ("<failure>one</failure><failure>two</failure>", "one"),
+        (f"<failure>{'x' * 5000}</failure>", "x" * 1000),
+    ],
+    ids=["message", "text", "both", "text with the message", "nothing", "two", "long"],
+)  # fmt: skip
+def test_why_a_test_failed_is_its_message_and_its_text_however_they_are_written(failure: str, why: str) -> None:
+    """jest, phpunit and gotestsum have it in the text; further lines stand to the right, so that none looks like another test."""
+    _, whys = read_report(suite(f'<testcase name="t">{failure}<system-out>noise</system-out></testcase>'))
+    assert whys["t"] == why
+
+
+def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
+    assert read_report(suite('<testcase name="a" status="notrun"/><testcase name="b" status="run"/>'))[0] == {
+        "a": "skipped",
+        "b": "passed",
+    }
 
 
 def test_a_test_listed_twice_is_no_pass() -> None:
-    assert read_report(suite('<testcase name="a"/><testcase name="a"/>'))[0] == {"a": "broken"}
+    assert read_report(suite('<testcase name="a"/><testcase name="a"/>')) == (
+        {"a": "broken"},
+        {"a": "the report has more than one test of this name"},
+    )
     assert read_report(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
 
 

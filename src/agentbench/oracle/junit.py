@@ -11,6 +11,11 @@ from xml.parsers import expat
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_TESTS = 1_000_000
+MAX_WORDS = 1000
+"""Characters of why a test failed."""
+NOT_RUN = frozenset({"notrun", "disabled", "skipped"})
+"""What writers say of a test in its `status` when they have no element for it, as googletest does."""
+TWICE = "the report has more than one test of this name"
 
 
 class ReportRefused(ValueError):
@@ -25,6 +30,9 @@ class _Reader:
         self._test: str | None = None
         self._test_depth = 0
         self._outcome = "passed"
+        self._told = ""
+        self._telling = 0
+        """How deep the element is whose text says why; 0 outside of one."""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -35,14 +43,28 @@ class _Reader:
             owner = attributes.get("classname", "")
             title = attributes.get("name", "")
             self._test = f"{owner}::{title}" if owner else title
-            self._test_depth, self._outcome = self._depth, "passed"
+            self._test_depth = self._depth
+            self._outcome = "skipped" if attributes.get("status", "") in NOT_RUN else "passed"
         elif self._test is not None and tag in {"failure", "error"}:
             self._outcome = "failed"
-            self.whys.setdefault(self._test, attributes.get("message", "")[:1000])
+            if self._test not in self.whys:
+                self.whys[self._test] = attributes.get("message", "")[:MAX_WORDS]
+                self._told, self._telling = "", self._depth
         elif self._test is not None and tag == "skipped" and self._outcome == "passed":
             self._outcome = "skipped"
 
+    def text(self, text: str) -> None:
+        """Some writers have a message, others only text, and some a message that says no more than that it failed."""
+        if self._telling and len(self._told) < MAX_WORDS:
+            self._told += text[:MAX_WORDS]
+
     def end(self, _name: str) -> None:
+        if self._test is not None and self._depth == self._telling:
+            message, told = self.whys[self._test].strip(), self._told.strip()
+            said = told if message in told else f"{message}\n{told}".strip()
+            # Further lines stand to the right: they are of this test and of no other.
+            self.whys[self._test] = "\n    ".join(said[:MAX_WORDS].splitlines())
+            self._telling = 0
         if self._test is not None and self._depth == self._test_depth:
             self._keep(self._test)
             self._test = None
@@ -56,6 +78,7 @@ class _Reader:
             self.outcomes[test] = self._outcome
         else:
             self.outcomes[test] = "failed" if "failed" in {before, self._outcome} else "broken"
+            self.whys.setdefault(test, TWICE)
 
     def refuse(self, *_: object) -> None:
         raise ReportRefused("declares a document type")
@@ -73,6 +96,7 @@ def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
     parser.StartDoctypeDeclHandler = reader.refuse
     parser.EntityDeclHandler = reader.refuse
     try:
