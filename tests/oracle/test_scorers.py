@@ -293,6 +293,22 @@ def test_an_assertion_that_moved_to_another_test_file_is_not_lost(folder: Path) 
 
 
 @pytest.mark.req("G-10")
+def test_a_test_file_that_is_moved_to_where_no_test_is_looked_for_is_lost(folder: Path) -> None:
+    away = workspace(folder, {"tests/test_core.py": None, "attic/core.txt": TESTS})
+    result = score(away, type="assertions_not_weakened")
+    assert (result.verdict, result.detail.splitlines()[0]) == (
+        "FAIL",
+        "3 lines with assertions in the changed test files before, 0 after",
+    )
+    assert "tests/test_core.py:5: assert f() == 1" in result.detail
+    renamed = workspace(folder, {"tests/test_core.py": None, "tests/test_other.py": TESTS})
+    assert score(renamed, type="assertions_not_weakened").verdict == "PASS"
+    brought = workspace(folder, {"src/core.py": None, "tests/test_core_too.py": BEFORE["src/core.py"]})
+    assert score(brought, type="no_new_skips").verdict == "PASS"
+    assert score(away, type="forbid_secrets").detail == "nothing in 0 added lines looks like a secret"
+
+
+@pytest.mark.req("G-10")
 def test_content_of_tests_does_not_apply_where_no_test_file_changed(folder: Path) -> None:
     place = workspace(folder, {"src/core.py": "import pytest\npytest.skip('x')\n"})
     for kind in ("no_new_skips", "assertions_not_weakened"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -68,8 +69,9 @@ def assertions_not_weakened(spec: AssertionsNotWeakenedSpec, workspace: Workspac
 
 
 def forbid_secrets(_spec: ForbidSecretsSpec, workspace: Workspace) -> Found:
-    found = secrets_in(workspace.texts)
-    aside = sum(text.skipped for text in workspace.texts)
+    written = [text for text in workspace.texts if not text.moved]
+    found = secrets_in(written)
+    aside = sum(text.skipped for text in written)
     note = f" ({aside} binary or very long files were not looked at)" if aside else ""
     if found.cut:
         note += f" (only the first {found.looked_at} added lines were looked at)"
@@ -99,11 +101,20 @@ def _test_sides(workspace: Workspace, globset: tuple[str, ...] | None) -> _Sides
     """What changed test files held before and what they hold now; None when none changed."""
     patterns = globset or DEFAULT_TESTS
     sides: _Sides = ([], [])
-    for text in workspace.texts:
+    for text in (_as_test(changed, patterns) for changed in workspace.texts):
         for side, path, lines in ((0, text.before_path, text.before), (1, text.after_path, text.after)):
-            if path is not None and matches(path, patterns):
+            if path is not None:
                 sides[side].append(_Side(path, lines, text))
     return sides if sides[0] or sides[1] else None
+
+
+def _as_test(text: ChangedText, patterns: Sequence[str]) -> ChangedText:
+    """A file that is moved to where no test is looked for is gone, and one that comes from there is new, line by line."""
+    if text.before_path is not None and not matches(text.before_path, patterns):
+        text = dataclasses.replace(text, before_path=None, before=())
+    if text.after_path is not None and not matches(text.after_path, patterns):
+        text = dataclasses.replace(text, after_path=None, after=())
+    return text
 
 
 def _counts(marker: re.Pattern[bytes], line: bytes) -> bool:

@@ -38,6 +38,8 @@ class ChangedText:
     after: tuple[bytes, ...]
     skipped: bool = False
     """Binary or too long: nobody looked at its lines."""
+    moved: bool = False
+    """Only its place is another one: no line was written."""
 
 
 class Workspace:
@@ -90,11 +92,7 @@ class Workspace:
     @cached_property
     def texts(self) -> tuple[ChangedText, ...]:
         """Every changed file, read once."""
-        return tuple(
-            self._text(change.before, change.after)
-            for change in self._delta.files
-            if change.change != "mode" and not (change.change == "renamed" and _same(change.before, change.after))
-        )
+        return tuple(self._text(change.before, change.after) for change in self._delta.files if change.change != "mode")
 
     def _text(self, before: Entry | None, after: Entry | None) -> ChangedText:
         old, new = _lines(self._base, before), _lines(self._after, after)
@@ -104,6 +102,7 @@ class Workspace:
             old or (),
             new or (),
             skipped=old is None or new is None,
+            moved=_same(before, after),
         )
 
 
