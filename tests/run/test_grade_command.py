@@ -80,6 +80,11 @@ def test_whatever_a_patch_holds_comes_back_byte_for_byte(
         (f"{line('a')}\n[]\n", ":2: expected an object with instance_id and model_patch"),
         ('{"instance_id": 3}', ":1: instance_id: expected the id of a task"),
         ('{"a": {"model_patch": 3}}', ":a: model_patch: expected a patch as text"),
+        (
+            '{"instance_id": "a", "patch": "x"}',
+            ":1: model_patch: expected a patch as text; there is none, only `patch`",
+        ),
+        ('{"a": {}}', ":a: model_patch: expected a patch as text; there is none"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.problem import nearest
 from agentbench.core.command import MIB
 from agentbench.core.errors import InputError
 from agentbench.run.config import PROTOCOL_SEED, Configuration, Setting
@@ -152,10 +153,15 @@ def _prediction(value: object, place: str, key: str | None) -> Prediction:
         msg = f"{place}: expected an object with instance_id and model_patch"
         raise InputError(msg)
     task_id = value.get("instance_id", key)
-    patch = value.get("model_patch", "")
     if not isinstance(task_id, str) or not task_id:
         msg = f"{place}: instance_id: expected the id of a task"
         raise InputError(msg)
+    if "model_patch" not in value:
+        # Taken for an empty patch, a misspelt key would be a failure of whoever made the patch.
+        close = nearest("model_patch", list(value))
+        msg = f"{place}: model_patch: expected a patch as text; there is none" + (f", only `{close}`" if close else "")
+        raise InputError(msg, remedy="write null where somebody gave no patch")
+    patch = value["model_patch"]
     if patch is not None and not isinstance(patch, str):
         msg = f"{place}: model_patch: expected a patch as text"
         raise InputError(msg)
