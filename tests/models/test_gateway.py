@@ -368,9 +368,9 @@ def test_client_that_gives_up_before_the_first_byte_ends_the_request_upstream(
     noticed = [threading.Event(), threading.Event()]
     one = rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
     with pytest.raises(openai.APITimeoutError):
-        one.openai(timeout=0.3).chat.completions.create(model="m", messages=PROMPT, stream=stream)
+        one.openai(timeout=1.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
     with pytest.raises(anthropic.APITimeoutError):
-        one.anthropic(timeout=0.3).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
+        one.anthropic(timeout=1.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
     assert [event.wait(10) for event in noticed] == [True, True]
     _until(lambda: len(one.responses()) == 2)
     assert [response.status for response in one.responses()] == ["abandoned"] * 2
