@@ -13,7 +13,13 @@ from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, Terminatio
 from agentbench.grading.headline import headline
 from agentbench.record.schema import CheckRecord, GateRecord
 from agentbench.reports.proof import MOST
-from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload
+from agentbench.trace import events
+from agentbench.trace.events import (
+    AcceptanceCheck,
+    IntegrityFinding,
+    MonitorAlert,
+    Payload,
+)
 from agentbench.trace.log import EventLog
 from agentbench.trace.payload import Excerpt
 from tests.reports.runs import HOSTILE, record, run_dir
@@ -166,6 +172,42 @@ def test_a_failing_test_is_shown_with_the_assertion_that_failed_it(tmp_path: Pat
     text = card(logged(run_dir(tmp_path / "run", [record("t", "fail")]), decided))
     assert f"    failing {name}\n      | tests/test_core.py:9: assert 3 == 2.5\n      | \\x1b[31m+ where 3\n" in text
     assert "assert 0" not in text
+
+
+@pytest.mark.req("E-06", "G-03")
+def test_a_command_that_failed_without_tests_is_shown_with_the_end_of_what_it_printed(tmp_path: Path) -> None:
+    def finished(
+        kind: type[events.BuildFinished | events.StaticFinished | events.TestsFinished],
+        step: str,
+        outcome: Outcome,
+        out: str = "",
+        err: str = "",
+    ) -> Payload:
+        streams = {"stdout": Excerpt(text=out), "stderr": Excerpt(text=err)}
+        return kind(step=step, outcome=outcome, exit_code=2, timed_out=False, duration_us=1, why="exit 2", **streams)
+
+    one = record("t", "fail")
+    checks = [
+        one.checks[0].model_copy(update={"id": name, "failing_tests": ()}) for name in ("script", "again", "unit")
+    ]
+    checks[2] = checks[2].model_copy(update={"failing_tests": ("a::b",)})
+    many = "".join(f"line {n}\n" for n in range(20))
+    folder = logged(
+        run_dir(tmp_path / "run", [one.model_copy(update={"checks": tuple(checks)})]),
+        finished(events.BuildFinished, "build", Outcome.FAIL, err="make: nope\n"),
+        finished(events.StaticFinished, "static#1", Outcome.PASS, "tidy"),
+        finished(events.TestsFinished, "script", Outcome.FAIL, many, "expected \x1b[31mhello\n\n"),
+        finished(events.TestsFinished, "again", Outcome.PASS, "well"),
+        finished(events.TestsFinished, "again#2", Outcome.FAIL, "not well"),
+        finished(events.TestsFinished, "unit", Outcome.FAIL, "a session of pytest"),
+    )
+    text = card(folder)
+    assert "build and static commands that did not pass\n  build fail: exit 2\n      | make: nope\n" in text
+    assert "      | … 15 more lines\n      | line 15\n" in text
+    assert "      | line 19\n      | expected \\x1b[31mhello\n" in text
+    assert "      | not well\n" in text
+    for quiet in ("tidy", "| well", "a session of pytest"):
+        assert quiet not in text
 
 
 @pytest.mark.req("G-07")

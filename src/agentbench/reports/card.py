@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Gate
+from agentbench.core.reasons import Gate, Outcome
 from agentbench.grading.causes import LABEL as ACCOUNT
 from agentbench.grading.causes import causes
 from agentbench.grading.facts import fold
@@ -219,6 +219,8 @@ def _check(check: CheckRecord, proof: Proof) -> list[str]:
     for name in check.failing_tests[:FAILING_SHOWN]:
         lines.append(f"    failing {plain(name)}")
         lines += [f"      | {line}" for line in proof.why(check.id, name)]
+    if check.outcome is not Outcome.PASS and not check.failing_tests:
+        lines += [f"      | {line}" for line in proof.output(check.id)]
     if len(check.failing_tests) > FAILING_SHOWN:
         lines.append(f"    and {len(check.failing_tests) - FAILING_SHOWN} more")
     return lines

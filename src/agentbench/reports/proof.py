@@ -10,11 +10,23 @@ from pathlib import Path
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Outcome
 from agentbench.reports.escape import columns, plain
-from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert
+from agentbench.trace.events import (
+    AcceptanceCheck,
+    BuildFinished,
+    IntegrityFinding,
+    MonitorAlert,
+    StaticFinished,
+    TestsFinished,
+)
 from agentbench.trace.log import read_events
 from agentbench.trace.payload import Excerpt
 
-SHOWN = frozenset({"integrity_finding", "monitor_alert", "acceptance_check"})
+SHOWN = frozenset(
+    {
+        *("integrity_finding", "monitor_alert", "acceptance_check"),
+        *("build_finished", "static_finished", "tests_finished"),
+    }
+)
 PROTECTED = {
     "protected_restored": "restored",
     "protected_dropped": "dropped",
@@ -49,13 +61,29 @@ class Proof:
     """Paths by what became of them for grading."""
     diagnostics: Mapping[str, str] = field(default_factory=dict)
     """By check: its failing tests, each with what failed it."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """By step that did not pass: what it printed."""
+    steps: Sequence[tuple[str, str, str]] = ()
+    """Build and static commands that did not pass: name, outcome, why."""
 
     def lines(self) -> list[str]:
         """The blocks of a card; none for what there is nothing to say about."""
         lines = ["", "findings", *self._findings()] if self.findings else []
         if self.protected:
             lines += ["", "protected paths, as the contract has them for grading", *self._protected()]
+        if self.steps:
+            lines += ["", "build and static commands that did not pass", *self._steps()]
         return lines
+
+    def output(self, step: str) -> list[str]:
+        """The end of what a step printed: where no test says why it failed, all there is to see."""
+        lines = [plain(line, WIDTH) for line in self.outputs.get(step, "").splitlines() if line.strip()]
+        return lines if len(lines) <= WHY_LINES else [f"… {len(lines) - WHY_LINES} more lines", *lines[-WHY_LINES:]]
+
+    def _steps(self) -> Iterator[str]:
+        for name, outcome, why in self.steps:
+            yield f"  {plain(name)} {outcome}" + (f": {plain(why)}" if why else "")
+            yield from (f"      | {line}" for line in self.output(name))
 
     def _findings(self) -> Iterator[str]:
         shown = self.findings[:MOST]
@@ -100,6 +128,8 @@ def read_proof(log: Path | None) -> Proof:
     findings: list[_Found] = []
     protected: dict[str, list[str]] = {}
     diagnostics: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    steps: list[tuple[str, str, str]] = []
     if log is None:
         return Proof()
     try:
@@ -114,12 +144,19 @@ def read_proof(log: Path | None) -> Proof:
                     findings.append(_Found(event.seq, one.severity, one.rule, one.monitor, one.detail))
                 case AcceptanceCheck() as one if one.outcome is not Outcome.PASS:
                     diagnostics[one.check_id] = _text(one.diagnostics)
+                case (BuildFinished() | StaticFinished() | TestsFinished()) as one if one.outcome is not Outcome.PASS:
+                    # Of a check that is run again the run that failed is the last one.
+                    outputs[one.step.partition("#")[0] if one.type == "tests_finished" else one.step] = (
+                        f"{_text(one.stdout)}\n{_text(one.stderr)}"
+                    )
+                    if not isinstance(one, TestsFinished):
+                        steps.append((one.step, one.outcome.value, one.why))
                 case _:
                     pass
     except RecordError:
         return Proof()
     findings.sort(key=lambda one: GRAVITY.index(one.severity))
-    return Proof(findings, protected, diagnostics)
+    return Proof(findings, protected, diagnostics, outputs, steps)
 
 
 def place_of(finding: IntegrityFinding) -> str:
