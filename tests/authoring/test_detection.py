@@ -124,6 +124,15 @@ class TestPython:
             ("^3.8", 12, True),
             ("~=3.7", 6, False),
             ("", 6, True),
+            ("~2.7 || ^3.5", 11, True),
+            ("~2.7 || ^3.5", 4, False),
+            ("~2.7 || ~3.8", 11, False),
+            ("~=3.8.0", 9, False),
+            ("!=3.9.7,>=3.8", 9, True),
+            ("3.8.*", 11, False),
+            ("==3.*", 11, True),
+            ("<3.11.4", 11, True),
+            ("<3.11.0", 11, False),
         ],
     )
     def test_specifiers(self, wanted: str, minor: int, fits: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from agentbench.authoring.splitting import Unsuitable
 
 _RELEASED = {6: "2016-12", 7: "2018-06", 8: "2019-10", 9: "2020-10", 10: "2021-10", 11: "2022-10", 12: "2023-10", 13: "2024-10", 14: "2025-10"}  # fmt: skip
-_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<|\^|~)\s*(\d+)(?:\.(\d+))?[\d.]*(\.\*)?")
+_CLAUSE = re.compile(r"(>=|<=|===?|!=|~=|>|<|\^|~|(?<![\w.*]))\s*(\d+)(?:\.(\d+))?(\.\d+)?[\d.]*(\.\*)?")
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
 
 
@@ -72,17 +72,35 @@ def _requires(project: Mapping[str, object], config: configparser.RawConfigParse
 
 
 def allows(wanted: str, minor: int) -> bool:
-    """Whether 3.minor satisfies a specifier of versions; what is not understood allows everything."""
+    """Whether some 3.minor satisfies a specifier of versions; what is not understood allows everything.
+
+    Poetry joins alternatives by bars, and a version without an operator is that one alone.
+    """
+    return any(_all_hold(part, minor) for part in re.split(r"\|\|?", wanted))
+
+
+def _all_hold(wanted: str, minor: int) -> bool:
     return all(
-        _holds(operator, (3, minor), (int(major), int(found or 0)), exact=bool(found))
-        for operator, major, found, _star in _CLAUSE.findall(wanted)
+        _holds(operator, (3, minor), (int(major), int(found)) if found else (int(major),), patch=patch)
+        for operator, major, found, patch, _star in _CLAUSE.findall(wanted)
     )
 
 
-def _holds(operator: str, mine: tuple[int, int], theirs: tuple[int, int], *, exact: bool) -> bool:
-    if operator in {"^", "~=", "~"}:
-        return mine >= theirs and theirs[0] == mine[0]
-    if operator in {"==", "!="}:
-        return not exact or (mine == theirs) == (operator == "==")
-    # 3.11.4 is past `>3.11` though 3.11 is not: patch releases are not told apart here.
-    return {">=": mine >= theirs, ">": mine >= theirs, "<": mine < theirs, "<=": mine <= theirs}[operator]
+def _holds(operator: str, mine: tuple[int, int], theirs: tuple[int, ...], *, patch: str) -> bool:
+    """Patch releases of an interpreter are not told apart: what one of them satisfies is satisfied."""
+    same = mine[: len(theirs)] == theirs
+    if operator == "!=":
+        return bool(patch) or not same
+    if operator in {"", "==", "==="}:
+        return same
+    if operator in {"^", "~", "~="}:
+        # `~3.8` of Poetry and `~=3.8.1` stay at 3.8; `^3.8` and `~=3.8` stay at 3.
+        return mine >= theirs and (same if operator == "~" or (operator == "~=" and patch) else mine[0] == theirs[0])
+    later = patch.strip(".0") != ""
+    # 3.11.4 is past `>3.11` though 3.11 is not; 3.11.3 is before `<3.11.4`, and nothing of 3.11 before `<3.11.0`.
+    return {
+        ">=": mine >= theirs,
+        ">": mine >= theirs,
+        "<": mine < theirs or (later and same),
+        "<=": mine <= theirs or same,
+    }[operator]
