@@ -85,6 +85,16 @@ def test_plugins_that_the_configuration_takes_for_granted() -> None:
     assert detected.options == ("-n", "0", "--no-cov")
 
 
+@pytest.mark.parametrize(
+    "file, table", [("pyproject.toml", "tool.pytest"), ("pytest.toml", "pytest"), (".pytest.toml", "pytest")]
+)
+def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: str) -> None:
+    text = f'[{table}]\naddopts = ["-n", "auto", "--cov"]\nstrict = true\nrequired_plugins = ["pytest-django>=4.1"]\n'
+    detected = found({file: text})
+    assert detected.plans[0].commands[0].endswith("pytest pytest-cov pytest-xdist pytest-django")
+    assert detected.options == ("-n", "0", "--no-cov")
+
+
 def test_a_version_drawn_from_tags_is_told() -> None:
     text = '[build-system]\nrequires = ["setuptools_scm"]\n[project]\nname = "a"\n'
     assert found({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"

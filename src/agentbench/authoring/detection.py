@@ -202,11 +202,14 @@ def _runner_needs(
 ) -> tuple[list[str], list[str]]:
     """Plugins that the configuration takes for granted, and options that undo what would get in the way."""
     settings: dict[str, str] = {}
-    table = at(project, "tool", "pytest", "ini_options")
-    if isinstance(table, Mapping):
-        settings |= {
-            key: " ".join(strings(value)) if isinstance(value, list) else str(value) for key, value in table.items()
-        }
+    # Since pytest 9 the table itself may hold settings, and a file of its own.
+    tables = [at(project, "tool", "pytest"), at(project, "tool", "pytest", "ini_options")]
+    tables += [at(toml_of(read(name)), "pytest") for name in ("pytest.toml", ".pytest.toml")]
+    for table in tables:
+        if isinstance(table, Mapping):
+            settings |= {
+                key: " ".join(strings(value)) if isinstance(value, list) else str(value) for key, value in table.items()
+            }
     parsers = [
         (config, "tool:pytest"),
         *((ini_of(read(name)), "pytest") for name in ("tox.ini", "pytest.ini", ".pytest.ini")),
@@ -227,6 +230,7 @@ def _runner_needs(
         )
     ]
     plugins += [plugin for key, plugin in _KEY_PLUGINS.items() if key in settings]
+    plugins += names_of(settings.get("required_plugins", "").split())
     options = [*(["-n", "0"] if "pytest-xdist" in plugins else []), *(["--no-cov"] if "pytest-cov" in plugins else [])]
     return unique(plugins), options
 
