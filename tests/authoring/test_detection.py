@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentbench.authoring.detection import Circumstances, Detected, Plan, brought, detect
-from agentbench.authoring.environments import Environments, Wish
+from agentbench.authoring.environments import Environments, Wish, with_modules
 from agentbench.authoring.pythons import allows
 from agentbench.authoring.splitting import Unsuitable
 
@@ -245,3 +247,26 @@ def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
     text += '[[package]]\nname = "a"\nversion = "1"\nsource = { editable = "." }\n'
     assert found({file: text}).locked == ("pytest==9.0",)
     assert found({file: "package = 3\n"}).locked == ()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "pyproject.toml": '[project]\nname = "mine"\n[project.optional-dependencies]\nall = ["mine[bson]"]\n'
+            'bson = ["pymongo>=4"]\nfast = ["orjson>=3; python_version > \'3\'", "numpy"]\n'
+        },
+        {
+            "setup.cfg": "[metadata]\nname = mine\n[options.extras_require]\nall = mine[bson]\nbson = pymongo>=4\n"
+            "fast =\n  orjson>=3; python_version > '3'\n  numpy\n"
+        },
+    ],
+)
+def test_modules_that_are_missing_are_taken_from_the_extra_that_brings_them(files: dict[str, str]) -> None:
+    draft: Any = None
+    wish = Wish(draft, found(files), "", "", Path())
+    more = with_modules(wish, ["bson", "other"], ["orjson", "mine", "os"]).detected
+    words = more.plans[0].commands[0].removeprefix("python -m pip install -e . pytest ")
+    assert shlex.split(words) == ["pymongo>=4", "orjson>=3; python_version > '3'", "other"]
+    assert {"pymongo", "orjson", "other"} <= more.named
+    assert with_modules(wish, ["os"], ["sys"]) is wish

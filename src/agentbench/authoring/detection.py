@@ -26,6 +26,7 @@ from agentbench.authoring.requirements import (
     locked_requirements,
     names_of,
     nox_requirements,
+    offered,
     own_names,
     plain_requirements,
     script_requirements,
@@ -82,6 +83,8 @@ class Detected:
     """What a lock file of the project holds."""
     own: frozenset[str] = frozenset()
     """What the project itself is called, as far as can be read: R is not held to a release of its own."""
+    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What every extra brings: some are what only certain tests need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
         named=frozenset(names_of(listed)),
         locked=locked_requirements(read),
         own=own,
+        extras=offered(project, config, own),
     )
 
 

@@ -7,6 +7,7 @@ lock at once.
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from agentbench.authoring.detection import Detected, Plan
 from agentbench.authoring.drafting import Draft, write
 from agentbench.authoring.pinning import Pinner
 from agentbench.authoring.proving import set_up
-from agentbench.authoring.requirements import distribution_of
+from agentbench.authoring.requirements import bringing, distribution_of, names_of, unique
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.core.canonical import Json, digest
 from agentbench.run.lab import Ground, Lab
@@ -226,18 +227,30 @@ def _after(plans: Sequence[Plan], used: str) -> Sequence[Plan]:
     return plans[names.index(used) + 1 :] if used in names else ()
 
 
-def with_modules(wish: Wish, modules: Sequence[str]) -> Wish:
-    """The same, with some modules that tests import and no requirement names."""
-    named = [name for module in modules if (name := distribution_of(module)) and module not in sys.stdlib_module_names]
+def with_modules(wish: Wish, modules: Sequence[str], imported: Iterable[str] = ()) -> Wish:
+    """The same, with some modules that tests import and no requirement names.
+
+    `imported`: all that tests import. What an extra of the project brings for it is taken along, one round for all.
+    """
+    extras = wish.detected.extras
+    known = {module: bringing(module, extras) for module in (*modules, *sorted(imported))}
+    named = [line for lines in known.values() for line in lines]
+    named += [
+        name
+        for module in modules
+        if not known[module] and (name := distribution_of(module)) and module not in sys.stdlib_module_names
+    ]
+    named = unique(named)
+    words = " ".join(shlex.quote(name) for name in named)
     plans = tuple(
-        Plan(f"{plan.name}, and {', '.join(named)}", (f"{plan.commands[0]} {' '.join(named)}",), plan.env)
+        Plan(f"{plan.name}, and {', '.join(names_of(named))}", (f"{plan.commands[0]} {words}",), plan.env)
         for plan in wish.detected.plans
+        if f" {words}" not in plan.commands[0]
     )
-    if not named:
+    if not named or not plans:
         return wish
-    return dataclasses.replace(
-        wish, detected=dataclasses.replace(wish.detected, plans=plans, named=wish.detected.named | set(named))
-    )
+    more = wish.detected.named | set(names_of(named))
+    return dataclasses.replace(wish, detected=dataclasses.replace(wish.detected, plans=plans, named=more))
 
 
 def freeze(ground: Ground) -> list[str]:

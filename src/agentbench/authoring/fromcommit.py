@@ -15,6 +15,7 @@ from agentbench.authoring.comparing import Proof
 from agentbench.authoring.drafting import NOTES_NAME, Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_modules
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
+from agentbench.authoring.requirements import bringing
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.authoring.taking import Taken, Wanted, repository_name, take, task_id_of
 from agentbench.contract.complexity import LABEL, measure
@@ -146,9 +147,10 @@ def _proven(
         try:
             return _proven_so(wish, taken, wanted, lab, environments, tell)
         except Unsuitable as error:
-            # R's own modules are never taken from a release.
-            foreign = [name for name in error.tests if name not in taken.modules]
-            more = with_modules(wish, foreign) if error.kind == MISSING_MODULE else wish
+            # R's own modules are never taken from a release, unless R itself says from which (an extra `bson`, for R's bson.py).
+            extras = wish.detected.extras
+            foreign = [name for name in error.tests if name not in taken.modules or bringing(name, extras)]
+            more = with_modules(wish, foreign, taken.imported) if error.kind == MISSING_MODULE else wish
             if more is wish:
                 raise lacking if lacking is not None and error.kind == "setup failed" else error from None
             lacking, wish = error, more

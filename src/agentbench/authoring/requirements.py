@@ -6,9 +6,10 @@ import ast
 import configparser
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from agentbench.core.syntax import parse as parse_python
+from agentbench.workspace.packageindex import normal_name
 
 Read = Callable[[str], str | None]
 
@@ -243,6 +244,30 @@ def own_names(project: Mapping[str, object], config: configparser.RawConfigParse
 def distribution_of(module: str) -> str:
     """What to install for a module, as far as names tell; empty where they do not."""
     return _IMPORTED_AS.get(module, module)
+
+
+def offered(
+    project: Mapping[str, object], config: configparser.RawConfigParser, own: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """What every extra brings, the project itself (`all = ["mine[a,b]"]`) apart."""
+    mine = {normal_name(name) for name in own}
+    table = at(project, "project", "optional-dependencies")
+    found = {str(name): strings(lines) for name, lines in table.items()} if isinstance(table, Mapping) else {}
+    if config.has_section("options.extras_require"):
+        found |= {name: text.splitlines() for name, text in config.items("options.extras_require")}
+    kept = {name: [line for line in lines if not {normal_name(one) for one in names_of([line])} & mine]
+            for name, lines in found.items()}  # fmt: skip
+    return {name: tuple(line.strip() for line in lines if line.strip()) for name, lines in kept.items()}
+
+
+def bringing(module: str, extras: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """What a project itself installs for a module: the extra of its name, or the line of one that names it; else nothing."""
+    names = {normal_name(module), normal_name(distribution_of(module))} - {""}
+    for extra, lines in extras.items():
+        if normal_name(extra) in names:
+            return tuple(lines)
+    listed = (line for lines in extras.values() for line in lines)
+    return next(((line,) for line in listed if {normal_name(name) for name in names_of([line])} & names), ())
 
 
 def names_of(requirements: Sequence[str]) -> list[str]:

@@ -59,6 +59,8 @@ class Taken:
     """The patch without prose: setup of some projects writes their README anew."""
     modules: frozenset[str] = frozenset()
     """Every name of R's files and folders that may be one of a module."""
+    imported: frozenset[str] = frozenset()
+    """Every module that the hidden tests import."""
 
 
 def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
@@ -68,6 +70,7 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         parts = split(commit, first_parent=wanted.first_parent)
         parent = commit.parents[0]
         hidden = _hidden(history, parts)
+        imported = _imported(hidden)
         patch, code = _patches(history, commit, parts)
         paths = history.paths(parent)
         known = _known(history, parent, paths)
@@ -90,7 +93,7 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             pythons=pythons,
             default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
             release=history.release_before(parent),
-            imports=_imports(hidden, paths),
+            imports=_foreign(imported, paths),
             folder=project,
             brought=brought(read, lambda name: read(name, fixed=True)),
         )
@@ -108,6 +111,7 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             has_submodules=linked,
             code=code,
             modules=_modules(paths),
+            imported=imported,
         )
 
 
@@ -165,8 +169,8 @@ def _modules(paths: list[str]) -> frozenset[str]:
     return frozenset(part for path in paths for part in (*PurePosixPath(path).parts[:-1], PurePosixPath(path).stem))
 
 
-def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tuple[str, ...]:
-    """Distributions that the hidden tests import and R does not hold, as far as names tell."""
+def _imported(hidden: Mapping[str, tuple[bytes, bool]]) -> frozenset[str]:
+    """Modules that the hidden tests import, by their first names."""
     names: set[str] = set()
     for name, (content, _) in hidden.items():
         if not name.endswith(".py"):
@@ -180,7 +184,12 @@ def _imports(hidden: Mapping[str, tuple[bytes, bool]], paths: list[str]) -> tupl
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
+    return frozenset(names)
+
+
+def _foreign(imported: frozenset[str], paths: list[str]) -> tuple[str, ...]:
+    """Distributions of what is imported and R does not hold, as far as names tell."""
     foreign = sorted(
-        name for name in names - _modules(paths) - set(sys.stdlib_module_names) if not name.startswith("_")
+        name for name in imported - _modules(paths) - set(sys.stdlib_module_names) if not name.startswith("_")
     )
     return tuple(package for name in foreign if (package := distribution_of(name)) and package != "pytest")
