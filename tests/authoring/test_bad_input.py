@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,19 @@ def test_plugins_that_only_the_commits_own_configuration_needs_are_installed(rep
     assert "--no-cov" in taken.detected.options
 
 
-def test_a_project_below_the_root_is_installed_from_where_it_is(tmp_path: Path, lab: Lab) -> None:
+@pytest.mark.parametrize(
+    "root", [{}, {"pyproject.toml": "[tool.ruff]\nline-length = 100\n", "setup.cfg": "[flake8]\n"}]
+)
+def test_a_project_below_the_root_is_installed_from_where_it_is(
+    tmp_path: Path, lab: Lab, root: Mapping[str, str]
+) -> None:
     repo = repository(tmp_path / "mono")
     files = {f"python/{name}": content for name, content in BEFORE.items()}
     put(
         repo,
         {
             **files,
+            **root,
             "python/setup.py": "import setuptools\nsetuptools.setup()\n",
             "python/requirements-dev.txt": "mock\n",
             "README.md": "x",

@@ -182,3 +182,35 @@ class TestTaken:
         assert set(taken.hidden) == {"src/pkg/tests/test_a.py", "other/b_test.py", "src/pkg/conftest.py"}
         assert taken.parts.runnable == ("other/b_test.py", "src/pkg/tests/test_a.py")
         assert [change.path for change in taken.parts.source] == [b"src/pkg/a.py"]
+
+    @pytest.mark.parametrize(
+        "more, tests", [({}, {"calc/test.py"}), ({"tests/test_calc.py": ""}, {"tests/test_calc.py"})]
+    )
+    def test_a_module_that_is_called_test_is_one_of_the_product_where_other_tests_come_along(
+        self, repo: Path, lab: Lab, more: dict[str, str], tests: set[str]
+    ) -> None:
+        files = {"calc/client.py": "x = 1\n", "calc/test.py": "class Client: pass\n", **more}
+        taken = take(wanted(repo), put(repo, files, "Fix the client"), lab)
+        assert set(taken.hidden) == tests
+        assert (b"calc/test.py" in taken.patch) is bool(more)
+
+    def test_a_fix_that_brings_only_data_or_a_helper_of_tests_runs_the_tests_that_use_it(
+        self, repo: Path, lab: Lab
+    ) -> None:
+        tests = {
+            "tests/test_words.py": "from . import helper\nWORDS = open('tests/data/words.txt')\n",
+            "tests/test_other.py": "words = 1\n",
+            "tests/helper.py": "",
+            "tests/data/words.txt": "",
+            "tests/data/lost.bin": "",
+        }
+        put(repo, tests, "Test words")
+        for name in ("tests/data/words.txt", "tests/helper.py"):
+            taken = take(wanted(repo), put(repo, {"calc.py": f"name = {name!r}\n", name: "x = 1\n"}, "Fix"), lab)
+            assert taken.parts.runnable == ("tests/test_words.py",)
+            assert set(taken.hidden) == {name}
+        for name in ("tests/data/lost.bin", "tests/requirements.txt", "tests/README.md", "tests/conftest.py"):
+            error = refused(
+                repo, put(repo, {"calc.py": f"name = {name!r}\n", name: "more = 1\n"}, "Fix"), lab, "no test change"
+            )
+            assert error.remedy

@@ -109,7 +109,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
         Unsuitable: none of the interpreters here fits.
     """
     project, config, script = _packaging(read)
-    packaged = bool(script or builds(project) or config.has_section("metadata"))
+    packaged = _is_packaged(project, config, script)
     python, remark = choose_python(project, config, script, around.date, around.pythons, around.default_python)
     extras = extras_for_tests(project, config, script)
     groups = group_requirements(project)
@@ -184,6 +184,15 @@ def brought(before: Read, after: Read) -> tuple[str, ...]:
 
 def _packaging(read: Read) -> tuple[Mapping[str, object], configparser.RawConfigParser, str]:
     return toml_of(read("pyproject.toml")), ini_of(read("setup.cfg")), read("setup.py") or ""
+
+
+def is_packaged(read: Read) -> bool:
+    """Whether something can be installed: a pyproject.toml may hold nothing but settings of tools."""
+    return _is_packaged(*_packaging(read))
+
+
+def _is_packaged(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> bool:
+    return bool(script or builds(project) or config.has_section("metadata"))
 
 
 def _stated(read: Read) -> list[str]:

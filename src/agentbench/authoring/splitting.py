@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
@@ -15,8 +15,11 @@ _TEST_FOLDERS = frozenset(
     {"test", "tests", "testing", "unit_tests", "unittests", "functional_tests", "integration_tests"}
 )
 _TEST_FILE = re.compile(r"test_.*\.py|.*_tests?\.py|tests?\.py|conftest\.py")
-_RUNNER_FILES = frozenset({"pytest.ini", ".pytest.ini", "tox.ini", "conftest.py"})
+_AMBIGUOUS = frozenset({"test.py", "tests.py"})
+"""Tests of a small project, or a module of the product, as `werkzeug/test.py` and `jinja2/tests.py` are."""
+_RUNNER_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "conftest.py"})
 _PROSE = frozenset({".md", ".rst", ".txt", ".adoc"})
+_ABOUT = frozenset({".md", ".rst"})
 _PROSE_FOLDERS = frozenset({"doc", "docs", "changelog", "changes", "news", "newsfragments", "changelog.d", ".github"})
 MAX_FILES = 60
 MAX_HIDDEN_BYTES = 8 * 1024 * 1024
@@ -50,6 +53,8 @@ class Split:
     tests: tuple[Change, ...]
     runnable: tuple[str, ...]
     removed_tests: tuple[str, ...]
+    used: tuple[str, ...] = ()
+    """Where there are none: data and helpers of tests that the commit brings; test files that use them are looked for in R."""
 
 
 def text_of(path: bytes) -> str:
@@ -61,7 +66,7 @@ def is_test(path: str) -> bool:
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES:
         return True
-    if any(part.lower() in _TEST_FOLDERS for part in parts.parts[:-1]):
+    if _in_tests(parts):
         # A package may ship a module for its users' tests, as numpy.testing is: only what looks like tests counts there.
         return "testing" not in {part.lower() for part in parts.parts[:-1]} or bool(_TEST_FILE.fullmatch(parts.name))
     return bool(_TEST_FILE.fullmatch(parts.name))
@@ -94,17 +99,34 @@ def split(commit: Commit, *, first_parent: bool = False) -> Split:
         raise Unsuitable("submodule", f"{short} moves the submodule {links[0]}; a patch cannot carry that")
     if len(commit.changes) > MAX_FILES:
         raise Unsuitable("too large", f"{short} changes {len(commit.changes)} files, more than {MAX_FILES}")
-    tests = tuple(change for change in commit.changes if is_test(text_of(change.path)))
+    tests = _tests(commit.changes)
     source = tuple(change for change in commit.changes if change not in tests)
     _demand(short, source, tests)
-    runnable = tuple(sorted(path for path in _kept(tests) if _runs(path)))
-    if not runnable:
+    runnable = tuple(sorted(path for path in _kept(tests) if runs(path)))
+    used = () if runnable else tuple(sorted(path for path in _kept(tests) if _is_used(path)))
+    if not runnable and not used:
         raise Unsuitable(
             "no test change",
-            f"{short} adds or changes no file that pytest collects (test_*.py, *_test.py)",
+            f"{short} adds or changes no file that pytest collects (test_*.py, *_test.py), nor data of tests",
             remedy="give a commit that brings its test along, or write the task by hand: ab task new",
         )
-    return Split(source, tests, runnable, tuple(text_of(one.path) for one in tests if one.status == "D"))
+    return Split(source, tests, runnable, tuple(text_of(one.path) for one in tests if one.status == "D"), used)
+
+
+def _tests(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """What belongs to the tests. A name that may be a module's counts only where nothing else can be run."""
+    found = tuple(change for change in changes if is_test(text_of(change.path)))
+    sure = tuple(change for change in found if not _ambiguous(text_of(change.path)))
+    return sure if any(runs(path) for path in _kept(sure)) else found
+
+
+def _ambiguous(path: str) -> bool:
+    parts = PurePosixPath(path)
+    return parts.name in _AMBIGUOUS and not _in_tests(parts)
+
+
+def _in_tests(path: PurePosixPath) -> bool:
+    return any(part.lower() in _TEST_FOLDERS for part in path.parts[:-1])
 
 
 def _demand(short: str, source: Sequence[Change], tests: Sequence[Change]) -> None:
@@ -125,6 +147,29 @@ def _kept(tests: Sequence[Change]) -> list[str]:
     return [text_of(change.path) for change in tests if change.status != "D"]
 
 
-def _runs(path: str) -> bool:
+def runs(path: str) -> bool:
+    """Whether pytest can be given a file."""
     name = PurePosixPath(path).name
     return bool(_TEST_FILE.fullmatch(name)) and name != "conftest.py"
+
+
+def _is_used(path: str) -> bool:
+    """Data or a helper of tests: in a folder of theirs, and neither about them nor for all of them."""
+    parts = PurePosixPath(path)
+    if parts.name in _RUNNER_FILES or parts.name.startswith("__init__.") or "requirements" in parts.name:
+        return False
+    return _in_tests(parts) and parts.suffix.lower() not in _ABOUT
+
+
+def users(used: Sequence[str], sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Test files, of some, that speak of data or helpers by the name of the file or of the module. Pure."""
+    found: list[str] = []
+    for path in used:
+        name = PurePosixPath(path)
+        words = (
+            rf"\b{re.escape(name.stem)}\b" if name.suffix == ".py" else rf"(?<![\w.-]){re.escape(name.name)}(?![\w-])"
+        )
+        found += [
+            file for file, content in sources.items() if re.search(words.encode("utf-8", "surrogateescape"), content)
+        ]
+    return tuple(dict.fromkeys(sorted(found)))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agentbench.authoring import statement as statements
-from agentbench.authoring.detection import Circumstances, Detected, brought, detect
+from agentbench.authoring.detection import Circumstances, Detected, brought, detect, is_packaged
 from agentbench.authoring.requirements import distribution_of
-from agentbench.authoring.splitting import MAX_HIDDEN_BYTES, Split, Unsuitable, is_prose, split, text_of
+from agentbench.authoring.splitting import (
+    MAX_HIDDEN_BYTES,
+    Split,
+    Unsuitable,
+    is_prose,
+    is_test,
+    runs,
+    split,
+    text_of,
+    users,
+)
 from agentbench.core.canonical import Json, digest
 from agentbench.core.syntax import parse as parse_python
 from agentbench.run.lab import Lab
@@ -23,6 +34,10 @@ _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _PACKAGING = re.compile(
     r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
+MAX_READ = 400
+"""Files of R that are read at most, to find words in them."""
+MAX_USERS = 12
+"""Test files that are run for a fix that brings only their data: more of them would be the whole suite."""
 _PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 
 
@@ -73,20 +88,24 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
         imported = _imported(hidden)
         patch, code = _patches(history, commit, parts)
         paths = history.paths(parent)
+        parts = _with_users(history, parent, paths, parts)
         known = _known(history, parent, paths)
-        project = _project_folder(paths, parts)
         pythons = list(dict.fromkeys(one.short for one in installed()))
 
         there, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
 
-        def read(name: str, *, fixed: bool = False) -> str | None:
-            path = f"{project}/{name}" if project else name
+        def read_at(path: str, *, fixed: bool = False) -> str | None:
             at = commit.id if fixed and path in changed else parent
             if path not in hidden and at == parent and path not in there:
                 return None
             # What configures the runner comes with the commit, so its plugins are needed too.
             found = hidden[path][0] if path in hidden else history.read(at, path)
             return None if found is None else found.decode("utf-8", "replace")
+
+        project = _project_folder(paths, parts, read_at)
+
+        def read(name: str, *, fixed: bool = False) -> str | None:
+            return read_at(f"{project}/{name}" if project else name, fixed=fixed)
 
         around = Circumstances(
             date=commit.date,
@@ -150,17 +169,37 @@ def _hidden(history: History, parts: Split) -> dict[str, tuple[bytes, bool]]:
     return found
 
 
+def _with_users(history: History, parent: str, paths: list[str], parts: Split) -> Split:
+    """A fix that brings only data or helpers of tests: the test files of R that use them are run."""
+    if parts.runnable:
+        return parts
+    files = [path for path in paths if is_test(path) and runs(path)][:MAX_READ]
+    sources = {path: history.read(parent, path) or b"" for path in files}
+    found = users(parts.used, sources)
+    if not found or len(found) > MAX_USERS:
+        why = "no test file mentions" if not found else f"{len(found)} test files mention, more than {MAX_USERS}"
+        raise Unsuitable(
+            "no test change",
+            f"it changes no test file, only what {why} ({', '.join(parts.used[:3])})",
+            remedy="give a commit that brings its test along, or write the task by hand: ab task new",
+        )
+    return dataclasses.replace(parts, runnable=found)
+
+
 def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
     """Every word of R's Python files (of a bounded number of them)."""
-    sources = (history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:400])
+    sources = (
+        history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:MAX_READ]
+    )
     return frozenset(statements.words_of(sources))
 
 
-def _project_folder(paths: list[str], parts: Split) -> str:
+def _project_folder(paths: list[str], parts: Split, read: Callable[[str], str | None]) -> str:
     """Where the packaging is: the root, else the nearest folder above what the commit changes that has one."""
     packaged = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name in _PACKAGED}
-    if "." in packaged:
+    if "." in packaged and is_packaged(read):
         return ""
+    packaged.discard(".")
     changed = [PurePosixPath(text_of(change.path)) for change in (*parts.source, *parts.tests)]
     return next((str(above) for path in changed for above in path.parents if str(above) in packaged), "")
 
