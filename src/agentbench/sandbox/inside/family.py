@@ -47,7 +47,8 @@ def resident(pid: int) -> int:
 def held(pid: int) -> int:
     """Kilobytes that go when it does, shared ones included."""
     total = 0
-    for line in read_proc(str(pid), "status").splitlines():
+    # By newlines alone: a process chooses its name, which may hold a carriage return and look like a line of its own.
+    for line in read_proc(str(pid), "status").split(b"\n"):
         if line.startswith((b"RssAnon:", b"RssShmem:")):
             total += int(line.split()[1])
     return total
