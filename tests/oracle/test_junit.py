@@ -81,6 +81,8 @@ def test_a_test_listed_twice_is_no_pass() -> None:
         b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><testsuite/>',
         b"<a>" * 100 + b"</a>" * 100,
         b"<a>\x00</a>",
+        b'<?xml version="1.0" encoding="nobodys"?><testsuite><testcase name="a"/></testsuite>',
+        b'<?xml version="1.0" encoding="utf-7"?><testsuite><testcase name="a"/></testsuite>',
     ],
 )
 def test_what_is_no_plain_report_is_refused(data: bytes) -> None:

@@ -103,4 +103,8 @@ def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise ReportRefused(f"is not well-formed: {error}") from None
+    except ReportRefused:
+        raise
+    except (LookupError, ValueError) as error:  # its encoding is one that nobody knows, or that expat cannot take
+        raise ReportRefused(f"cannot be decoded: {error}") from None
     return reader.outcomes, reader.whys
