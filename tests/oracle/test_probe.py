@@ -96,6 +96,24 @@ def test_a_candidate_that_breaks_the_driver_does_not_hide_as_an_error(bed: Bed, 
     assert "as it does with R" in result.decided.why
 
 
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "answer, driver",
+    [
+        ("'9' * 9_000_000", DRIVER),
+        ("'x'", DRIVER.replace('f"double {number}"', "answer or str(number)")),
+    ],
+    ids=["more than the driver's channel holds", "the same name for two results"],
+)
+def test_a_candidate_that_spoils_the_report_does_not_hide_as_an_error(
+    bed: Bed, tmp_path: Path, answer: str, driver: str
+) -> None:
+    spoils = f"import sys\n\nfor line in sys.stdin:\n    print({answer}, flush=True)\n"
+    result = probe(bed, tmp_path, spoils, driver=driver)
+    assert result.outcome is Outcome.FAIL
+    assert "as it does with R" in result.decided.why
+
+
 @pytest.mark.req("E-06")
 def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)

@@ -44,6 +44,8 @@ class Report:
     whys: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why it is no whole report; empty when it is."""
+    repeated: bool = False
+    """That is because an id comes twice."""
 
 
 def read_report(data: bytes) -> Report:
@@ -62,6 +64,7 @@ def read_report(data: bytes) -> Report:
             return report
         if not isinstance(test, str) or outcome not in {"pass", "fail"} or test in report.outcomes:
             report.problem = f"line {number} of the driver's results is no new result with outcome pass or fail"
+            report.repeated = isinstance(test, str) and test in report.outcomes
             return report
         report.outcomes[test] = "passed" if outcome == "pass" else "failed"
         report.whys[test] = str(why)[:1000]
@@ -129,9 +132,12 @@ def observe_probe(
     Raises:
         SandboxError: ours.
     """
-    seen = _decide(check, *_observe(bench, check, tree, build))
-    # A report that cannot be read is the driver's own; a driver that died may have been killed by what it was told.
-    if seen.outcome is Outcome.ERROR and seen.exit_code != 0 and _comes_to_its_end(bench, check):
+    candidate, judged = _observe(bench, check, tree, build)
+    seen = _decide(check, candidate, judged)
+    # A report that says what no report says is the driver's own. One that died may have been killed by what it was told, and who
+    # tells on what it was told may have been told too much for its channel, or the same name twice.
+    spoiled = judged.exit_code != 0 or judged.side_truncated or read_report(judged.side).repeated
+    if seen.outcome is Outcome.ERROR and spoiled and _comes_to_its_end(bench, check):
         # A driver that does its work with R was kept from it by this candidate: that is no way out of a failure.
         why = f"with this candidate the driver does not come to its end, as it does with R: {seen.why}"
         return dataclasses.replace(seen, outcome=Outcome.FAIL, why=why)
