@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from agentbench.core.command import Command, Completed
@@ -11,6 +12,8 @@ from agentbench.oracle.pristine import untouched
 from agentbench.oracle.replica import declares_build, open_replica
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_PLAIN = re.compile(r"[\w.+/-]+")
+"""A program's name and nothing of a shell's own: brackets, redirections and variables are no program that could be missing."""
 
 
 def ending(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
@@ -46,7 +49,7 @@ def missing_program(bench: GradingBench, line: str, completed: Completed, *, bui
 
 
 def _program(line: str) -> str:
-    """The first word that is run: after assignments and `cd folder &&`."""
+    """The first word that is run: after assignments and `cd folder &&`. Empty where only a shell can tell what it is."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -56,5 +59,5 @@ def _program(line: str) -> str:
     for word in words:
         name, is_assignment, _ = word.partition("=")
         if not (is_assignment and name.isidentifier()):
-            return word
+            return word if _PLAIN.fullmatch(word) else ""
     return ""
