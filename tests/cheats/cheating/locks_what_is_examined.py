@@ -1,0 +1,17 @@
+"""Lets the declared build leave a locked folder and a pipe where the runner is examined afterwards."""
+
+from __future__ import annotations
+
+FAMILY = "infrastructure"
+REPO = {"build.py": ""}
+ORACLE: dict[str, object] = {"build": "python build.py"}
+CHANGES: dict[str, str | None] = {
+    "build.py": r"""
+import os
+import sysconfig
+
+place = sysconfig.get_path("purelib")
+os.mkdir(place + "/numpy", 0)
+os.mkfifo(place + "/waits.pth")
+""",
+}
