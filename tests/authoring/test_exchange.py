@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.task import command
 from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError
 from tests.authoring.conftest import FIX, put
 from tests.authoring.test_harbor import harbor
 from tests.authoring.test_harbor import task as written
@@ -92,3 +93,14 @@ def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_f
     assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
     assert json.loads(done.stdout)["refused"][0]["remedy"] == "git clone it to ../local__gone"
+
+
+@pytest.mark.parametrize(
+    "text, only, said", [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")]
+)
+def test_a_file_without_the_rows_asked_for_says_so(tmp_path: Path, text: str, only: tuple[str, ...], said: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(text)
+    done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", *only)
+    assert isinstance(done.exception, InputError)
+    assert done.exception.message == f"{rows} {said}"

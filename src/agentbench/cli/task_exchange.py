@@ -101,11 +101,13 @@ def import_swebench(
                 made.append({"task_id": one.id, "folder": str(folder)})
                 if not as_json:
                     click.echo(printable(f"made {one.id}: {folder}"))
+    if not made and not refused.rows:
+        raise InputError(f"{file} holds no row" + (f" called {' or '.join(only)}" if only else ""))
     if as_json:
         click.echo(json.dumps({"tasks": made, "refused": refused.rows}, indent=2))
     else:
         click.echo(f"{len(made)} tasks made, {len(refused.rows)} rows refused", err=True)
-    sys.exit(2 if refused.rows or not made else 0)
+    sys.exit(2 if refused.rows else 0)
 
 
 @export_group.command("swebench", epilog=EXPORT_EPILOG)
