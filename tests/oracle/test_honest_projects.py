@@ -602,3 +602,63 @@ def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed,
     )
     result = grade(delta_of(bench, {"src/toy/core.py": FIXED}), bench)
     assert result.accepted, told(result)
+
+
+TRACED = """
+    import sys
+    import trace
+
+    from toy.core import doubled
+
+
+    def lines_of(function, *values):
+        seen = []
+
+        def tracing(frame, event, _argument):
+            seen.append((event, frame.f_code.co_name))
+            return tracing
+
+        before = sys.gettrace()
+        sys.settrace(tracing)
+        try:
+            function(*values)
+        finally:
+            sys.settrace(before)
+        return seen
+
+
+    def test_traced():
+        assert ("call", "doubled") in lines_of(doubled, 2)
+        assert sys.gettrace() is None
+
+
+    def test_traced_in_turn():
+        seen = []
+        sys.settrace(lambda *_: seen.append(1))
+        sys.settrace(lambda *_: seen.append(2))
+        doubled(1)
+        sys.settrace(None)
+        assert set(seen) == {2}
+
+
+    def test_profiled():
+        seen = []
+        sys.setprofile(lambda _frame, event, _argument: seen.append(event))
+        doubled(2)
+        sys.setprofile(None)
+        assert "return" in seen
+
+
+    def test_counted():
+        counter = trace.Trace(count=True, trace=False)
+        assert counter.runfunc(doubled, 2) == 4
+        assert counter.results().counts
+    """
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_tests_may_put_away_the_trace_function_they_set(bed: Bed, tmp_path: Path) -> None:
+    """As tests of tracers, profilers and debuggers do."""
+    fix = {"src/toy/core.py": FIXED + "\n\ndef doubled(x):\n    return 2 * x\n"}
+    result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACED}, fix=fix)
+    assert result.accepted, told(result)

@@ -48,10 +48,17 @@ def hold() -> tuple[Any, ...]:
     collecting = _collects()
     _collect_no_more()
     trace, profile = _trace(), _profile()
-    if type(trace) in _PYTHON:
-        _set_trace(None)
-    if type(profile) in _PYTHON:
-        _set_profile(None)
+    # While one is being replaced, which is when the interpreter tells us of it, none can be, and none runs.
+    try:
+        if type(trace) in _PYTHON:
+            _set_trace(None)
+    except RuntimeError:
+        trace = None
+    try:
+        if type(profile) in _PYTHON:
+            _set_profile(None)
+    except RuntimeError:
+        profile = None
     handlers = []
     for number in _SIGNALS:
         handler = getsignal(number)
