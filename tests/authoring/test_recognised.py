@@ -92,6 +92,14 @@ def test_tests_that_need_a_network(repo: Path, lab: Lab) -> None:
     assert "test_far" in error.message
 
 
+def test_a_parent_that_ends_the_process_of_its_tests(repo: Path, lab: Lab) -> None:
+    put(repo, {"calc.py": "import os\n\n\ndef half(value):\n    os._exit(0)\n"}, "Break")
+    error = refused(repo, lab, "def test_odd():\n    assert half(3) == 1.5\n")
+    assert error.kind == "tests cannot run"
+    assert error.message.endswith("ended with 0 before its end, at tests/test_calc.py::test_odd")
+    assert "a process of its own" in error.remedy
+
+
 def test_a_parent_that_eats_memory(repo: Path, lab: Lab) -> None:
     eats = "def half(value):\n    kept = [bytearray(16 << 20) for _ in range(64)]\n    return value // 2\n"
     put(repo, {"calc.py": eats, "tests/test_calc.py": BEFORE["tests/test_calc.py"]}, "Eat")

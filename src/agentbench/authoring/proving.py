@@ -83,6 +83,11 @@ def telling(message: str) -> str:
     return message if not last or last in lines[0] else f"{last}\n{message}"
 
 
+def _begun(run: Pristine) -> list[str]:
+    """Tests that were set up and never over."""
+    return [test for test, outcome in run.outcomes.items() if outcome == "broken"]
+
+
 def _first_error(said: str) -> str:
     found = next((line.strip() for line in said.splitlines() if _ERROR.match(line.strip())), "")
     return f": {found.removeprefix('E').strip()}" if found else ""
@@ -188,14 +193,22 @@ class _Runs:
         if run.timed_out:
             raise self._hanging(run)
         if run.trouble:
-            raise Unsuitable("tests cannot run", f"on the parent: {telling(run.trouble)}")
+            at = next(iter(_begun(run)), "")
+            raise Unsuitable(
+                "tests cannot run",
+                f"on the parent: {telling(run.trouble)}{f', at {at}' if at else ''}",
+                remedy="a parent that ends the process of its tests leaves no outcome for each; choose another commit, or write "
+                "the task by hand with a test that starts a process of its own (ab task new)"
+                if at
+                else "",
+            )
         return run
 
     def _hanging(self, run: Pristine) -> Unsuitable:
         """Whether the parent hangs or everything is slow: the fix tells."""
         limit = self._check.timeout_sec
-        begun = [test for test, outcome in run.outcomes.items() if outcome == "broken"]  # set up and never over
-        at = next(iter([*begun, *(test for test, outcome in run.outcomes.items() if outcome == "missing")]), "")
+        missing = (test for test, outcome in run.outcomes.items() if outcome == "missing")
+        at = next(iter([*_begun(run), *missing]), "")
         where = f", at {at}" if at else ""
         fixed = self._fixed(self._bench)
         return Unsuitable(
