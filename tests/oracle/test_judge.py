@@ -107,6 +107,7 @@ def test_a_good_answer_becomes_scores_facts_and_a_verdict() -> None:
         ({**GOOD, "efficiency": True}, "efficiency"),
         ({**GOOD, "verdict": "MAYBE"}, "verdict"),
         ({**GOOD, "verdict": "FAIL"}, "failure_mode"),
+        ({**GOOD, "verdict": "FAIL", "failure_mode": " "}, "a FAIL needs a failure_mode"),
         ({**GOOD, "failure_mode": "incomplete"}, "failure_mode"),
         ({**GOOD, "extra": 1}, "extra"),
         ({**GOOD, "facts": [{"claim": "x"}]}, "facts.0"),
@@ -122,6 +123,12 @@ def test_anything_else_is_unparseable_recorded_and_fails_nothing(reply: object, 
     assert result.verdict == "unparseable"
     assert result.scores == {}
     assert words in result.reasoning.text
+
+
+@pytest.mark.req("G-12")
+def test_a_pass_whose_failure_mode_is_left_blank_has_none() -> None:
+    result = conclude(judge(Says({**GOOD, "failure_mode": ""}), case()), "m", "completion")
+    assert (result.verdict, result.failure_mode) == ("PASS", None)
 
 
 @pytest.mark.req("G-12")

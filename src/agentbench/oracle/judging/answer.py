@@ -36,10 +36,11 @@ class Answer(_Strict):
 
     @model_validator(mode="after")
     def _failure_has_a_mode(self) -> Self:
-        if self.verdict == "FAIL" and not (self.failure_mode or "").strip():
+        named = bool((self.failure_mode or "").strip())  # many models write "" for none
+        if self.verdict == "FAIL" and not named:
             msg = "a FAIL needs a failure_mode"
             raise ValueError(msg)
-        if self.verdict == "PASS" and self.failure_mode is not None:
+        if self.verdict == "PASS" and named:
             msg = "a PASS has no failure_mode"
             raise ValueError(msg)
         return self
@@ -68,7 +69,8 @@ def read_answer(text: str) -> Answer:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Unparseable(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        words = first["msg"].removeprefix("Value error, ")
+        raise Unparseable(f"{place}: {words}" if place else words) from None
     except RecursionError:
         raise Unparseable("nested too deeply") from None
     except ValueError as error:
