@@ -51,6 +51,10 @@ def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, a
     assert "\n      notes/extra.txt\n" in text.split("2 changed, 1 allowed")[1].split("allowed_paths")[0]
     assert text.count("notes/extra.txt\n") == 1
     assert "judge: no judge" in text
+    # What does not apply has no score that could be read as a bad one.
+    (tone,) = (line.split() for line in text.splitlines() if line.split()[:1] == ["tone"])
+    assert tone[:4] == ["tone", "llm_judge", "N/A", "advisory"]
+    assert "0.0" not in tone
 
 
 ANSWER = {

@@ -81,7 +81,7 @@ def _scorers(record: AttemptRecord) -> Iterator[str]:
             one.type,
             one.verdict,
             "" if one.required else "advisory",
-            "" if one.score is None else f"{one.score:.1f}",
+            "" if one.score is None or one.verdict not in {"PASS", "FAIL"} else f"{one.score:.1f}",
             _first(one),
         )
         for one in record.scorers
