@@ -85,6 +85,10 @@ def test_reasons_why_nothing_flips() -> None:
     [
         (b"error: command 'gcc' failed: No such file or directory", "install one on this machine"),
         (b"WARNING: Retrying: NewConnectionError('<...>: Failed to establish')", "index could not be reached"),
+        (
+            b"ERROR: Could not find a version of nothing (from versions: none)",
+            "no index has it, or none could be reached",
+        ),
         (b"ERROR: No matching distribution found for nothing", ""),
     ],
 )

@@ -107,6 +107,9 @@ def log_end(steps: Sequence[SetupStep]) -> str:
         )
     if any(sign in said for sign in _UNREACHABLE):
         text += "\n  the package index could not be reached: check the network and the index settings (ab doctor)"
+    elif "(from versions: none)" in said:
+        # Without retries pip says no more than this of an index that does not answer.
+        text += "\n  no index has it, or none could be reached: check its name, the network and the index settings (ab doctor)"
     return f"the log ends:\n  {text}"
 
 
