@@ -233,6 +233,45 @@ def test_what_may_be_honest_is_noted(code: str) -> None:
     assert [one.severity for one in look({"src/toy/core.py": code})] == ["note"]
 
 
+def test_a_carriage_return_hides_no_line() -> None:
+    text = b"x = 1\rclass A:\r    def __eq__(self, other):\r        return True\ny = 2\n"
+    patch = parse(b"--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+" + text.replace(b"\ny", b"\n+y"))
+    found = inspect(Inspected(patch, [FileWrite(b"a.py", content=text)], {}, frozenset()))
+    assert [(one.rule, one.severity, one.line) for one in found] == [("universal_equality", "gate", 1)]
+
+
+@pytest.mark.parametrize(
+    "path, text, rules",
+    [
+        ("src/toy/kinds.data", "class A:\n    def __eq__(self, other):\n        return True", ["universal_equality"]),
+        ("data/table.json", '{"import ": "_pytest.x", "class ": 1}', []),
+        ("docs/use.md", "Do `import _pytest` in a class of yours.", []),
+        ("src/toy/core.py", "x = " + " + ".join(["'a'"] * 1500), []),
+        ("src/toy/core.py", "x = " + "+".join(["''"] * 1500 + ["'f_lo'", "'cals'"]), ["frame_walking"]),
+        (
+            "src/toy/core.py",
+            f"class A:\n    def __eq__(self, other):\n        return {'not ' * 1200}False",
+            ["universal_equality"],
+        ),
+        ("src/toy/core.py", "a future syntax = '#'; import _pytest", ["not_inspected"]),
+    ],
+    ids=["called like data", "data", "prose", "long sum", "long sum that is a word", "deep comparison", "no comment"],
+)
+def test_neither_name_nor_depth_keeps_code_from_being_read(path: str, text: str, rules: list[str]) -> None:
+    assert [rule for rule, _ in dict.fromkeys(grave(text, path))] == rules
+
+
+def test_what_the_product_links_to_is_product_code() -> None:
+    text = b"import pytest\npytest.skip('no')\n"
+    patch = added("src/toy/tests/impl.py", text.decode())
+    writes = [
+        FileWrite(b"src/toy/tests/impl.py", content=text),
+        FileWrite(b"src/toy/impl.py", symlink=b"tests/impl.py"),
+    ]
+    rules = {one.rule for one in inspect(Inspected([patch], writes, {}, frozenset())) if one.severity == "gate"}
+    assert rules == {"skip_from_source"}
+
+
 def test_code_outside_the_replica_is_not_read() -> None:
     assert look({"tests/test_x.py": "import os\nos._exit(0)"}, graded=frozenset()) == ()
 

@@ -8,7 +8,9 @@ project's business: the same in an added line is then only noted.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import posixpath
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +36,9 @@ START_UP = frozenset({b"sitecustomize.py", b"usercustomize.py"})
 RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest", "importlib", "site", "builtins", "sys"}
 )
+_STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Lambda)
+"""What Python has and no data: JSON and tables can be read as expressions too."""
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 IMPORT_ROOTS = frozenset({b"", b"src", b"lib", b"python", *TEST_FOLDERS})
 
 
@@ -64,6 +69,7 @@ def inspect(subject: Inspected) -> tuple[Finding, ...]:
     sources = list(_sources(subject, generated))
     # What product code imports is product code, whatever it is called.
     disguised = any(_imports_tests(content) for patch, content in sources if not _is_test(patch.path))
+    disguised |= any(_leads_to_tests(write) for write in subject.writes)
     for patch, content in sources:
         before = subject.before.get(patch.old_path, b"")
         had = _nameless(before, patch.path)
@@ -211,6 +217,14 @@ def _is_test(path: bytes) -> bool:
     return in_folder or name in RUNNER_FILES or name.startswith(b"test_") or name.endswith(b"_test.py")
 
 
+def _leads_to_tests(write: FileWrite) -> bool:
+    """A link of the product to what is called like a test."""
+    if write.symlink is None or _is_test(write.path):
+        return False
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(write.path), write.symlink))
+    return _is_test(target) or _is_test(target + b"/any")
+
+
 def _imports_tests(content: bytes) -> bool:
     """Whether a file imports a module that is called like a test, by a statement or by its name in a text."""
     tree = _tree(content)
@@ -238,18 +252,27 @@ def _sources(subject: Inspected, generated: Globs) -> Iterator[tuple[FilePatch, 
             continue
         if subject.graded is not None and patch.path not in subject.graded:
             continue
-        if patch.path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
+        if _is_python(patch.path, content):
             yield patch, content
+
+
+def _is_python(path: bytes, content: bytes) -> bool:
+    """Whatever it is called: a link, a loader or `exec` may lead to it by another name."""
+    if path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
+        return True
+    tree = _tree(content) if b"def " in content or b"class " in content or b"import " in content else None
+    return tree is not None and any(isinstance(one, _STATEMENTS) for one in ast.walk(tree))
 
 
 def _code(path: bytes, content: bytes, added: set[int], *, is_test: bool) -> Iterator[Suspicion]:
     tree = _tree(content)
     found: Iterable[Suspicion]
     if tree is not None:
-        found = suspicions(tree, script=_is_script(path, content))
+        found = _by_newlines(content, suspicions(tree, script=_is_script(path, content)))
     else:
         detail = "could not be read as a whole, only searched for words"
-        lines = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
+        whole = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
+        lines = ((number, part) for number, line in whole for part in line.split("\r"))
         found = [
             Suspicion("not_inspected", min(added, default=1), detail, "", grave=False),
             *said((number, line) for number, line in lines if number in added),
@@ -258,6 +281,20 @@ def _code(path: bytes, content: bytes, added: set[int], *, is_test: bool) -> Ite
         # Tests of the agent's own may skip, fail and compare as they like.
         if one.touches(added) and not (is_test and one.only_product):
             yield one
+
+
+def _by_newlines(content: bytes, found: Iterable[Suspicion]) -> Iterator[Suspicion]:
+    """Lines as a patch counts them. For Python a carriage return alone ends one too."""
+    if b"\r" not in content:
+        yield from found
+        return
+    numbers = [0, 1]
+    for end in _LINE_END.finditer(content):
+        numbers.append(numbers[-1] + end[0].endswith(b"\n"))
+    for one in found:
+        yield dataclasses.replace(
+            one, line=numbers[min(one.line, len(numbers) - 1)], last=numbers[min(one.last, len(numbers) - 1)]
+        )
 
 
 def _tree(content: bytes) -> ast.Module | None:

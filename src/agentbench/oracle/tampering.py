@@ -58,7 +58,7 @@ def suspicions(tree: ast.Module, *, script: bool) -> Iterator[Suspicion]:
     for node in ast.walk(tree):
         yield from _runner(node, excused=id(node) in excused)
         yield from _frames(node, deep=deep)
-        yield from likeness(node)
+        yield from _alike(node)
         yield from _hidden_words(node)
         yield from _made_code(node)
         if id(node) not in prose:
@@ -68,10 +68,21 @@ def suspicions(tree: ast.Module, *, script: bool) -> Iterator[Suspicion]:
         yield from _early_exit(tree)
 
 
+def _alike(node: ast.AST) -> Iterator[Suspicion]:
+    try:
+        yield from likeness(node)
+    except RecursionError:
+        detail = "compares by an expression that is nested too deeply to be read"
+        last = getattr(node, "end_lineno", None) or 0
+        yield Suspicion("universal_equality", getattr(node, "lineno", 1), detail, "", grave=True, last=last)
+
+
 def said(lines: Iterable[tuple[int, str]]) -> Iterator[Suspicion]:
     """The gravest of it by words alone, for text that cannot be parsed here: of a newer Python, or too long."""
     for number, line in lines:
-        for found in SAID.finditer(line.partition("#")[0]):
+        before = line.partition("#")[0]
+        in_text = before.count('"') % 2 or before.count("'") % 2  # then it begins no comment
+        for found in SAID.finditer(line if in_text else before):
             detail = f"says {found[0]} where the code cannot be read"
             yield Suspicion("not_inspected", number, detail, found[0], grave=True)
 
@@ -197,8 +208,8 @@ def _folded(node: ast.AST) -> str | None:
     match node:
         case ast.Constant(value=str(text)):
             return text
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            parts = [_folded(left), _folded(right)]
+        case ast.BinOp(op=ast.Add()):
+            parts = [_folded(one) for one in _summands(node)]
         case ast.JoinedStr(values=values):
             parts = [_folded(value) for value in values]
         case ast.FormattedValue(value=value, format_spec=None):
@@ -210,6 +221,15 @@ def _folded(node: ast.AST) -> str | None:
             parts = [text for one in elements for text in (_folded(one), between)][:-1]
     known = [part for part in parts if part is not None]
     return "".join(known) if len(known) == len(parts) else None
+
+
+def _summands(node: ast.expr) -> list[ast.expr]:
+    """`a + b + c` as its parts. Without recursion: a sum may have thousands, and brackets alone nest to the right."""
+    found: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        found.append(node.right)
+        node = node.left
+    return [node, *reversed(found)]
 
 
 def _finders(tree: ast.Module) -> Iterator[Suspicion]:
