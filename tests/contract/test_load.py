@@ -408,7 +408,9 @@ def test_remarks_name_what_weakens_a_valid_task(tmp_path: Path) -> None:
         repo=GIT | {"commit": "main"},
         environment={"docker_image": "py:1", "network_policy": "always"},
         budget={"wall_sec": 9999, "tool_calls": 99},
-        oracle={"checks": [{"id": "a", "command": "x"}]},
+        oracle={
+            "checks": [{"id": "a", "command": "x"}, {"id": "j", "command": "x", "parser": "junit", "report": "r.xml"}]
+        },
     )
     keys = [remark.partition(":")[0] for remark in remarks(load_task(write_task(tmp_path, value)))]
     assert keys == [
@@ -417,6 +419,7 @@ def test_remarks_name_what_weakens_a_valid_task(tmp_path: Path) -> None:
         "environment.network_policy",
         "validation.passing_command",
         "oracle.hidden",
+        "check `j`",
         "reference",
         "budget.wall_sec",
         "budget.tool_calls",

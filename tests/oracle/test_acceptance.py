@@ -10,10 +10,12 @@ from typing import TypeVar, cast
 
 import pytest
 
+from agentbench.contract.lock import LockedCheck
 from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.oracle.acceptance import grade
 from agentbench.oracle.bench import GradingBench, Unlogged
+from agentbench.oracle.collect import collect
 from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
 from agentbench.trace import events
 from agentbench.trace.events import (
@@ -277,6 +279,23 @@ def junit(bed: Bed, folder: Path, changes: Changes, reporter: str = REPORTER) ->
 def test_junit_reports_decide_by_their_tests(bed: Bed, tmp_path: Path) -> None:
     assert junit(bed, tmp_path / "a", NEW) == (Outcome.PASS, "2 required tests passed")
     assert junit(bed, tmp_path / "b", {}) == (Outcome.FAIL, "1 of 2 required tests failed")
+
+
+@pytest.mark.req("C-06", "G-14")
+def test_the_lock_requires_what_a_report_lists_with_the_reference(bed: Bed, tmp_path: Path) -> None:
+    """A report lists what was run: without ids one that lists less would ask for less."""
+    body = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
+    repo = {**REPO, "ci/report.sh": REPORTER.replace("    grep -q new app.sh\n", body + "    grep -q new app.sh\n")}
+    check = {key: value for key, value in JUNIT.items() if not key.endswith("_to_pass")}
+    oracle: dict[str, object] = {"checks": [check], "protected": ["ci/**"]}
+
+    def ids(reference: str | None) -> LockedCheck:
+        found = collect(bed.bench(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle, reference=reference))
+        return found.checks["j"]
+
+    bench = bed.bench(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle)
+    (tmp_path / "reference.patch").write_bytes(delta_of(bench, NEW))
+    assert ids(None) == ids("reference.patch") == LockedCheck(fail_to_pass=("app::new",), pass_to_pass=("app::runs",))
 
 
 def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) -> None:

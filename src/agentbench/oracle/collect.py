@@ -15,6 +15,7 @@ from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.pristine import OracleTrouble, base_entries, pristine
 from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.requirement import declared, from_outcomes
+from agentbench.oracle.validation import on_untouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,10 @@ class Collected:
 
 
 def collect(bench: GradingBench) -> Collected:
-    """Find the ids of every pytest check that names none itself. `bench.loaded` is the task without its lock.
+    """Find the ids of every pytest and junit check that names none itself. `bench.loaded` is the task without its lock.
 
-    With a reference a test is required when it passes with the reference; without one, whatever R has is.
+    With a reference a test is required when it passes with the reference; without one, whatever R has is. A report names only
+    the tests that were run: without ids, whoever keeps tests from running would be asked for nothing.
 
     Raises:
         TaskError: a check cannot be run on R, or finds nothing to require.
@@ -42,8 +44,13 @@ def collect(bench: GradingBench) -> Collected:
         if check.parser == "pytest" and declared(check) is None
         if (invocation := understand(check.command or "")) is not None
     }
-    after = _with_reference(bench) if wanted else {}
-    checks = {name: _ids(bench, *found, after.get(name)) for name, found in wanted.items()}
+    reports = [check for check in bench.loaded.checks if check.parser == "junit" and declared(check) is None]
+    after = _with_reference(bench) if wanted or reports else {}
+    checks = {name: _ids(bench, *asked, after.get(name)) for name, asked in wanted.items()}
+    before = on_untouched(bench, reports)
+    found = {check.id: _required(before[check.id].tests, after.get(check.id)) for check in reports}
+    # On R there may be no report at all, as where it does not compile: then only the runs of candidates show what it lists.
+    checks |= {name: ids for name, ids in found.items() if ids.fail_to_pass or ids.pass_to_pass}
     protection = protection_of(bench)
     protected = sorted(path for path in base_entries(bench) if protection.restores(path))
     return Collected(checks, tuple(path.decode("utf-8", "surrogateescape") for path in protected))
@@ -61,15 +68,18 @@ def _ids(bench: GradingBench, check: Check, invocation: Invocation, after: Mappi
     before, _ = pristine(bench, check, invocation)
     if before.trouble and not before.outcomes:
         raise OracleTrouble(f"check {check.id} on untouched R: {before.trouble}")
-    if after is None:
-        found = from_outcomes(before.outcomes, ())
-        ids = LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)
-    else:
-        passing = [test for test, outcome in after.items() if outcome == "passed"]
-        ids = LockedCheck(
-            fail_to_pass=tuple(test for test in passing if before.outcomes.get(test) != "passed"),
-            pass_to_pass=tuple(test for test in passing if before.outcomes.get(test) == "passed"),
-        )
+    ids = _required(before.outcomes, after)
     if not ids.fail_to_pass and not ids.pass_to_pass:
         raise TaskError(f"check {check.id}: `{check.command}` finds no test that could be required")
     return ids
+
+
+def _required(before: Mapping[str, str], after: Mapping[str, str] | None) -> LockedCheck:
+    if after is None:
+        found = from_outcomes(before, ())
+        return LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)
+    passing = [test for test, outcome in after.items() if outcome == "passed"]
+    return LockedCheck(
+        fail_to_pass=tuple(test for test in passing if before.get(test) != "passed"),
+        pass_to_pass=tuple(test for test in passing if before.get(test) == "passed"),
+    )

@@ -81,7 +81,7 @@ def run_baseline(bench: GradingBench) -> tuple[Baseline, Mapping[str, Observatio
     command = bench.loaded.baseline_command
     if command is not None and command != checks[0].command:
         return _failing_command(bench, command), {}
-    seen = _on_untouched(bench, checks)
+    seen = on_untouched(bench, checks)
     broken = next((one for one in seen.items() if one[1].outcome is Outcome.ERROR), None)
     if broken is not None:
         raise OracleTrouble(f"check {broken[0]} on untouched R: {broken[1].why}")
@@ -118,7 +118,8 @@ def _failing_command(bench: GradingBench, line: str) -> Baseline:
     return _seen(Outcome.FAIL, why, completed)
 
 
-def _on_untouched(bench: GradingBench, checks: Sequence[Check]) -> dict[str, Observation]:
+def on_untouched(bench: GradingBench, checks: Sequence[Check]) -> dict[str, Observation]:
+    """What checks say of R itself."""
     base = base_entries(bench)
 
     def build(sandbox: Sandbox) -> StepResult:
