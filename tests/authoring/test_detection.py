@@ -97,6 +97,12 @@ def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: st
     assert detected.options == ("-n", "0", "--no-cov")
 
 
+@pytest.mark.parametrize("table", ["[dependency-groups]\ntest", "[project.optional-dependencies]\ntests"])
+def test_tests_keep_their_order_where_a_plugin_would_shuffle_them(table: str) -> None:
+    detected = found({"pyproject.toml": f'[project]\nname = "a"\n{table} = ["pytest_randomly>=3"]\n'})
+    assert detected.options == ("-p", "no:randomly")
+
+
 def test_a_version_drawn_from_tags_is_told() -> None:
     text = '[build-system]\nrequires = ["setuptools_scm"]\n[project]\nname = "a"\n'
     assert found({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"

@@ -147,6 +147,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
     ]
     stated = [*named, *file_requirements(read, files), *declared(project, config, script), *around.brought]
     listed = [*stated, *needs, *around.imports]
+    if normal_name("pytest-randomly") in map(normal_name, names_of(listed)):
+        options = [*options, "-p", "no:randomly"]  # a verdict must not hang on the order of its tests
     editable = place if packaged else ""
     own = frozenset(own_names(project, config, script))
     return Detected(
