@@ -11,11 +11,12 @@ import pytest
 
 from agentbench.authoring.comparing import Proof, compare, slowed
 from agentbench.authoring.fromcommit import Made, Wanted, from_commit
+from agentbench.authoring.proving import Circumstance, prove
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.authoring.symptoms import moved_on, needs_network, uses_clock, whys_of
 from agentbench.contract.load import load_task
 from agentbench.oracle.acceptance import grade
-from agentbench.run.lab import Lab
+from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validation_bench
 from tests.authoring.conftest import BEFORE, put
 from tests.authoring.made_up_index import Shelf
@@ -62,6 +63,21 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
     bench = validation_bench(lab.ground(task), lab)
     (check,) = grade((found.folder / "reference.patch").read_bytes(), bench).checks
     assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
+
+
+def test_tests_that_flake_by_the_order_of_sets_are_taken_with_that_order_fixed(
+    repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prove_in_order(ground: Ground, used: Lab, *, repeats: int, known: Circumstance) -> Proof:
+        if not ground.task.task.environment.env:
+            raise Unsuitable("flaky", "tests give different outcomes")
+        return prove(ground, used, repeats=repeats, known=known)
+
+    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", prove_in_order)
+    test = "def test_odd():\n    assert os.environ['PYTHONHASHSEED'] == '0' and half(3) == 1.5\n"
+    done = made(repo, lab, {"tests/test_calc.py": HEAD + test})
+    assert load_task(done.folder).task.environment.env == {"PYTHONHASHSEED": "0"}
+    assert "PYTHONHASHSEED is fixed" in (done.folder / "notes.md").read_text()
 
 
 def test_of_tests_that_flake_those_that_look_at_the_clock_are_told(repo: Path, lab: Lab) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import shlex
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -251,6 +251,12 @@ def with_modules(wish: Wish, modules: Sequence[str], imported: Iterable[str] = (
         return wish
     more = wish.detected.named | set(names_of(named))
     return dataclasses.replace(wish, detected=dataclasses.replace(wish.detected, plans=plans, named=more))
+
+
+def with_env(wish: Wish, env: Mapping[str, str]) -> Wish:
+    """The same, with some variables more."""
+    plans = tuple(dataclasses.replace(plan, env={**plan.env, **env}) for plan in wish.detected.plans)
+    return dataclasses.replace(wish, detected=dataclasses.replace(wish.detected, plans=plans))
 
 
 def freeze(ground: Ground) -> list[str]:
