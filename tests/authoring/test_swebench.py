@@ -105,6 +105,9 @@ class TestBareNames:
         assert task.checks[0].fail_to_pass == tuple(F2P[:2])
         assert task.checks[0].pass_to_pass == tuple(P2P)
         assert (task.checks[0].command or "").endswith(" 'tests/test_calc.py'")
+        back = export_task(task, lab)
+        assert json.loads(str(back["FAIL_TO_PASS"])) == bare["FAIL_TO_PASS"]
+        assert json.loads(str(back["PASS_TO_PASS"])) == ["test_even"]
 
     def test_that_nobody_has_are_refused(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
         bare = {**row, "PASS_TO_PASS": ["test_gone"]}
@@ -117,10 +120,10 @@ class TestBareNames:
         with pytest.raises(InputError, match=r"2 tests: a\.py::test_x, b\.py::T::test_x") as found:
             tied(["test_x"], files, "FAIL_TO_PASS")
         assert "file::test" in found.value.remedy
-        assert tied(["test_x[a::b]"], {"b.py": files["b.py"]}, "") == ("b.py::T::test_x[a::b]",)
+        assert list(tied(["test_x[a::b]"], {"b.py": files["b.py"]}, "")) == ["b.py::T::test_x[a::b]"]
 
     def test_defined_twice_in_one_place_are_one(self) -> None:
-        assert tied(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "") == ("a.py::test_x",)
+        assert list(tied(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "")) == ["a.py::test_x"]
 
 
 class TestSpellings:
@@ -183,17 +186,26 @@ class TestRefused:
         assert isinstance(found, InputError)
         assert f"missing {key}" in found.message
 
-    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None, ["A sentence of a test."]])
+    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None])
     def test_ids_that_are_none(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
         assert isinstance(found, InputError)
         assert "FAIL_TO_PASS" in found.message
 
-    def test_ids_of_django_say_what_to_do(self, tmp_path: Path, row: dict[str, object]) -> None:
-        (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": ["test_x (app.tests.T.test_x)"]}))
-        assert isinstance(found, InputError)
-        assert "a test id of unittest" in found.message
-        assert "file::Class::test" in found.remedy
+    @pytest.mark.parametrize(
+        "test, why",
+        [
+            ("test_x (app.tests.T.test_x)", "no file of the repository has such a class"),
+            ("A sentence of a test.", "neither a test id of pytest"),
+        ],
+    )
+    def test_ids_that_nothing_here_can_run_say_what_to_do(
+        self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, test: str, why: str
+    ) -> None:
+        with pytest.raises(InputError, match=why) as found:
+            import_instance(one(tmp_path, {**row, "FAIL_TO_PASS": [test]}), str(repo), tmp_path / "tasks/s", lab)
+        assert "leave the row out" in found.value.remedy
+        assert not (tmp_path / "tasks/s").exists()
 
     def test_an_unknown_repository(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="unknown repo me/other"):

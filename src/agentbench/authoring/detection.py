@@ -113,7 +113,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
     python, remark = choose_python(project, config, script, around.date, around.pythons, around.default_python)
     extras = extras_for_tests(project, config, script)
     groups = group_requirements(project)
-    told = tox_requirements(read("tox.ini"), config, project) or nox_requirements(read("noxfile.py"))
+    told = tox_requirements(read("tox.ini"), config, project, python) or nox_requirements(read("noxfile.py"))
     files = [name for name in REQUIREMENT_FILES if read(name) is not None][:1]
     plugins, options = _runner_needs(read, project, config)
     env = _versioning(project, config, script, around.release)

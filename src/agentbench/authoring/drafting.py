@@ -44,13 +44,18 @@ class Draft:
     pass_to_pass: tuple[str, ...] = ()
     notes: str = ""
     flake_tolerance: float = 0.0
+    report: str = ""
+    """Where the command writes a JUnit report, which is then read; without one the command is pytest."""
+    protected: tuple[str, ...] = ()
+    hint: str = "python -m pytest"
 
     def document(self) -> dict[str, object]:
         check: dict[str, object] = {
             "id": CHECK,
             "layer": "unit",
             "command": self.command,
-            "parser": "pytest",
+            "parser": "junit" if self.report else "pytest",
+            **({"report": self.report} if self.report else {}),
             "timeout_sec": self.timeout_sec,
         }
         if self.fail_to_pass:
@@ -71,7 +76,7 @@ class Draft:
             "suite": self.suite,
             "title": self.title,
             "statement_file": "statement.md",
-            "hints": {"test_command": "python -m pytest"},
+            "hints": {"test_command": self.hint},
             "strata": dict(self.strata),
             "repo": {"url": self.url, "commit": self.commit, **({} if self.submodules else {"submodules": False})},
             "environment": environment,
@@ -79,7 +84,11 @@ class Draft:
                 "commands": list(self.setup),
                 "capture": ["python -V", "python -m pip freeze --exclude-editable"],
             },
-            "oracle": {"hidden": "hidden/", "checks": [check]},
+            "oracle": {
+                "hidden": "hidden/",
+                **({"protected": list(self.protected)} if self.protected else {}),
+                "checks": [check],
+            },
             "reference": "reference.patch",
             **({"rubric": {"envelope": dict(self.envelope)}} if self.envelope else {}),
         }

@@ -123,8 +123,9 @@ def _poetry_version(value: object) -> str:
 
 
 def tox_requirements(
-    text: str | None, config: configparser.RawConfigParser, project: Mapping[str, object]
+    text: str | None, config: configparser.RawConfigParser, project: Mapping[str, object], python: str = ""
 ) -> list[str]:
+    """What its environments install; of lines that are for some of them (`py{3,311}: …`) those for `python` as such."""
     legacy = at(project, "tool", "tox", "legacy_tox_ini")
     tox = ini_of(text if text is not None else legacy if isinstance(legacy, str) else None)
     section = "testenv" if tox.has_section("testenv") else ""
@@ -132,14 +133,30 @@ def tox_requirements(
     if config.has_option("options", "tests_require"):
         lines += config.get("options", "tests_require").splitlines()
     words: list[str] = []
-    for line in (line.strip().replace("{toxinidir}/", "") for line in lines):
-        if not line or line.startswith("#") or "{" in line or re.match(r"[\w,-]+:\s", line):
+    for line in (_for_python(line.strip().replace("{toxinidir}/", ""), python) for line in lines):
+        if not line or line.startswith("#") or "{" in line:
             continue
         if line.startswith("-r"):
             words += ["-r", line[2:].strip()]
         elif not line.startswith("-"):
             words.append(line)
     return words
+
+
+def _for_python(line: str, python: str) -> str:
+    """What a line of tox says to an environment that is called after its interpreter and nothing else; else nothing."""
+    match = re.match(r"([\w!,.{}-]+):\s+(?=\S)", line)
+    if match is None:
+        return line
+    short = python.replace(".", "")
+    names = {name for factor in re.split(r",(?![^{]*\})", match[1]) for name in _alternatives(factor)}
+    return line[match.end() :] if names & {"py", "py3", f"py{short}" if short else "py"} else ""
+
+
+def _alternatives(factor: str) -> list[str]:
+    """`py{3,311}` → `py3`, `py311`."""
+    match = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", factor)
+    return [f"{match[1]}{one.strip()}{match[3]}" for one in match[2].split(",")] if match else [factor]
 
 
 def locked_requirements(read: Read) -> tuple[str, ...]:

@@ -10,15 +10,17 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
+from agentbench.authoring.django_runner import is_ours
 from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.fromcommit import repository_name, url_from
+from agentbench.authoring.rowtests import Lists, original_ids, quoted, row_tests, says_tests
 from agentbench.authoring.statement import kind_of
-from agentbench.authoring.testids import ids, tied
+from agentbench.authoring.testids import ids
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
@@ -235,11 +237,7 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
 
 
 def _command(options: Sequence[str]) -> str:
-    return " ".join(["python -m pytest -q", *([_quoted(options)] if options else [])])
-
-
-def _quoted(words: Iterable[str]) -> str:
-    return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
+    return " ".join(["python -m pytest -q", *([quoted(options)] if options else [])])
 
 
 def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, lab: Lab) -> Path:
@@ -248,23 +246,19 @@ def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, la
         bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
         snapshot = lab.snapshots.materialise(write(bare, folder))
         with FolderTree.at(snapshot.folder) as tree:
-            tests = _applied("test_patch", instance.test_patch, instance, tree)
+            writes = _applied("test_patch", instance.test_patch, instance, tree)
             _applied("patch", instance.patch, instance, tree)
-        hidden = {
-            one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
-            for one in tests
-            if one.content is not None
-        }
-        if not hidden:
-            raise InputError(f"{instance.id}: test_patch adds or changes no file")
-        files = {path: content for path, (content, _) in hidden.items()}
-        wanted = tied(instance.fail_to_pass, files, "FAIL_TO_PASS")
-        kept = tied(instance.pass_to_pass, files, "PASS_TO_PASS")
-        named = dict.fromkeys(test.split("::")[0] for test in (*wanted, *kept))
-        command = f"{draft.command} {_quoted(named)}"
-        write(
-            dataclasses.replace(draft, hidden=hidden, command=command, fail_to_pass=wanted, pass_to_pass=kept), folder
-        )
+            hidden = {
+                one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
+                for one in writes
+                if one.content is not None
+            }
+            if not hidden:
+                raise InputError(f"{instance.id}: test_patch adds or changes no file")
+            lists = Lists(instance.fail_to_pass, instance.pass_to_pass)
+            tests = row_tests(lists, hidden, PatchedTree(tree, writes))
+        write(tests.completed(draft, hidden), folder)
+        tests.remember(folder)
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -295,11 +289,15 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
     reference = task.reference_file
     if reference is None or reference.suffix not in {".patch", ".diff"}:
         raise InputError(f"{task.id}: a row needs a reference that is a patch")
-    checks = [check for check in task.checks if check.parser == "pytest" and check.fail_to_pass]
+    checks = [check for check in task.checks if says_tests(check)]
     if len(checks) != 1 or len([check for check in task.checks if check.mandatory]) != 1:
         raise InputError(f"{task.id}: a row has one list of tests; this task has {len(task.checks)} checks")
     snapshot = lab.snapshots.materialise(task)
-    writes = [FileWrite(path, one.content, executable=one.executable) for path, one in task.hidden_files().items()]
+    writes = [
+        FileWrite(path, one.content, executable=one.executable)
+        for path, one in task.hidden_files().items()
+        if not is_ours(path.decode("utf-8", "surrogateescape"))
+    ]
     with FolderTree.at(snapshot.folder) as tree:
         tests = extract(tree, PatchedTree(tree, writes)).patch
     name = repo.url.rstrip("/").removesuffix(".git").split("/")
@@ -311,8 +309,8 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
         "test_patch": tests.decode("utf-8", "surrogateescape"),
         "problem_statement": task.statement,
         "hints_text": "",
-        "FAIL_TO_PASS": json.dumps(list(checks[0].fail_to_pass)),
-        "PASS_TO_PASS": json.dumps(list(checks[0].pass_to_pass)),
+        "FAIL_TO_PASS": json.dumps(original_ids(task, checks[0].fail_to_pass)),
+        "PASS_TO_PASS": json.dumps(original_ids(task, checks[0].pass_to_pass)),
         "environment_setup_commit": snapshot.source.get("commit", repo.commit),
         "version": "",
         "created_at": "",

@@ -11,7 +11,6 @@ from agentbench.core.errors import InputError
 from agentbench.core.syntax import parse as parse_python
 
 _BARE = re.compile(r"(?s)([A-Za-z_]\w*)(\[.*\])?")
-_UNITTEST = re.compile(r"(?s)\w+ \([\w.]+\).*")
 LISTED = 4
 
 
@@ -19,7 +18,7 @@ def ids(value: object, key: str) -> tuple[str, ...]:
     """A list, or a string that holds one as JSON or as Python writes it. Ids keep every character.
 
     Raises:
-        InputError: no such list, or one with tests of another runner.
+        InputError: no such list.
     """
     if isinstance(value, str):
         value = _listed(value, key)
@@ -27,22 +26,15 @@ def ids(value: object, key: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
         raise InputError(f"{key}: expected a list of test ids")
-    for item in value:
-        if not _whole(item) and not _BARE.fullmatch(item):
-            raise _foreign(item, key)
     return tuple(dict.fromkeys(value))
 
 
-def _whole(test: str) -> bool:
+def whole(test: str) -> bool:
+    """Whether it is an id of pytest."""
     return "::" in test.partition("[")[0]
 
 
 def _foreign(test: str, key: str) -> InputError:
-    if _UNITTEST.fullmatch(test):
-        return InputError(
-            f"{key}: {test!r} is a test id of unittest, as Django's runner prints them; tasks are run by pytest",
-            remedy="where pytest can run these tests, write their ids as file::Class::test; otherwise leave the row out",
-        )
     return InputError(
         f"{key}: {test!r} is neither a test id of pytest (file::test) nor the bare name of a test function",
         remedy="write the ids as pytest prints them (pytest --collect-only -q), or leave the row out",
@@ -60,20 +52,25 @@ def _listed(text: str, key: str) -> object:
         raise InputError(f"{key}: expected a list of test ids, or a string that holds one") from None
 
 
-def tied(tests: Sequence[str], files: Mapping[str, bytes], key: str) -> tuple[str, ...]:
-    """Ids for all of them. A bare name, as rows of sympy have them, is that of the one function called so in `files`.
+def tied(tests: Sequence[str], files: Mapping[str, bytes], key: str) -> dict[str, str]:
+    """Ids for all of them, each with what the row says.
+
+    A bare name, as rows of sympy have them, is that of the one function called so in `files`.
 
     Raises:
-        InputError: no function has the name, or several do.
+        InputError: no function has the name, or several do; or it is no name at all.
     """
-    if all(_whole(test) for test in tests):
-        return tuple(tests)
+    for test in tests:
+        if not whole(test) and not _BARE.fullmatch(test):
+            raise _foreign(test, key)
+    if all(whole(test) for test in tests):
+        return {test: test for test in tests}
     known: dict[str, dict[str, None]] = {}
     for path, content in files.items():
         if path.endswith(".py"):
             for name, test in _functions(path, content):
                 known.setdefault(name, {})[test] = None
-    return tuple(dict.fromkeys(test if _whole(test) else _tied(test, known, files, key) for test in tests))
+    return {test if whole(test) else _tied(test, known, files, key): test for test in tests}
 
 
 def _tied(test: str, known: Mapping[str, Mapping[str, None]], files: Mapping[str, bytes], key: str) -> str:
