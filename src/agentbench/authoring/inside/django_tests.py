@@ -10,12 +10,16 @@ end. A run that ends early, however it ends, leaves no report.
 # ruff: noqa: PTH100, PTH105, PTH108, PTH118, PTH120, PTH123, S606, N802, ANN401
 from __future__ import annotations
 
+import sys
+
+if sys.path[:1] == [__file__.rpartition("/")[0]]:  # nothing is imported from beside this file
+    del sys.path[0]
+
 import importlib
 import json
 import os
 import re
 import runpy
-import sys
 import traceback
 import types
 import unittest
@@ -107,19 +111,30 @@ class _Home(types.ModuleType):
 
     base = "django.test.runner.DiscoverRunner"
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.done: list[object] = []
+        """The runner, when it has run its tests: `sys.exit` in the code under test ends it before."""
+
     def __getattr__(self, name: str) -> Any:
         if name != "Runner":
             raise AttributeError(name)
         module, _, usual = self.base.rpartition(".")
         base = getattr(importlib.import_module(module), usual)
         given: list[object] = []
+        done = self.done
 
         def get_resultclass(runner: Any) -> Any:
             """Ours for the run itself; tests that run tests do so on their own account."""
             given.append(runner)
             return Result if len(given) == 1 else base.get_resultclass(runner)
 
-        self.Runner = type(name, (base,), {"get_resultclass": get_resultclass})
+        def run_tests(runner: Any, *labels: Any, **options: Any) -> Any:
+            failures = base.run_tests(runner, *labels, **options)
+            done.extend(given[:1] if runner is given[0] else [])
+            return failures
+
+        self.Runner = type(name, (base,), {"get_resultclass": get_resultclass, "run_tests": run_tests})
         return self.Runner
 
 
@@ -127,7 +142,6 @@ def start_site() -> None:
     """As an ordinary start does, without a `sitecustomize`: a file of the workspace could be one."""
     import site  # noqa: PLC0415 - under -S it does nothing by itself
 
-    del sys.path[0]
     sys.modules["sitecustomize"] = types.ModuleType("sitecustomize")
     site.main()
     del sys.modules["sitecustomize"]
@@ -164,7 +178,8 @@ def run(channel: int, nonce: str, job: dict[str, Any]) -> int:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    tell(end=told, code=code)
+    if home.done:
+        tell(end=told, code=code)
     return code
 
 

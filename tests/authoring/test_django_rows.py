@@ -1,0 +1,322 @@
+"""Rows of Django's own repository: its runner is run by a program of ours, and the report has the row's own ids.
+
+The repository here is a miniature of ours: what is taken from Django is only how its runner is started and asked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agentbench.authoring.django_runner import COMMAND, HOME, Job, job_for
+from agentbench.authoring.inside.django_tests import outcomes, written
+from agentbench.authoring.swebench import Instance, export_task, import_instance
+from agentbench.contract.load import load_task
+from agentbench.core.errors import InputError
+from agentbench.oracle.junit import read_report
+from agentbench.run.lab import Lab
+from agentbench.run.validation import validate_suite
+from tests.authoring.conftest import put
+from tests.workspace.reference_git import git, repository
+
+pytestmark = pytest.mark.req("C-18")
+
+RUNNER = """\
+import argparse, importlib, os, sys
+from mini.runner import get_runner
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("labels", nargs="*")
+    parser.add_argument("--verbosity", type=int, default=1)
+    parser.add_argument("--settings")
+    parser.add_argument("--parallel", type=int)
+    parser.add_argument("--noinput", action="store_true")
+    options = parser.parse_args()
+    os.environ["DJANGO_SETTINGS_MODULE"] = options.settings
+    settings = importlib.import_module(options.settings)
+    sys.exit(bool(get_runner(settings)(verbosity=options.verbosity).run_tests(options.labels)))
+"""
+MACHINERY = """\
+import importlib, unittest
+
+
+class DiscoverRunner:
+    def __init__(self, verbosity=1):
+        self.verbosity = verbosity
+
+    def get_resultclass(self):
+        return None
+
+    def run_tests(self, labels):
+        suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(one) for one in labels)
+        result = unittest.TextTestRunner(verbosity=self.verbosity, resultclass=self.get_resultclass()).run(suite)
+        return len(result.failures) + len(result.errors)
+
+
+def get_runner(settings):
+    module, _, name = settings.TEST_RUNNER.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+"""
+BEFORE: Mapping[str, str | bytes] = {
+    "mini/__init__.py": "",
+    "mini/runner.py": MACHINERY,
+    "mini/calc.py": "def half(value):\n    return value // 2\n",
+    "tests/runtests.py": "import sys\nsys.path.insert(0, '.')\n" + RUNNER,
+    "tests/test_sqlite.py": "TEST_RUNNER = 'mini.runner.DiscoverRunner'\n",
+    "tests/halves/__init__.py": "",
+    "tests/halves/tests.py": "",
+}
+TESTS = '''\
+import unittest
+from mini.calc import half
+
+
+class HalfTests(unittest.TestCase):
+    def test_even(self):
+        self.assertEqual(half(4), 2)
+
+    def test_odd(self):
+        """Odd & <exact> halves of "three"."""
+        self.assertEqual(half(3), 1.5)
+
+    def test_many(self):
+        for value in (1, 2, 3):
+            with self.subTest(value=value):
+                self.assertEqual(half(value) * 2, value)
+'''
+ODD = 'Odd & <exact> halves of "three".'
+F2P = [ODD, "test_many (halves.tests.HalfTests.test_many)"]
+P2P = ["test_even (halves.tests.HalfTests)"]
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> Instance:
+    repo = repository(tmp_path / "mini")
+    base = put(repo, BEFORE, "Begin")
+    fix = put(repo, {"mini/calc.py": "def half(value):\n    return value / 2\n", "tests/halves/tests.py": TESTS}, "Fix")
+    return Instance(
+        id="django__django-1",
+        repo="django/django",
+        base_commit=base,
+        patch=git(repo, "diff", base, fix, "--", "mini"),
+        test_patch=git(repo, "diff", base, fix, "--", "tests"),
+        problem="half(3) is 1\n",
+        fail_to_pass=tuple(F2P),
+        pass_to_pass=tuple(P2P),
+    )
+
+
+def test_a_row_is_run_by_the_repositorys_own_runner_and_comes_back_as_it_was(
+    tmp_path: Path, row: Instance, lab: Lab
+) -> None:
+    folder = import_instance(row, str(tmp_path / "mini"), tmp_path / "tasks/dj", lab)
+    document = yaml.safe_load((folder / "task.yaml").read_text())
+    document["setup"]["commands"] = []  # the miniature needs nothing
+    (folder / "task.yaml").write_text(yaml.safe_dump(document))
+    task = load_task(folder)
+    (check,) = task.checks
+    assert (check.command, check.parser, check.report) == (COMMAND, "junit", f"{HOME}/report.xml")
+    assert task.task.oracle.protected == ("/tests/**", f"/{HOME}/**")
+    assert json.loads((folder / f"hidden/{HOME}/tests.json").read_text())["labels"] == ["halves.tests"]
+    assert "exit_code" in (folder / "notes.md").read_text()
+    (found,) = validate_suite([task], lab, repeats=2, workers=1, tell=lambda _line: None)
+    assert found.valid, found.why
+    back = export_task(task, lab)
+    assert json.loads(str(back["FAIL_TO_PASS"])) == F2P
+    assert json.loads(str(back["PASS_TO_PASS"])) == P2P
+    assert HOME not in str(back["test_patch"])
+    assert str(back["patch"]).encode() == row.patch
+
+
+# --- the program -------------------------------------------------------------------------------------------------
+
+
+def ran(tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Run it on some tests, without a sandbox: exit code and what it said."""
+    files = {**BEFORE, "tests/halves/tests.py": tests, **(more or {})}
+    hidden = {name: content for name, (content, _) in Job(("halves.tests",), tuple(wanted)).files().items()}
+    for name, content in {**files, **hidden}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    argv = [sys.executable, *COMMAND.split()[1:]]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+def report(tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    return read_report((tmp_path / HOME / "report.xml").read_bytes())
+
+
+def test_both_spellings_of_a_name_and_the_docstring_are_what_the_row_asks_for(tmp_path: Path) -> None:
+    code, said = ran(tmp_path, TESTS, [*F2P, *P2P])
+    found, whys = report(tmp_path)
+    assert found == {ODD: "failed", F2P[1]: "failed", P2P[0]: "passed"}
+    assert code == 1
+    assert "value=1" in whys[F2P[1]]
+    assert "test_even" in said  # a person can read the run
+
+
+KINDS = '''\
+import unittest
+
+
+class Kinds(unittest.TestCase):
+    def test_skipped(self):
+        self.skipTest("not here")
+
+    @unittest.expectedFailure
+    def test_known(self):
+        self.fail()
+
+    @unittest.expectedFailure
+    def test_surprise(self):
+        pass
+
+    def test_torn_down(self):
+        self.addCleanup(self.fail, "afterwards")
+
+    def test_part_skipped(self):
+        with self.subTest(part=1):
+            self.skipTest("a part")
+
+
+class Broken(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise ValueError("no ground")
+
+    def test_never(self):
+        """Never run."""
+
+    def test_nor_this(self):
+        pass
+
+
+class Twice(unittest.TestCase):
+    def test_a(self):
+        """The same words."""
+
+    def test_b(self):
+        """The same words."""
+        self.fail()
+'''
+
+
+def test_every_way_a_test_can_end(tmp_path: Path) -> None:
+    names = ["test_skipped", "test_known", "test_surprise", "test_torn_down", "test_part_skipped"]
+    wanted = [f"{name} (halves.tests.Kinds)" for name in names]
+    never = ["test_nor_this (halves.tests.Broken.test_nor_this)", "Never run.", "test_gone (halves.tests.Kinds)"]
+    code, _ = ran(tmp_path, KINDS, [*wanted, *never, "The same words."])
+    found, whys = report(tmp_path)
+    assert code == 1
+    assert [found[test] for test in wanted] == ["skipped", "skipped", "failed", "failed", "skipped"]
+    assert found[never[0]] == "failed"
+    assert "no ground" in whys[never[0]]
+    assert not {"Never run.", never[2]} & set(found)  # missing is missing
+    assert found["setUpClass (halves.tests.Broken)"] == "failed"
+    assert found["The same words."] == "failed"
+
+
+def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_path: Path) -> None:
+    code, _ = ran(tmp_path, "import nowhere_to_be_found\n", P2P)
+    found, _ = report(tmp_path)
+    assert code == 1
+    assert P2P[0] not in found
+    assert list(found.values()) == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "import os\nos._exit(0)\n",
+        "import sys\nsys.exit(0)\n",
+        "raise KeyboardInterrupt\n",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        "import atexit, os\natexit.register(os._exit, 0)\nhalf = None\n",
+        f"open('{HOME}/report.xml', 'w').write('<testsuite><testcase name=\"x\"/></testsuite>')\nimport os\nos._exit(0)\n",
+        'import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b\'{"end": 0, "code": 0}\\n\')\n    except OSError:\n        pass\nos._exit(0)\n',
+    ],
+)
+def test_a_run_that_ends_early_leaves_no_report_that_says_it_passed(tmp_path: Path, hostile: str) -> None:
+    code, _ = ran(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
+    if (tmp_path / HOME / "report.xml").exists():
+        found, _ = report(tmp_path)
+        assert not [test for test in (*F2P, *P2P) if found.get(test) == "passed"]
+    assert code != 0
+
+
+def test_files_of_the_workspace_are_nothing_to_the_process_that_writes_the_report(tmp_path: Path) -> None:
+    shadow = "raise SystemExit('shadowed')\n"
+    planted = dict.fromkeys(["sitecustomize.py", "json.py", f"{HOME}/json.py", f"{HOME}/unittest.py"], shadow)
+    code, said = ran(tmp_path, TESTS, P2P, planted)
+    assert "shadowed" not in said
+    assert code == 1
+    assert report(tmp_path)[0][P2P[0]] == "passed"
+
+
+def test_tests_that_run_tests_do_not_report_theirs(tmp_path: Path) -> None:
+    nested = (
+        "import importlib, os, unittest\nfrom mini.runner import get_runner\n\n\n"
+        "class Outer(unittest.TestCase):\n    def test_outer(self):\n"
+        "        settings = importlib.import_module(os.environ['DJANGO_SETTINGS_MODULE'])\n"
+        "        get_runner(settings)().run_tests(['halves.inner'])\n"
+    )
+    inner = "import unittest\n\n\nclass Inner(unittest.TestCase):\n    def test_inner(self):\n        self.fail()\n"
+    code, _ = ran(tmp_path, nested, ["test_outer (halves.tests.Outer)"], {"tests/halves/inner.py": inner})
+    assert report(tmp_path)[0] == {"test_outer (halves.tests.Outer)": "passed"}
+    assert code == 0
+
+
+def test_a_runner_that_is_not_content_is_a_failure_though_its_tests_passed(tmp_path: Path) -> None:
+    grumbling = str(BEFORE["tests/runtests.py"]).replace("sys.exit(bool(", "sys.exit(5 + bool(")
+    code, _ = ran(tmp_path, TESTS.split("    def test_odd", maxsplit=1)[0], P2P, {"tests/runtests.py": grumbling})
+    assert report(tmp_path)[0] == {P2P[0]: "passed"}
+    assert code == 5
+
+
+def test_every_character_of_an_id_is_kept() -> None:
+    strange = "a\tb\nc \"d\" 'e' <f> & é … \U0001f40d ]]>"
+    found = outcomes([{"test": ["x", strange], "outcome": "passed", "why": ""}], [strange])
+    assert read_report(written(found).encode()) == ({strange: "passed"}, {})
+    assert "\x00" not in written({"a\x00b": ("failed", "\x1b[31mred\ud800")})
+
+
+# --- what to run -------------------------------------------------------------------------------------------------
+
+PATHS = ["tests/a/tests.py", "tests/a/models.py", "tests/b/sub/__init__.py", "tests/b/sub/tests.py", "tests/c/tests.py"]
+
+
+def test_labels_are_the_modules_of_the_test_patch_as_swebench_has_them() -> None:
+    changed = ["tests/a/tests.py", "tests/a/__init__.py", "tests/b/sub/tests.py", "tests/a/x.json", "tests/runtests.py"]
+    job = job_for(["t (a.tests.T)", "A sentence."], changed, PATHS)
+    assert job.labels == ("a.tests", "b.sub.tests")
+
+
+def test_a_test_of_another_app_brings_its_module_along() -> None:
+    assert job_for(["t (a.tests.T)", "t (c.tests.T)"], ["tests/a/tests.py"], PATHS).labels == ("a.tests", "c.tests")
+
+
+def test_a_test_patch_of_data_alone_runs_the_apps_of_its_tests() -> None:
+    assert job_for(["t (a.tests.T)", "t (b.sub.T)"], ["tests/a/x.txt"], PATHS).labels == ("a", "b")
+
+
+def test_what_cannot_be_run_is_refused_with_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"no module below tests/ has this test") as found:
+        job_for(["t (gone.tests.T)"], ["tests/a/tests.py"], PATHS)
+    assert "leave it out" in found.value.remedy
+    with pytest.raises(InputError, match="no test module below tests/"):
+        job_for(["A sentence."], ["tests/a/x.txt"], PATHS)
+
+
+def test_the_program_runs_on_the_oldest_python_a_sandbox_may_have() -> None:
+    import ast
+
+    source = (Path(job_for.__code__.co_filename).parent / "inside/django_tests.py").read_text()
+    ast.parse(source, feature_version=(3, 8))
