@@ -33,6 +33,10 @@ from tests.grading.logs import bound, checked, ended, extracted, found, graded, 
             graded(checked(Outcome.FAIL, f2p_total=3, timed_out=True, why="ran 300 s of 300 s")),
             "FAIL TIMEOUT: unit: ran 300 s of 300 s; 3 of 3 required tests",
         ),
+        (
+            graded(checked(Outcome.FAIL, timed_out=True, why="ran 300 s of 300 s")),
+            "FAIL TIMEOUT: unit: ran 300 s of 300 s",
+        ),
         (graded(checked(), found()), "FAIL POLICY_VIOLATION: runner.internals: touches the runner"),
         (
             graded(checked(), found(path="src/core.py", line=7), found(path="b.py")),

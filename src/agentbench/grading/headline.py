@@ -180,6 +180,8 @@ def explain(reason: Reason | None, gates: Mapping[Gate, Whying], ending: Ending 
     shortfall = str(progress)
     if reason is Reason.TIMEOUT and not said:
         said = gates[Gate.G3].why
+        # Without tests the gate names the check and its time already.
+        shortfall = shortfall if progress.missed > 0 else ""
     return f"{said}; {shortfall}" if said and shortfall else said or shortfall
 
 
