@@ -175,7 +175,7 @@ class Lab:
         with lock:
             if ids.task_digest not in self._grounds:
                 self._grounds[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialise(task), on_step)
-            return self._grounds[ids.task_digest]
+            return self._of(task, ids)
 
     def ground_on(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> Ground:
         """The same on an R that is already there, for a contract whose identities are known (a replay).
@@ -189,7 +189,11 @@ class Lab:
         with lock:
             if ids.task_digest not in self._grounds:
                 self._grounds[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
-            return self._grounds[ids.task_digest]
+            return self._of(task, ids)
+
+    def _of(self, task: LoadedTask, ids: Identities) -> Ground:
+        """What was made ready, for this task: others with the same digest have an id, a reference and a folder of their own."""
+        return replace(self._grounds[ids.task_digest], task=task)
 
     def program(
         self, agent: str, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None
