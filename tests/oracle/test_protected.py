@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbench.contract.files import HiddenFile
 from agentbench.contract.schema import DEFAULT_GENERATED
-from agentbench.oracle.protected import RUNNER_FILES, Protection, compose, top_level_names
+from agentbench.oracle.protected import RUNNER_FILES, Protection, compose, support_of, top_level_names
 from agentbench.tree.entry import Entry, FileWrite, Kind
 
 FILES = frozenset({b"tests/test_core.py"})
@@ -166,3 +166,21 @@ def test_names_that_r_provides_are_found_wherever_python_could_import_them() -> 
         [b"src/toy/__init__.py", b"src/toy/json.py", b"tests/helpers.py", b"setup.py", b"docs/x.md"]
     )
     assert names == {"src", "toy", "tests", "helpers", "setup"}
+
+
+def test_names_of_test_support_are_those_of_r() -> None:
+    paths = [b"tests/expected.py", b"tests/six.py", b"tests/data/x.json", b"src/tests.py", b"lib/expected/__init__.py"]
+    found = support_of(paths, paths[:2], {"six"})
+    assert found == {
+        "tests.expected": ("tests/expected.py",),
+        "expected": ("", "lib/expected/__init__.py", "tests/expected.py"),
+        "tests": ("", "src/tests.py"),
+        "tests.six": ("tests/six.py",),
+    }
+
+
+def test_a_link_beside_the_tests_is_kept_out() -> None:
+    links = [FileWrite(b"tests/expected", symlink=b"../src/own"), FileWrite(b"src/link", symlink=b"own")]
+    tree = compose(R, links, PROTECTION, {})
+    assert tree.dropped == (b"tests/expected",)
+    assert [write.path for write in tree.writes] == [b"src/link"]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Command
-from agentbench.core.errors import SandboxError
+from agentbench.core.errors import PatchInvalid, SandboxError
 from agentbench.oracle.bench import Finding
 from agentbench.oracle.kit import Kit
+from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES
 from agentbench.sandbox.protocol import Sandbox
+from agentbench.tree.entry import Entry
+from agentbench.tree.limits import TreeTooLarge
+from agentbench.workspace.evidence import path_text
 
 
 class Interpreter(BaseModel):
@@ -55,6 +60,34 @@ def fingerprint(sandbox: Sandbox, kit: Kit, python: Interpreter, plugins: Sequen
     if not completed.ok or not isinstance(found, dict):
         raise SandboxError(f"the environment could not be examined (exit {completed.exit_code})")
     return {str(path): str(value) for path, value in found.items()}
+
+
+def remade(
+    sandbox: Sandbox, tree: GradedTree, base: Mapping[bytes, Entry], matters: Callable[[bytes], bool]
+) -> tuple[str, ...]:
+    """Files that matter and are not as they were laid down before the build, with what it added of that kind.
+
+    Raises:
+        PatchInvalid: the build left more than we are willing to look at.
+        SandboxError: ours.
+    """
+    laid: dict[bytes, str | None] = {path: entry.sha256 for path, entry in base.items()}
+    for write in tree.writes:
+        content = write.content if write.symlink is None else write.symlink
+        laid[write.path] = None if content is None else sha256_hex(content)
+    try:
+        there: dict[bytes, str | None] = {entry.path: entry.sha256 for entry in sandbox.tree().entries()}
+    except TreeTooLarge as error:
+        raise PatchInvalid(f"what the build left cannot be read: {error.message}") from error
+    paths = sorted(path for path in {*laid, *there} if laid.get(path) != there.get(path))
+    return tuple(path_text(path)[0] for path in paths if matters(path))
+
+
+def remade_findings(usual: Collection[str], found: Collection[str]) -> tuple[Finding, ...]:
+    """What a candidate's build did to the tests that R's own build does not do."""
+    detail = "the build changed a file of the tests, or what steers them"
+    news = [path for path in found if path not in usual]
+    return tuple(Finding("build_changed_runner", "gate", detail, path=path) for path in news[:20])
 
 
 def build_findings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Finding, ...]:

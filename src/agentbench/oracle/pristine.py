@@ -7,7 +7,7 @@ environment.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,11 +15,11 @@ from agentbench.contract.schema import Check
 from agentbench.core.errors import TaskError
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.cache import key_of, remembered
-from agentbench.oracle.environment import Interpreter, fingerprint
+from agentbench.oracle.environment import Interpreter, fingerprint, remade
 from agentbench.oracle.inside.sentinel import is_test
 from agentbench.oracle.invocation import Invocation
 from agentbench.oracle.kit import packed, programs
-from agentbench.oracle.protected import GradedTree, Protection, compose, top_level_names
+from agentbench.oracle.protected import GradedTree, Protection, compose, support_of, top_level_names
 from agentbench.oracle.pytest_records import canaries_held, passing_canary_passed
 from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
 from agentbench.oracle.replaced import replaced_names
@@ -61,6 +61,8 @@ class Survey(BaseModel):
     python: Interpreter
     fingerprint: dict[str, str]
     """Of the runner after R's own build; empty where no build is declared."""
+    remade: tuple[str, ...] = ()
+    """Files of the tests that R's own build changes or makes, by their paths."""
 
     @property
     def test_files(self) -> frozenset[str]:
@@ -125,7 +127,9 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         python = Interpreter(
             behind=behind, programs=programs, folders=tuple(folders), runner=tuple(told.runner_modules)
         )
-        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
+        builds = declares_build(bench)
+        made = fingerprint(sandbox, kit, python, told.declared_plugins) if builds else {}
+        anew = remade(sandbox, untouched(bench), base_entries(bench), _of_tests(bench)) if builds else ()
     return Survey(
         plugins=tuple(told.declared_plugins),
         names=tuple(told.names),
@@ -140,7 +144,14 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         replaced=replaced_names(_test_sources(bench)),
         python=python,
         fingerprint=made,
+        remade=anew,
     )
+
+
+def _of_tests(bench: GradingBench) -> Callable[[bytes], bool]:
+    """Whatever may come to matter of what a build changes; which tests are required is not known yet."""
+    protection = Protection(bench.loaded.task.oracle.protected or (), frozenset(bench.loaded.hidden_files()))
+    return lambda path: protection.restores(path) or is_test(_text(path))
 
 
 def _test_sources(bench: GradingBench) -> Iterator[bytes]:
@@ -196,6 +207,11 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
             inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
         ),
         tests=found.tests,
+        support=support_of(
+            {*base, *hidden},
+            [path for path in {*base, *hidden} if path.endswith(b".py") and is_test(_text(path))],
+            names,
+        ),
         replaced=found.replaced,
         conftests=tuple(
             posixpath.join(bench.spec.workdir, _text(path))

@@ -49,11 +49,11 @@ class Protection:
         """Whether a file of R stays as it is in R."""
         return self._steers(path) or path in self.files or self._beside_tests(path)
 
-    def keeps_out(self, path: bytes) -> bool:
-        """Whether a file that R does not have may not be added by Δ."""
+    def keeps_out(self, path: bytes, *, link: bool = False) -> bool:
+        """Whether a file that R does not have may not be added by Δ. A link may lead to a package, whatever it is called."""
         if path in self.files:
             return False
-        return self._steers(path) or (path.endswith(CODE) and self._beside_tests(path))
+        return self._steers(path) or ((link or path.endswith(CODE)) and self._beside_tests(path))
 
     def _steers(self, path: bytes) -> bool:
         return posixpath.basename(path) in RUNNER_FILES or self._globs.match(path)
@@ -131,7 +131,8 @@ class _Composition:
                 del self._changes[path]
                 self._restored.add(path)
             elif path not in self._base and (
-                protection.keeps_out(path) or (protection.is_other_test(path) and not self._in_package(path))
+                protection.keeps_out(path, link=self._changes[path].symlink is not None)
+                or (protection.is_other_test(path) and not self._in_package(path))
             ):
                 self._drop(path)
         for path in self._restored:
@@ -209,6 +210,43 @@ def _source(bytecode: bytes) -> bytes:
     if posixpath.basename(folder) == b"__pycache__":
         return posixpath.join(posixpath.dirname(folder), name.split(b".")[0] + b".py")
     return bytecode[:-1]
+
+
+def support_of(
+    paths: Collection[bytes], tests: Collection[bytes], taken: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """By what names tests may import what lies with them, and which files of R have that name (empty: a folder).
+
+    `taken`: names that are installed, whatever R has.
+    """
+    homes: dict[str, set[str]] = {}
+    for path in tests:
+        parts = _module_parts(path)
+        for end in {len(parts), *(count for count, part in enumerate(parts, 1) if part in {"tests", "test"})}:
+            homes |= {name: set() for name in _suffixes(parts[:end]) if name.split(".")[0] not in taken}
+    lasts = {name.rpartition(".")[2] for name in homes}
+    for path in paths:
+        parts = _module_parts(path) if path.endswith((b".py", b".so")) else []
+        for name in _suffixes(parts) if parts and parts[-1] in lasts else ():
+            if name in homes:
+                homes[name].add(_text(path))
+    folders = {b"/".join(parts[:end]) for parts in (path.split(b"/") for path in paths) for end in range(1, len(parts))}
+    for folder in folders:
+        for name in _suffixes(_text(folder).split("/")):
+            if name in homes:
+                homes[name].add("")
+    return {name: tuple(sorted(found)) for name, found in homes.items()}
+
+
+def _suffixes(parts: Sequence[str]) -> list[str]:
+    """`a.b` and `b` of a and b: wherever a path that is searched may begin."""
+    return [".".join(parts[start:]) for start in range(len(parts))]
+
+
+def _module_parts(path: bytes) -> list[str]:
+    *folders, name = _text(path).split("/")
+    stem = name.split(".")[0]
+    return folders if stem == "__init__" else [*folders, stem]
 
 
 def top_level_names(paths: Collection[bytes]) -> frozenset[str]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agentbench.contract.schema import Check
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.bench import Finding, GradingBench, Observation
-from agentbench.oracle.environment import build_findings, fingerprint
+from agentbench.oracle.environment import build_findings, fingerprint, remade, remade_findings
 from agentbench.oracle.habits import habits
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.kit import packed
 from agentbench.oracle.pristine import OracleTrouble, configuration_file, pins_of, pristine, survey
-from agentbench.oracle.protected import GradedTree
+from agentbench.oracle.protected import GradedTree, Protection
 from agentbench.oracle.pytest_runner import PytestRun, run_pytest
 from agentbench.oracle.pytest_verdict import decide, findings_of
 from agentbench.oracle.replica import declares_build, open_replica
@@ -65,6 +66,8 @@ class Taken:
 
     run: PytestRun
     built: Mapping[str, str] = field(default_factory=dict)
+    remade: tuple[str, ...] = ()
+    """Files of the tests that it had changed."""
 
 
 class PytestCheck:
@@ -115,9 +118,11 @@ class PytestCheck:
             made = subject.build(sandbox)
             if made.outcome is not Outcome.PASS:
                 raise NotBuilt(made)
-            built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
+            builds = declares_build(bench)
+            built = fingerprint(sandbox, kit, found.python, found.plugins) if builds else {}
+            anew = remade(sandbox, tests.tree, subject.base, self._matters()) if builds else ()
             run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=self.check.timeout_sec)
-        return Taken(run, built)
+        return Taken(run, built, anew)
 
     def decided(self, taken: Taken) -> Observation:
         """The decision that a run comes to, with all that it shows."""
@@ -135,7 +140,24 @@ class PytestCheck:
         return (*findings_of(taken.run, self._usual(taken.run)), *self._of_build(taken))
 
     def _of_build(self, taken: Taken) -> tuple[Finding, ...]:
-        return build_findings(self.survey.fingerprint, taken.built)
+        tests = remade_findings(self.survey.remade, taken.remade)
+        return (*build_findings(self.survey.fingerprint, taken.built), *tests)
+
+    def _matters(self) -> Callable[[bytes], bool]:
+        """Whether a file is one that neither Δ nor what it runs may decide."""
+        bench, base = self.subject.bench, self.subject.base
+        root = posixpath.relpath(self.survey.rootdir, bench.spec.workdir)
+        files = {posixpath.normpath(posixpath.join(root, file)).encode() for file in self.requirement.test_files}
+        files |= bench.loaded.hidden_files().keys()
+        protection = Protection(bench.loaded.task.oracle.protected or (), frozenset(files))
+
+        def matters(path: bytes) -> bool:
+            there = path in base or path in files
+            return not protection.is_generated(path) and (
+                protection.restores(path) if there else protection.keeps_out(path)
+            )
+
+        return matters
 
     def _usual(self, run: PytestRun) -> set[str]:
         """What the watch over the runner also sees on untouched R."""

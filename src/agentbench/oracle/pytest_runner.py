@@ -49,6 +49,8 @@ class Pins:
     """Files of the tests that count, as seen inside: code under test has no business in them."""
     tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
     """Modules of the tests as they are when nothing but R is there."""
+    support: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of what lies with the tests, and the files of R that may have them."""
     replaced: tuple[str, ...] = ()
     """Names that the tests themselves replace while they run."""
     conftests: tuple[str, ...] = ()
@@ -102,6 +104,7 @@ def run_pytest(
         "absent": [] if pins is None else list(pins.absent),
         "configuration": None if pins is None else _configuration(pins.configuration, kit),
         "tests": {} if pins is None else {name: [file, dict(code)] for name, (file, code) in pins.tests.items()},
+        "support": {} if pins is None else {name: list(files) for name, files in pins.support.items()},
         "replaced": [] if pins is None else list(pins.replaced),
         "conftests": [] if pins is None else list(pins.conftests),
         "guarded": [] if pins is None else list(pins.guarded),

@@ -33,6 +33,9 @@ class Callers:
             for inner in inner_code(code):
                 self._known[id(inner)] = inner
 
+    def knows(self, code: CodeType) -> bool:
+        return id(code) in self._known or self._is_written(code)
+
     def doors(self, doors: Iterable[CodeType], behind: CodeType) -> None:
         """Our own functions that the session calls, and the one whose inner functions stand between them and us."""
         self._doors = {id(door): door for door in doors}

@@ -147,13 +147,14 @@ def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: An
     sentinel = load("sentinel", functions=functions, callers=callers, tables=tables)
     witness = load("witness")
     kit = os.path.dirname(os.path.abspath(__file__))
-    ears = witness.Witness(send, job, kit, sentinel.is_test, quiet.wait_for_others)
+    watch = sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"])
+    ears = witness.Witness(send, job, kit, sentinel.is_test, quiet.wait_for_others, watch.is_genuine)
 
     def failed(why: str) -> None:
         send("changed", [f"a part of ours: {why}"])
 
     sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed), sealed(quiet.at_work)))
-    return sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"]), ears.begin
+    return watch, ears.begin
 
 
 def run() -> tuple[int | None, str, str]:

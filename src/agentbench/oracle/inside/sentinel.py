@@ -159,6 +159,10 @@ class Sentinel:
         """Who has no business between the session and the one that this is the frame of."""
         return self._news(self._callers.strangers(frame))
 
+    def is_genuine(self, code: CodeType) -> bool:
+        """Whether code was there before any code under test, or stands in the file that it names."""
+        return self._callers.knows(code)
+
     def _is_legacy(self, code: CodeType | None) -> bool:
         """Whether it is the runner's own, given to its classes for those who need their old names."""
         return code is not None and id(code) in self._known_code and code.co_filename.endswith("/_pytest/legacypath.py")
@@ -313,6 +317,18 @@ class Sentinel:
                 f"test code {key}" for key, wanted in functions.items() if key in now and not is_code(now[key], wanted)
             ]
         return strange
+
+    def strangers(self, support: Mapping[str, list[str]]) -> list[str]:
+        """Modules that have the name of what lies with the tests, and are none of those that R has by that name."""
+        found = []
+        for name, module in list(modules.items()):
+            file = file_of(module)
+            # What pytest has made of a conftest is looked at elsewhere.
+            if name not in support or name.endswith("conftest"):
+                continue
+            if file not in {self._workspace + one if one else "" for one in support[name]}:
+                found.append(f"module {name} is {file or 'of no file'}")
+        return found
 
     def _test_modules(self) -> Iterator[tuple[str, ModuleType]]:
         for name, module in list(modules.items()):

@@ -14,7 +14,7 @@ import stat
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Mapping
-from types import FrameType, MemberDescriptorType
+from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any
 
 # Bound before any code under test, and the interpreter's own wherever something is called while it runs.
@@ -50,8 +50,16 @@ SOURCE = {
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
 """Asked directly, these give the source of whoever is named or calls; formatters of errors come to it by other names."""
+MOVING = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
+"""What puts one file in the place of another without opening either."""
+GRAVE = ("open", "change", "ctypes", "gc.", "set ", "sys.set", "sys.monitoring")
+"""How kinds begin of which it is asked whether code is of the file that it names."""
+GENERATED = ("<frozen ", "<doctest ")
+"""Code of no file that is nobody's of the workspace."""
 STARTING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
-EVENTS = frozenset({*OPENING, *FRAMES, *MEMORY, *MACHINE, *STARTING, "object.__setattr__", "object.__getattr__"})
+EVENTS = frozenset(
+    {*OPENING, *MOVING, *FRAMES, *MEMORY, *MACHINE, *STARTING, "object.__setattr__", "object.__getattr__"}
+)
 LIMIT = 100
 """Reports of each kind: who makes many of one kind does not hide another."""
 
@@ -81,7 +89,12 @@ class Witness:
         kit: str,
         is_test: Callable[[str], bool],
         wait: Callable[[], None],
+        is_genuine: Callable[[CodeType], bool],
     ) -> None:
+        """`is_genuine`: whether code stands in the file that it says it is of."""
+        self._is_genuine = is_genuine
+        self._installed = frozenset(job["pinned"]) if job["mode"] != "survey" else None
+        """Packages of setup, which are no code under test; None: all that are installed."""
         self._send = send
         self._wait = wait
         self._pid = _pid()
@@ -115,9 +128,9 @@ class Witness:
         try:
             what = self._kind(event, arguments)
             frame: FrameType | None = _frame(OUTSIDE + 1)
-            if what == "open test" and event == "open" and self._was_handed(arguments[0], frame):
+            if what in ("open test", "change test") and event not in STARTING and self._was_handed(arguments[0], frame):
                 what = "open handed"
-            if what == "open test" and _pid() != self._pid:
+            if what in ("open test", "change test") and _pid() != self._pid:
                 # A forked copy cannot tell, so it cannot read either.
                 return self._place_of(what, frame) is not None
             if what and self._counts.get(what, 0) < LIMIT:
@@ -129,8 +142,8 @@ class Witness:
             self._busy.discard(me)
 
     def _kind(self, event: str, arguments: tuple[Any, ...]) -> str:
-        if event in OPENING:
-            return self._opened(event, arguments)
+        if event in OPENING or event in MOVING:
+            return self._opened(event, arguments) if event in OPENING else self._moved(arguments[:2])
         if event in FRAMES or event in MEMORY:
             return event
         if event == "object.__setattr__":
@@ -177,6 +190,16 @@ class Witness:
         unknown = event == "open" and place is None and arguments[1] is None and not flags & (_CREATE | _DIRECTORY)
         return "open test" if unknown and text in self._names else ""
 
+    def _moved(self, arguments: tuple[Any, ...]) -> str:
+        """Whether a file that matters, or a folder above one, is taken away or gets another content."""
+        for text in map(_path, arguments):
+            if text is not None and (_place(text) in self._places or self._is_above(_absolute(text))):
+                return "change test"
+        return ""
+
+    def _is_above(self, path: str) -> bool:
+        return any(one.startswith(path + "/") for one in self._guarded)
+
     def _started(self, arguments: tuple[Any, ...]) -> str:
         """Whether a program is started on a file that matters."""
         found = " ".join(_words(arguments[:3]))
@@ -191,8 +214,8 @@ class Witness:
         entry: FrameType | None = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if file.startswith(self._workspace):
-                if self._is_test(file[len(self._workspace) :]):
+            if self._is_candidates(file):
+                if file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :]):
                     given: set[str] = set() if entry is None else _paths_given(entry)
                     return (file == wanted and wanted in given) or any(
                         self._is_test(one[len(self._workspace) :] + "/") and wanted.startswith(one + "/")
@@ -212,29 +235,55 @@ class Witness:
 
     def _place_of(self, what: str, frame: FrameType | None) -> tuple[str, str, int] | None:
         """What was done and where, if it was code under test that did it."""
-        frame, helped = self._doer(frame, direct=not what.startswith(("open", "ctypes")))
-        if frame is None:
+        frame, helped = self._doer(what, frame)
+        if frame is None or self._is_of_tests(frame):
             return None
         file = frame.f_code.co_filename
-        if not file.startswith(self._workspace) or self._is_test(file[len(self._workspace) :]):
+        if not self._is_candidates(file) and not self._is_forged(what, frame):
             return None
-        return (f"{what} {helped}" if helped else what, file[len(self._workspace) :], frame.f_lineno)
+        # Python 3.8 has no word for it.
+        place = file[len(self._workspace) :] if file.startswith(self._workspace) else file  # noqa: FURB188
+        return (f"{what} {helped}" if helped else what, place, frame.f_lineno)
+
+    def _is_of_tests(self, frame: FrameType) -> bool:
+        file = frame.f_code.co_filename
+        return file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :])
+
+    def _is_forged(self, what: str, frame: FrameType) -> bool:
+        """Whether code is of no file, or not of the one that it names: who makes code may name any."""
+        file = frame.f_code.co_filename
+        if not what.startswith(GRAVE) or file.startswith((*GENERATED, self._kit)):
+            return False
+        return file.startswith("<") or not self._is_genuine(frame.f_code)
+
+    def _is_candidates(self, file: str) -> bool:
+        """Of the workspace, installed by the candidate's own build, or written down wherever there was room."""
+        if file.startswith(("<", self._kit)) or self._is_library(file):
+            return False
+        _, installed, place = file.rpartition("-packages/")
+        if file.startswith(self._workspace) or not installed:
+            return True
+        return self._installed is not None and place.split("/")[0].split(".")[0] not in self._installed
 
     def _is_test(self, path: str) -> bool:
         return path not in self._written and self._looks_like_test(path)
 
-    def _doer(self, frame: FrameType | None, *, direct: bool) -> tuple[FrameType | None, str]:
+    def _doer(self, what: str, frame: FrameType | None) -> tuple[FrameType | None, str]:
         """The first frame that is not the standard library at work for somebody; whether it only wanted source lines.
 
         But for opened files, only what is done directly or through `inspect` counts: logging asks for frames all the
-        time, and mocks are given code. Files are also opened by the runner, for whoever calls its loader.
+        time, and mocks are given code. Files are also opened by the runner, for whoever calls its loader. Where nobody
+        but a test is found, it was whoever only says to be the library.
         """
-        helped = ""
+        direct = not what.startswith(("open", "change", "ctypes"))
+        helped, stranger = "", None
         while frame is not None:
             file = frame.f_code.co_filename
             runner = not direct and "/_pytest/" in file
             if not file.startswith("<") and not runner and not self._is_library(file):
-                return frame, helped
+                return (stranger or frame) if self._is_of_tests(frame) else frame, helped
+            if stranger is None and self._is_forged(what, frame):
+                stranger = frame
             if helped or file.endswith("/linecache.py"):
                 # The outermost part of the library is what was asked for.
                 name = frame.f_code.co_name
@@ -242,9 +291,9 @@ class Witness:
                 asked &= self.testing or name not in FORMATTERS
                 helped = "line by line" if asked else "for a source line"
             if direct and not file.startswith("<") and not file.endswith("/inspect.py"):
-                return None, helped
+                return stranger, helped
             frame = frame.f_back
-        return None, helped
+        return stranger, helped
 
     def _is_library(self, file: str) -> bool:
         """Of the standard library, not of what is installed beside it."""

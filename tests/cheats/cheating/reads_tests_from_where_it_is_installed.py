@@ -1,0 +1,13 @@
+"""Lets the declared build install it, and reads the tests from there: it is a package like those of setup then."""
+
+from __future__ import annotations
+
+from tests.cheats.cheating.reads_tests_from_elsewhere import READER
+from tests.cheats.planted import CORE, MEAN
+
+FAMILY = "leaks"
+ORACLE: dict[str, object] = {
+    "build": 'cp -r src/toy "$(python -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')"'
+}
+CHECK: dict[str, object] = {"command": "pytest -q"}
+CHANGES: dict[str, str | None] = {CORE: MEAN + READER.replace("def read(", "def median(")}
