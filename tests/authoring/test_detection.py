@@ -52,6 +52,24 @@ def test_tox_says_what_tests_need() -> None:
 
 
 @pytest.mark.parametrize(
+    "line, wanted",
+    [
+        ("py{3,310,311}: -rtests/requirements/py3.txt", "-r tests/requirements/py3.txt "),
+        ("py{310,311}: mock", "mock "),
+        ("py310,py311: mock", "mock "),
+        ("py3: mock>=1", "'mock>=1' "),
+        ("py{310,312}: mock", ""),
+        ("py{311t}: mock", ""),
+        ("py311-extra: mock", ""),
+        ("postgres: -rtests/requirements/postgres.txt", ""),
+        ("!py311: mock", ""),
+    ],
+)
+def test_tox_says_what_tests_need_on_this_python(line: str, wanted: str) -> None:
+    assert first({"setup.py": "setup()", "tox.ini": f"[testenv]\ndeps =\n  {line}\n"}) == f"-e . {wanted}pytest"
+
+
+@pytest.mark.parametrize(
     "files",
     [
         {"pyproject.toml": '[project]\nname = "packaging"\n'},
