@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from agentbench.contract.load import load_task
 from agentbench.contract.remarks import remarks
 from agentbench.contract.schema import Scorer
-from agentbench.contract.scorers import SPECS, scorer_spec
+from agentbench.contract.scorers import SPECS, scorer_problems, scorer_spec
 from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import ContractError, InputError, SandboxError
 from agentbench.grading.facts import Facts, Seen
@@ -113,6 +114,8 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
         ({"type": "allowed_paths", "patterns": ["/abs/*"]}, "relative to the workspace"),
         ({"type": "forbid_paths", "patterns": ["src/"]}, "write src/*"),
         ({"type": "forbid_paths", "patterns": ["src/[ab"]}, "never closed"),
+        ({"type": "forbid_paths", "patterns": ["[s]rc/[ab"]}, "never closed"),
+        ({"type": "forbid_paths", "patterns": ["[!]"]}, "never closed"),
         ({"type": "max_files_changed", "limit": -1}, "limit: expected at least 0; got -1"),
         ({"type": "max_files_changed", "limit": 1, "limits": 2}, "did you mean `limit`"),
         ({"type": "forbid_secrets", "limit": 1}, "it has none"),
@@ -222,6 +225,13 @@ def test_a_tree_nobody_could_compare_passes_no_check_of_changes(folder: Path) ->
         result = score(place, **fields)
         assert result.verdict == "FAIL"
         assert "cannot be compared" in result.detail
+
+
+@given(st.text(st.sampled_from("[]!ab*"), min_size=1, max_size=8))
+def test_a_bracket_is_unclosed_when_fnmatch_takes_it_for_itself(pattern: str) -> None:
+    scorer = Scorer.model_validate({"name": "it", "type": "forbid_paths", "patterns": [pattern]})
+    refused = any("never closed" in message for _, message in scorer_problems(scorer))
+    assert refused == ("\\[" in fnmatch.translate(pattern))
 
 
 @pytest.mark.req("G-10")

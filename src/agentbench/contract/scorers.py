@@ -53,10 +53,20 @@ def _pattern(pattern: str) -> str:
         raise ValueError(f"expected a pattern for paths relative to the workspace; {pattern} can match none")
     if pattern.endswith("/"):
         raise ValueError(f"{pattern} matches no file; for everything below it write {pattern}*")
-    closed = pattern.find("[")
-    if closed >= 0 and "]" not in pattern[closed + 2 :]:
+    if _unclosed(pattern):
         raise ValueError(f"the bracket in {pattern} is never closed; for the character itself write [[]")
     return pattern
+
+
+def _unclosed(pattern: str) -> bool:
+    """Whether a bracket has no end, so that fnmatch takes it for the character itself. The first character within never ends it."""
+    at = 0
+    while (at := pattern.find("[", at)) >= 0:
+        end = pattern.find("]", at + (3 if pattern.startswith("[!", at) else 2))
+        if end < 0:
+            return True
+        at = end + 1
+    return False
 
 
 def _said(text: str) -> str:
