@@ -47,6 +47,8 @@ _KEY_PLUGINS = {
     "timeout": "pytest-timeout",
     "mock_use_standalone_module": "pytest-mock",
 }
+_LEFT_OUT = {"pytest-randomly": "no:randomly", "pytest-enabler": "no:enabler"}
+"""A verdict must not hang on the order of tests, nor on what mypy and linters, which the second lets loose on every file, say."""
 _SCM = {
     r"setuptools[_-]scm|hatch-vcs|vcs-versioning|flit_scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
     r"\bpbr\b": "PBR_VERSION",
@@ -147,8 +149,8 @@ def detect(read: Read, around: Circumstances) -> Detected:
     ]
     stated = [*named, *file_requirements(read, files), *declared(project, config, script), *around.brought]
     listed = [*stated, *needs, *around.imports]
-    if normal_name("pytest-randomly") in map(normal_name, names_of(listed)):
-        options = [*options, "-p", "no:randomly"]  # a verdict must not hang on the order of its tests
+    there = {normal_name(name) for name in names_of(listed)}
+    options = [*options, *(word for name, plugin in _LEFT_OUT.items() if name in there for word in ("-p", plugin))]
     editable = place if packaged else ""
     own = frozenset(own_names(project, config, script))
     return Detected(
