@@ -206,7 +206,7 @@ class Witness:
         return "open test" if any(name in found for name in self._names) else ""
 
     def _was_handed(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
-        """Whether the running test passed its own file, or a folder of tests, to what it tests.
+        """Whether the running test passed its own file, a file of data or a folder of tests to what it tests.
 
         Tests of readers and parsers do so.
         """
@@ -214,10 +214,11 @@ class Witness:
         entry: FrameType | None = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if self._is_candidates(file):
+            if self._is_candidates(file) or (file.startswith("<") and not file.startswith(GENERATED)):
                 if file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :]):
                     given: set[str] = set() if entry is None else _paths_given(entry)
-                    return (file == wanted and wanted in given) or any(
+                    own = wanted in given and (file == wanted or not wanted.endswith(".py"))
+                    return own or any(
                         self._is_test(one[len(self._workspace) :] + "/") and wanted.startswith(one + "/")
                         for one in given
                         if one.startswith(self._workspace)
