@@ -184,3 +184,11 @@ def test_a_link_beside_the_tests_is_kept_out() -> None:
     tree = compose(R, links, PROTECTION, {})
     assert tree.dropped == (b"tests/expected",)
     assert [write.path for write in tree.writes] == [b"src/link"]
+
+
+def test_an_environment_that_setup_made_in_the_tree_is_not_the_patchs() -> None:
+    there = {**R, **base(b"venv/pyvenv.cfg", b"venv/lib/_pytest/runner.py")}
+    changes = [FileWrite(b"venv/lib/_pytest/runner.py"), put(b"venv/lib/_pytest/old.py"), put(b"venvs/a.py")]
+    tree = compose(there, changes, PROTECTION, {})
+    assert (tree.restored, tree.dropped) == ((b"venv/lib/_pytest/runner.py",), (b"venv/lib/_pytest/old.py",))
+    assert [write.path for write in tree.writes] == [b"venvs/a.py"]

@@ -16,6 +16,8 @@ from agentbench.workspace.comparison import Globs
 
 RUNNER_FILES = frozenset({b"conftest.py", b"pytest.ini", b".pytest.ini", b"pytest.toml", b".pytest.toml", b"tox.ini"})
 """Names that steer the test runner at any level of the tree: only R's own count."""
+ENVIRONMENT = b"pyvenv.cfg"
+"""What a folder has that setup made an environment of: the runner may be in it, and an agent's installs do not count."""
 TEST_FOLDERS = frozenset({b"tests", b"test"})
 CODE = (b".py", b".so", b".pyd")
 BYTECODE = ("**/__pycache__/**", "**/*.pyc", "**/*.pyo")
@@ -126,12 +128,17 @@ class _Composition:
             self._generated.add(path)
 
     def protect(self, protection: Protection) -> None:
+        environments = tuple(
+            posixpath.dirname(path) + b"/" for path in self._base if posixpath.basename(path) == ENVIRONMENT
+        )
         for path in list(self._changes):
-            if path in self._base and protection.restores(path):
+            installed = path.startswith(environments)
+            if path in self._base and (installed or protection.restores(path)):
                 del self._changes[path]
                 self._restored.add(path)
             elif path not in self._base and (
-                protection.keeps_out(path, link=self._changes[path].symlink is not None)
+                installed
+                or protection.keeps_out(path, link=self._changes[path].symlink is not None)
                 or (protection.is_other_test(path) and not self._in_package(path))
             ):
                 self._drop(path)
