@@ -604,7 +604,7 @@ def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed,
     assert result.accepted, told(result)
 
 
-TRACED = """
+TRACING = """
     import sys
     import trace
 
@@ -660,5 +660,5 @@ TRACED = """
 def test_tests_may_put_away_the_trace_function_they_set(bed: Bed, tmp_path: Path) -> None:
     """As tests of tracers, profilers and debuggers do."""
     fix = {"src/toy/core.py": FIXED + "\n\ndef doubled(x):\n    return 2 * x\n"}
-    result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACED}, fix=fix)
+    result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACING}, fix=fix)
     assert result.accepted, told(result)
