@@ -24,6 +24,21 @@ def test_an_audit_tells_what_was_refused_and_a_broken_reference_is_not_sound(tmp
 
 
 @pytest.mark.req("C-19")
+def test_a_rate_that_nothing_was_tried_for_is_not_decided(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "t")
+    (task / "repo" / "answer.txt").write_text("42\n")
+    (task / "repo" / "broken").touch()
+    text = (task / "task.yaml").read_text().replace("grep -qx 42 answer.txt", "test ! -e broken")
+    (task / "task.yaml").write_text(text)
+    gone = "diff --git a/broken b/broken\ndeleted file mode 100644\n"
+    (task / "reference.patch").write_text(gone)
+    assert ab("task", "audit", task).code == 0
+    done = ab("task", "audit", task, "--min-kill-rate", "0.5")
+    assert done.code == 2
+    assert "--min-kill-rate: no wrong variant of answer was decided" in done.stderr
+
+
+@pytest.mark.req("C-19")
 def test_an_audit_of_nothing_is_bad_input(tmp_path: Path, ab: Ab) -> None:
     done = ab("task", "audit", tmp_path)
     assert done.code == 2

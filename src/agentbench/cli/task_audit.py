@@ -13,6 +13,8 @@ import click
 from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentbench.contract.load import LoadedTask
     from agentbench.oracle.auditing.audit import Audit
 
@@ -48,7 +50,8 @@ def command(
     """Measure an oracle: no work must fail, the reference must pass, wrong variants of it should fail.
 
     PATHS are task folders or folders of them. What survives is shown as a diff against the reference: it is a hole in the
-    oracle, or a variant that happens to do the same. Exit 1 when no work passes or the reference does not.
+    oracle, or a variant that happens to do the same. Exit 1 when no work passes or the reference does not, or when too few
+    variants are refused; 2 when --min-kill-rate has no variant to go by.
     """
     from agentbench.core.text import printable
     from agentbench.run.auditing import audit_tasks
@@ -67,8 +70,19 @@ def command(
     else:
         for one in found:
             _show(one)
-    weak = min_kill_rate is not None and any((one.kill_rate or 0.0) < min_kill_rate for one in found)
-    sys.exit(1 if weak or not all(one.sound for one in found) else 0)
+    sys.exit(_exit_code(found, min_kill_rate))
+
+
+def _exit_code(found: Sequence[Audit], least: float | None) -> int:
+    """1 when an oracle is not sound or too weak; 2 when there is nothing to tell how strong it is by."""
+    rates = [one.kill_rate for one in found if one.sound] if least is not None else []
+    if not all(one.sound for one in found) or any(rate is not None and rate < (least or 0.0) for rate in rates):
+        return 1
+    untold = [one.task_id for one in found if one.kill_rate is None] if least is not None else []
+    if untold:
+        click.echo(f"error: --min-kill-rate: no wrong variant of {', '.join(untold[:10])} was decided", err=True)
+        return 2
+    return 0
 
 
 def _tasks(path: Path) -> list[LoadedTask]:
