@@ -38,6 +38,8 @@ RUNNER_MODULES = frozenset(
 )
 _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Lambda)
 """What Python has and no data: JSON and tables can be read as expressions too."""
+_MAY_BE_PYTHON = re.compile(rb"(?:^|[\r\n])[ \t\f]*(?:async|def|class|import|from)\b|\blambda\b")
+"""Where one of these statements could begin: large tables are not parsed for nothing."""
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 IMPORT_ROOTS = frozenset({b"", b"src", b"lib", b"python", *TEST_FOLDERS})
 
@@ -260,7 +262,7 @@ def _is_python(path: bytes, content: bytes) -> bool:
     """Whatever it is called: a link, a loader or `exec` may lead to it by another name."""
     if path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
         return True
-    tree = _tree(content) if b"def " in content or b"class " in content or b"import " in content else None
+    tree = _tree(content) if _MAY_BE_PYTHON.search(content) else None
     return tree is not None and any(isinstance(one, _STATEMENTS) for one in ast.walk(tree))
 
 
