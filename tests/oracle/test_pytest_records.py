@@ -162,6 +162,16 @@ def test_a_timeout_says_both_times() -> None:
     assert decided(lines(GOOD[:-2]), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
 
 
+@pytest.mark.req("E-06")
+@pytest.mark.parametrize("phases", [("setup",), ("setup", "call")])
+def test_the_test_is_named_that_a_run_ended_in(phases: tuple[str, ...]) -> None:
+    cut = [*told(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
+    assert decided(lines(cut), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s, in t::new"
+    assert decided(lines(cut), 0)[1] == "the test run did not come to its end: it left with exit status 0, in t::new"
+    canary = [*told(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
+    assert decided(lines(canary), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
+
+
 def test_memory_is_named_when_it_was_the_cause() -> None:
     assert "memory" in decided(lines(GOOD[:-2]), 137, oom=True)[1]
 

@@ -99,6 +99,8 @@ class Transcript:
     uncollected: dict[str, str] = field(default_factory=dict)
     canaries: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TestRecord] = field(default_factory=dict)
+    under_way: str = ""
+    """The test that was begun last and has not ended; no canary."""
     changed: list[str] = field(default_factory=list)
     seen: list[Sight] = field(default_factory=list)
     trouble: str = ""
@@ -217,6 +219,8 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
             found.expected_failure |= expected
             if kind == OWN_REPORT:
                 found.take(when, outcome)
+                if when in {PHASES[0], PHASES[-1]}:
+                    transcript.under_way = test if when == PHASES[0] and test not in transcript.canaries else ""
             elif outcome == "failed":
                 found.extra_failed = True
             if outcome != "passed" and not found.why:

@@ -128,17 +128,22 @@ def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
 def _outcome(run: PytestRun, counted: Tally, findings: tuple[Finding, ...], ceiling: float) -> tuple[Outcome, str]:
     told, completed = run.transcript, run.completed
     if completed.timed_out:
-        return Outcome.FAIL, f"ran out of time: {completed.duration_sec:.1f} s of {ceiling:g} s"
+        return Outcome.FAIL, f"ran out of time: {completed.duration_sec:.1f} s of {ceiling:g} s{_during(run)}"
     grave = next((finding for finding in findings if finding.severity == "gate"), None)
     if grave is not None:
         return Outcome.FAIL, grave.detail
     if completed.side_truncated:
         return Outcome.FAIL, "the result channel was flooded"
     if not run.whole:
-        return Outcome.FAIL, f"the test run did not come to its end: {_ending(run)}"
+        return Outcome.FAIL, f"the test run did not come to its end: {_ending(run)}{_during(run)}"
     if not canaries_held(told, run.canaries):
         return Outcome.FAIL, f"the test run stopped early: {told.trouble or 'tests of ours were not run'}"
     return (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+
+
+def _during(run: PytestRun) -> str:
+    """The test that it ended in, of which there is no result that could tell."""
+    return f", in {run.transcript.under_way}" if run.transcript.under_way else ""
 
 
 def _ending(run: PytestRun) -> str:
