@@ -34,6 +34,7 @@ class Callers:
                 self._known[id(inner)] = inner
 
     def knows(self, code: CodeType) -> bool:
+        """Whether code was there before any code under test, or stands in the file that it names."""
         return id(code) in self._known or self._is_written(code)
 
     def doors(self, doors: Iterable[CodeType], behind: CodeType) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from _ast import PyCF_ONLY_AST
 from ast import AsyncFunctionDef, Attribute, Call, ClassDef, FunctionDef, Name
 from hashlib import sha256
+from posix import stat
 from sys import modules
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -248,3 +249,26 @@ def is_frozen(value: Any) -> bool:  # noqa: ANN401
     """Whether it is what an installed package that freezes time puts in the place of a clock, in tests too."""
     homes = [one for name, one in list(modules.items()) if name.split(".")[0] in FREEZERS]
     return any(value is one for home in homes if "-packages/" in file_of(home) for one in space_of(home).values())
+
+
+def strange_support(support: Mapping[str, list[str]], workspace: str) -> list[str]:
+    """Modules that have the name of what lies with the tests, and are none of the files that R has by that name."""
+    found = []
+    for name, module in list(modules.items()):
+        # What pytest has made of a conftest is looked at elsewhere.
+        if name not in support or name.endswith("conftest"):
+            continue
+        file = file_of(module)
+        own = [workspace + one if one else "" for one in support[name]]
+        if file not in own and not any(_is_same_file(file, one) for one in own):
+            found.append(f"module {name} is {file or 'of no file'}")
+    return found
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Whatever links lead there: the tests of a project may lie behind one."""
+    try:
+        left, right = stat(one), stat(other)
+    except (OSError, ValueError):
+        return False
+    return (left.st_dev, left.st_ino) == (right.st_dev, right.st_ino)

@@ -34,6 +34,7 @@ from .functions import (
     own_names,
     part,
     space_of,
+    strange_support,
     written_code,
     written_tree,
 )
@@ -59,6 +60,7 @@ class Sentinel:
         self._replaced = frozenset(replaced)
         self._written = {file: written_code(file) for file in conftests}
         self._callers = Callers(start, self._workspace, self._written)
+        self.is_genuine = self._callers.knows
         """Code in the conftests of R, read before anything of the workspace can run."""
         self._marks: list[Mark] = []
         self._told: set[str] = set()
@@ -158,10 +160,6 @@ class Sentinel:
     def callers(self, frame: FrameType | None) -> list[str]:
         """Who has no business between the session and the one that this is the frame of."""
         return self._news(self._callers.strangers(frame))
-
-    def is_genuine(self, code: CodeType) -> bool:
-        """Whether code was there before any code under test, or stands in the file that it names."""
-        return self._callers.knows(code)
 
     def _is_legacy(self, code: CodeType | None) -> bool:
         """Whether it is the runner's own, given to its classes for those who need their old names."""
@@ -302,9 +300,9 @@ class Sentinel:
     def _is_product(self, file: str) -> bool:
         return file.startswith(self._workspace) and not is_test(file[len(self._workspace) :])
 
-    def strange_tests(self, expected: Mapping[str, Any]) -> list[str]:
+    def strange_tests(self, expected: Mapping[str, Any], support: Mapping[str, list[str]]) -> list[str]:
         """What differs from the same modules on R: code under test may have been faster than their import."""
-        strange = []
+        strange = strange_support(support, self._workspace)
         for name, (file, functions) in expected.items():
             module = modules.get(name)
             if module is None:
@@ -317,18 +315,6 @@ class Sentinel:
                 f"test code {key}" for key, wanted in functions.items() if key in now and not is_code(now[key], wanted)
             ]
         return strange
-
-    def strangers(self, support: Mapping[str, list[str]]) -> list[str]:
-        """Modules that have the name of what lies with the tests, and are none of those that R has by that name."""
-        found = []
-        for name, module in list(modules.items()):
-            file = file_of(module)
-            # What pytest has made of a conftest is looked at elsewhere.
-            if name not in support or name.endswith("conftest"):
-                continue
-            if file not in {self._workspace + one if one else "" for one in support[name]}:
-                found.append(f"module {name} is {file or 'of no file'}")
-        return found
 
     def _test_modules(self) -> Iterator[tuple[str, ModuleType]]:
         for name, module in list(modules.items()):

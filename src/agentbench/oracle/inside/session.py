@@ -87,7 +87,7 @@ class Recorder:
         if self._job["mode"] == "survey":
             for name, file, functions in self._watch.test_code():
                 self._send("tests", name, file, functions)
-        strange = self._watch.strange_tests(self._job["tests"]) + self._watch.strangers(self._job["support"])
+        strange = self._watch.strange_tests(self._job["tests"], self._job["support"])
         if strange:
             self._send("changed", strange[:50])
         self._watch.watch_tests()
