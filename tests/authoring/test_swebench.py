@@ -186,7 +186,7 @@ class TestRefused:
         assert isinstance(found, InputError)
         assert f"missing {key}" in found.message
 
-    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None])
+    @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None, ["a\ud800.py::t"]])
     def test_ids_that_are_none(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
         assert isinstance(found, InputError)

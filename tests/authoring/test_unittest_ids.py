@@ -97,6 +97,7 @@ def test_a_row_of_unittest_becomes_a_task_of_pytest_and_the_same_row_again(
     back = export_task(task, lab)
     assert json.loads(str(back["FAIL_TO_PASS"])) == list(row.fail_to_pass)
     assert json.loads(str(back["PASS_TO_PASS"])) == list(row.pass_to_pass)
+    assert back["repo"] == row.repo
     (folder / ROW_NAME).write_text("[]")
     with pytest.raises(InputError, match=rf"{ROW_NAME} cannot be read"):
         export_task(task, lab)

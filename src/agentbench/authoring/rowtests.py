@@ -18,7 +18,7 @@ from agentbench.core.errors import InputError
 from agentbench.tree.entry import Tree
 
 ROW_NAME = "swebench.json"
-"""Beside task.yaml: what the row called tests that the task calls otherwise."""
+"""Beside task.yaml: what of the row it does not hold."""
 MAX_SOURCE = 8 * 1024 * 1024
 Hidden = Mapping[str, tuple[bytes, bool]]
 _Tie = Callable[[Sequence[str], str], dict[str, str]]
@@ -50,12 +50,11 @@ class RowTests:
             notes=f"{draft.notes}\n{django_runner.NOTE}",
         )
 
-    def remember(self, folder: Path) -> None:
-        """Keep what the row called its tests, where that is something else."""
+    def remember(self, repo: str, folder: Path) -> None:
+        """Keep what a task does not say: the repository's name, and the row's ids where the task's are others."""
         renamed = {test: row for test, row in {**self.fail_to_pass, **self.pass_to_pass}.items() if test != row}
-        if renamed:
-            text = json.dumps({"schema_version": 1, "ids": renamed}, indent=1, ensure_ascii=False)
-            (folder / ROW_NAME).write_text(text + "\n", encoding="utf-8", errors="surrogatepass")
+        text = json.dumps({"schema_version": 1, "repo": repo, "ids": renamed}, indent=1, ensure_ascii=False)
+        (folder / ROW_NAME).write_text(text + "\n", encoding="utf-8")
 
 
 def quoted(words: Iterable[str]) -> str:
@@ -111,18 +110,29 @@ def says_tests(check: Check) -> bool:
     return bool(check.fail_to_pass) and (check.parser == "pytest" or ours)
 
 
-def original_ids(task: LoadedTask, tests: Sequence[str]) -> list[str]:
-    """What the row that a task was made from called them.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The row that a task was made from, as far as the task itself does not tell."""
 
+    repo: str | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, tests: Sequence[str]) -> list[str]:
+        """What the row called them."""
+        return [self.ids.get(test, test) for test in tests]
+
+
+def origin(task: LoadedTask) -> Origin:
+    """
     Raises:
         InputError: the file that tells cannot be read.
     """
     file = task.folder / ROW_NAME
     if not file.exists():
-        return list(tests)
+        return Origin()
     try:
-        known = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))["ids"]
-        return [str(known.get(test, test)) for test in tests]
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return Origin(str(found["repo"]), {str(test): str(row) for test, row in found["ids"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{file} cannot be read: {error}", remedy="remove it: the row then has the task's own ids"

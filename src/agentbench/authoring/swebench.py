@@ -18,7 +18,7 @@ from agentbench.authoring.detection import Circumstances, detect
 from agentbench.authoring.django_runner import is_ours
 from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
 from agentbench.authoring.fromcommit import repository_name, url_from
-from agentbench.authoring.rowtests import Lists, original_ids, quoted, row_tests, says_tests
+from agentbench.authoring.rowtests import Lists, origin, quoted, row_tests, says_tests
 from agentbench.authoring.statement import kind_of
 from agentbench.authoring.testids import ids
 from agentbench.contract.load import LoadedTask
@@ -258,7 +258,7 @@ def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, la
             lists = Lists(instance.fail_to_pass, instance.pass_to_pass)
             tests = row_tests(lists, hidden, PatchedTree(tree, writes))
         write(tests.completed(draft, hidden), folder)
-        tests.remember(folder)
+        tests.remember(instance.repo, folder)
         publish(folder, place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -300,17 +300,19 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
     ]
     with FolderTree.at(snapshot.folder) as tree:
         tests = extract(tree, PatchedTree(tree, writes)).patch
+    row = origin(task)
     name = repo.url.rstrip("/").removesuffix(".git").split("/")
+    named = "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{repository_name(repo.url)}"
     return {
         "instance_id": task.id,
-        "repo": "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{repository_name(repo.url)}",
+        "repo": row.repo or named,
         "base_commit": snapshot.source.get("commit", repo.commit),
         "patch": reference.read_bytes().decode("utf-8", "surrogateescape"),
         "test_patch": tests.decode("utf-8", "surrogateescape"),
         "problem_statement": task.statement,
         "hints_text": "",
-        "FAIL_TO_PASS": json.dumps(original_ids(task, checks[0].fail_to_pass)),
-        "PASS_TO_PASS": json.dumps(original_ids(task, checks[0].pass_to_pass)),
+        "FAIL_TO_PASS": json.dumps(row.of(checks[0].fail_to_pass)),
+        "PASS_TO_PASS": json.dumps(row.of(checks[0].pass_to_pass)),
         "environment_setup_commit": snapshot.source.get("commit", repo.commit),
         "version": "",
         "created_at": "",

@@ -26,6 +26,9 @@ def ids(value: object, key: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
         raise InputError(f"{key}: expected a list of test ids")
+    for item in value:
+        if any("\ud800" <= character <= "\udfff" for character in item):
+            raise InputError(f"{key}: {item!r} has half of a surrogate pair, which no file can hold")
     return tuple(dict.fromkeys(value))
 
 
