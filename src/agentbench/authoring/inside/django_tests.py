@@ -20,15 +20,14 @@ import json
 import os
 import re
 import runpy
-import traceback
 import types
 import unittest
 from typing import Any, Callable, Dict, Iterator, Tuple  # noqa: UP035 - of Python 3.8
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPORT = os.path.join(HERE, "report.xml")
-TOLD = 2000
-"""Characters of a traceback, its last ones."""
+TOLD = 900
+"""Characters of a traceback, its last ones: those that say what happened, in what a reader of reports keeps."""
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAMED = re.compile(r"(?s)(\w+) \(([\w.]+)\)")
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
@@ -103,7 +102,8 @@ class Result(unittest.TextTestResult):
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self._note(test, FAILED, f"{subtest}\n{''.join(traceback.format_exception(*err))}")
+            trace = self._exc_info_to_string(err, subtest)  # type: ignore[attr-defined] # as it does for whole tests
+            self._note(test, FAILED, f"{subtest}\n{trace[-TOLD // 2 :]}")
 
 
 class _Home(types.ModuleType):
