@@ -103,6 +103,20 @@ class TestLineEnds:
         patch = b"diff --git a/f b/f\r\n--- a/f\r\n+++ b/f\r\n@@ -1 +1 @@\r\n-a\r\n+b\r\n"
         assert contents(base, patch)[b"f"] == b"b\r\n"
 
+    @pytest.mark.parametrize(
+        "content, end, words",
+        [
+            (b"a\n", b"\r\n", "does not match the file; the patch has CRLF line ends, the file has not"),
+            (b"a\r\n", b"\n", "does not match the file; the file has CRLF line ends, the patch has not"),
+            (b"x\n", b"\n", "does not match the file"),
+        ],
+    )
+    def test_other_line_ends_are_named(self, content: bytes, end: bytes, words: str) -> None:
+        patch = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a" + end + b"+b" + end
+        with pytest.raises(PatchInvalid) as refused:
+            contents(MemoryTree({b"f": content}), patch)
+        assert refused.value.message.endswith(words)
+
     def test_a_missing_last_newline_is_kept_added_and_removed(self) -> None:
         no = b"\\ No newline at end of file\n"
         base = MemoryTree({b"f": b"a\nb"})

@@ -100,13 +100,24 @@ def locate(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> Iterator[Located
     for number, hunk in enumerate(hunks, 1):
         found = _find(content, hunk, (cursor, line), shift, fuzz)
         if found is None:
-            raise PatchInvalid(f"hunk {number} (line {hunk.at} of the patch) does not match the file")
+            why = _line_ends(content, hunk)
+            raise PatchInvalid(f"hunk {number} (line {hunk.at} of the patch) does not match the file{why}")
         start, at_line, used = found
         lines, lead = hunk.trimmed(used)
         shift = at_line - lead - hunk.position
         yield Located(start, at_line, lines, Placement(number, at_line - lead + 1, shift, used))
         old = b"".join(text for mark, text in lines if mark != ADD)
         cursor, line = start + len(old), at_line + old.count(b"\n")
+
+
+def _line_ends(content: bytes, hunk: Hunk) -> str:
+    """What nobody sees who looks at both: that they end their lines in different ways."""
+    lines, _ = hunk.trimmed(0)
+    old = b"".join(text for mark, text in lines if mark != ADD)
+    windows, of_file = b"\r\n" in old, b"\r\n" in content
+    if windows == of_file or not old:
+        return ""
+    return f"; {'the patch' if windows else 'the file'} has CRLF line ends, {'the file' if windows else 'the patch'} has not"
 
 
 def _find(content: bytes, hunk: Hunk, cursor: tuple[int, int], shift: int, fuzz: int) -> tuple[int, int, int] | None:
