@@ -239,17 +239,16 @@ def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_pa
         "import sys\nsys.exit(0)\n",
         "raise KeyboardInterrupt\n",
         "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
-        "import atexit, os\natexit.register(os._exit, 0)\nhalf = None\n",
+        "import atexit, os\natexit.register(os._exit, 0)\n",
         f"open('{HOME}/report.xml', 'w').write('<testsuite><testcase name=\"x\"/></testsuite>')\nimport os\nos._exit(0)\n",
         'import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b\'{"end": 0, "code": 0}\\n\')\n    except OSError:\n        pass\nos._exit(0)\n',
     ],
 )
-def test_a_run_that_ends_early_leaves_no_report_that_says_it_passed(tmp_path: Path, hostile: str) -> None:
-    code, _ = ran(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
-    if (tmp_path / HOME / "report.xml").exists():
-        found, _ = report(tmp_path)
-        assert not [test for test in (*F2P, *P2P) if found.get(test) == "passed"]
-    assert code != 0
+def test_a_run_that_ends_early_leaves_no_report_whoever_wrote_one(tmp_path: Path, hostile: str) -> None:
+    code, said = ran(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
+    assert not (tmp_path / HOME / "report.xml").exists()
+    assert "no report" in said
+    assert code == 3
 
 
 def test_files_of_the_workspace_are_nothing_to_the_process_that_writes_the_report(tmp_path: Path) -> None:
