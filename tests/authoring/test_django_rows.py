@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentbench.authoring.django_runner import COMMAND, HOME, Job, job_for
 from agentbench.authoring.inside.django_tests import outcomes, written
@@ -280,11 +282,28 @@ def test_a_runner_that_is_not_content_is_a_failure_though_its_tests_passed(tmp_p
     assert code == 5
 
 
-def test_every_character_of_an_id_is_kept() -> None:
-    strange = "a\tb\nc \"d\" 'e' <f> & é … \U0001f40d ]]>"
-    found = outcomes([{"test": ["x", strange], "outcome": "passed", "why": ""}], [strange])
-    assert read_report(written(found).encode()) == ({strange: "passed"}, {})
+LEGAL = st.characters(codec="utf-8", exclude_characters=[*map(chr, {*range(32)} - {9, 10, 13}), "\ufffe", "\uffff"])
+
+
+@given(
+    st.dictionaries(
+        st.text(LEGAL, min_size=1), st.tuples(st.sampled_from(["passed", "failed", "skipped"]), st.text()), max_size=5
+    )
+)
+def test_every_character_of_an_id_is_kept_and_what_xml_cannot_say_does_no_harm(
+    found: dict[str, tuple[str, str]],
+) -> None:
+    records = [{"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in found.items()]
+    read, _ = read_report(written(outcomes(records, list(found))).encode())
+    assert read == {test: outcome for test, (outcome, _) in found.items()}
     assert "\x00" not in written({"a\x00b": ("failed", "\x1b[31mred\ud800")})
+
+
+@given(st.permutations(["passed", "skipped", "failed"]), st.integers(1, 3))
+def test_an_id_that_several_tests_share_is_as_good_as_the_worst_that_ran(order: list[str], count: int) -> None:
+    records = [{"test": [f"t{at}", "Words."], "outcome": one, "why": ""} for at, one in enumerate(order[:count])]
+    worst = max(order[:count], key=["skipped", "passed", "failed"].index)
+    assert outcomes(records, ["Words."]) == {"Words.": (worst, "")}
 
 
 # --- what to run -------------------------------------------------------------------------------------------------
