@@ -190,6 +190,25 @@ def test_ids_are_kept_byte_for_byte(test: str, why: str) -> None:
     json.dumps(transcript.uncollected, ensure_ascii=False).encode()
 
 
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize(
+    "why, outcome",
+    [("[XPASS(strict)] a bug", Outcome.PASS), ("Unexpected success", Outcome.PASS), ("t.py:1: assert 0", Outcome.FAIL)],
+)
+def test_a_test_that_was_marked_as_failing_on_r_may_come_to_pass(why: str, outcome: Outcome) -> None:
+    """The mark stays, since the file is R's: the fix that mends what it documents must not be failed by it."""
+    known: list[Record] = [
+        report("t::known", when="setup"),
+        [*report("t::known", "failed")[:-1], why],
+        report("t::known", when="teardown"),
+    ]
+    side = lines(told(passing("t::new"), known))
+    neutral = Requirement(("t::new",), neutral=("t::known",))
+    assert decide(run(side), neutral, ceiling_sec=60, usual=(), passing_canary=True).outcome is outcome
+    required = Requirement(("t::new", "t::known"))
+    assert decide(run(side), required, ceiling_sec=60, usual=(), passing_canary=True).outcome is Outcome.FAIL
+
+
 def test_a_run_on_r_tells_what_to_require() -> None:
     outcomes = {"a": "passed", "b": "failed", "c": "skipped", "d": "xfailed", "e": "missing", "f": "xpassed"}
     found = from_outcomes(outcomes, ("new.py",))

@@ -30,7 +30,7 @@ def decide(
     """
     told, completed = run.transcript, run.completed
     outcomes = told.outcomes()
-    counted = tally(requirement, outcomes, tuple(told.uncollected))
+    counted = tally(requirement, told.counted(requirement.neutral), tuple(told.uncollected))
     findings = findings_of(run, usual)
     outcome, why = _outcome(run, counted, findings, ceiling_sec)
     if outcome is Outcome.PASS and passing_canary and not passing_canary_passed(told, run.canaries):

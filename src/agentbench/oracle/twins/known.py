@@ -91,7 +91,8 @@ def _disturbing(ran: Ran, requirement: Requirement) -> tuple[bool, set[Function]
         return False, set()
     told, own = ran.taken.run.transcript, frozenset(ran.asked.twins.ids)
     outcomes = told.outcomes()
-    lost = [test for test in tally(requirement, outcomes, tuple(told.uncollected)).failing if test not in own]
+    counted = tally(requirement, told.counted(requirement.neutral), tuple(told.uncollected))
+    lost = [test for test in counted.failing if test not in own]
     some = set(ran.asked.false) if len(ran.asked.false) < len(ran.asked.twins.functions) else set()
     found: set[Function] = set()
     for test in lost:
