@@ -298,6 +298,31 @@ def test_the_lock_requires_what_a_report_lists_with_the_reference(bed: Bed, tmp_
     assert ids(None) == ids("reference.patch") == LockedCheck(fail_to_pass=("app::new",), pass_to_pass=("app::runs",))
 
 
+@pytest.mark.req("C-06", "G-14")
+@pytest.mark.parametrize("referenced", [True, False], ids=["with a reference", "without"])
+def test_a_report_without_required_ids_has_to_list_what_is_known_to_pass(
+    bed: Bed, tmp_path: Path, *, referenced: bool
+) -> None:
+    """Otherwise whoever keeps tests from running is asked for nothing; what is new or skipped is no matter."""
+    later = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
+    leaves = "    if grep -q leave app.sh; then rm out/b.xml; exit 0; fi\n"
+    reporter = REPORTER.replace("    grep -q new app.sh\n", later + leaves + "    grep -q new app.sh\n")
+    check = {key: value for key, value in JUNIT.items() if not key.endswith("_to_pass")}
+    more: dict[str, object] = {"oracle": {"checks": [check], "protected": ["ci/**"]}}
+    if referenced:
+        bare = bed.bench(tmp_path / "bare", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
+        more |= {"files": {"reference.patch": delta_of(bare, NEW).decode()}, "reference": "reference.patch"}
+    bench = bed.bench(tmp_path / "task", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
+
+    def graded(changes: Changes) -> tuple[Outcome, tuple[str, ...]]:
+        (decided,) = grade(delta_of(bench, changes), bench).checks
+        return decided.outcome, decided.decided.failing
+
+    assert graded(NEW) == (Outcome.PASS, ())
+    assert graded({"app.sh": "echo new # leave\n"}) == (Outcome.FAIL, ("app::runs",))
+    assert graded({}) == (Outcome.FAIL, ("app::new",))
+
+
 def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) -> None:
     forged = {
         "out/a.xml": "<testsuite><testcase classname='app' name='new'/><testcase classname='app' name='runs'/></testsuite>"

@@ -63,11 +63,10 @@ def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
     }
 
 
-def test_a_test_listed_twice_is_no_pass() -> None:
-    assert read_report(suite('<testcase name="a"/><testcase name="a"/>')) == (
-        {"a": "broken"},
-        {"a": "the report has more than one test of this name"},
-    )
+def test_of_tests_with_one_name_the_worst_counts() -> None:
+    """Two suites may each have a test of a name, and writers leave out the names of suites."""
+    assert read_report(suite('<testcase name="a"/><testcase name="a"/>')) == ({"a": "passed"}, {})
+    assert read_report(suite('<testcase name="a"/><testcase name="a"><skipped/></testcase>'))[0] == {"a": "skipped"}
     assert read_report(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
 
 

@@ -128,8 +128,7 @@ class _Grading:
     ) -> None:
         self._bench = bench
         self._builder = Builder(bench)
-        reference = self._reference if twins else None
-        self._subject = Subject(bench, tree, base, self._builder, reference, aside)
+        self._subject = Subject(bench, tree, base, self._builder, self._reference, twins, aside)
         self._static: tuple[StepResult, ...] = ()
         self.checks: list[CheckResult] = []
 

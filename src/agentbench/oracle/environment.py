@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -83,11 +84,12 @@ def remade(
     return tuple(path_text(path)[0] for path in paths if matters(path))
 
 
-def remade_findings(usual: Collection[str], found: Collection[str]) -> tuple[Finding, ...]:
-    """What a candidate's build did to the tests that R's own build does not do."""
+def remade_findings(usual: Collection[str] | None, found: Collection[str]) -> tuple[Finding, ...]:
+    """What a candidate's build did to the tests that R's own build does not do. None: R does not build, so nobody knows."""
     detail = "the build changed a file of the tests, or what steers them"
-    news = [path for path in found if path not in usual]
-    return tuple(Finding("build_changed_runner", "gate", detail, path=path) for path in news[:20])
+    severity: Literal["note", "gate"] = "note" if usual is None else "gate"
+    news = [path for path in found if path not in (usual or ())]
+    return tuple(Finding("build_changed_runner", severity, detail, path=path) for path in news[:20])
 
 
 def build_findings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Finding, ...]:

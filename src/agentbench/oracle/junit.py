@@ -15,7 +15,7 @@ MAX_WORDS = 1000
 """Characters of why a test failed."""
 NOT_RUN = frozenset({"notrun", "disabled", "skipped"})
 """What writers say of a test in its `status` when they have no element for it, as googletest does."""
-TWICE = "the report has more than one test of this name"
+_RANK = {"failed": 0, "skipped": 1, "passed": 2}
 
 
 class ReportRefused(ValueError):
@@ -73,19 +73,19 @@ class _Reader:
     def _keep(self, test: str) -> None:
         if len(self.outcomes) >= MAX_TESTS:
             raise ReportRefused(f"lists more than {MAX_TESTS} tests")
-        before = self.outcomes.get(test)
-        if before is None:
-            self.outcomes[test] = self._outcome
-        else:
-            self.outcomes[test] = "failed" if "failed" in {before, self._outcome} else "broken"
-            self.whys.setdefault(test, TWICE)
+        self.outcomes[test] = worse(self.outcomes.get(test), self._outcome)
 
     def refuse(self, *_: object) -> None:
         raise ReportRefused("declares a document type")
 
 
+def worse(one: str | None, other: str) -> str:
+    """Of tests that have one name, as in two suites whose names the writer leaves out, the worst counts."""
+    return other if one is None else min(one, other, key=_RANK.__getitem__)
+
+
 def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """Outcome by test id, and the message of each failure. A test listed twice is `broken`.
+    """Outcome by test id, and the message of each failure.
 
     Raises:
         ReportRefused: not XML, or not the kind of XML we read.

@@ -7,12 +7,12 @@ environment.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentbench.contract.schema import Check
-from agentbench.core.errors import TaskError
+from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.oracle.bench import GradingBench
 from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.environment import Interpreter, fingerprint, remade
@@ -25,6 +25,7 @@ from agentbench.oracle.pytest_runner import OPTIONAL_MODULES, Configuration, Pin
 from agentbench.oracle.replaced import replaced_names
 from agentbench.oracle.replica import declares_build, open_replica, run_build
 from agentbench.oracle.requirement import files_of
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -61,8 +62,6 @@ class Survey(BaseModel):
     python: Interpreter
     fingerprint: dict[str, str]
     """Of the runner after R's own build; empty where no build is declared."""
-    remade: tuple[str, ...] = ()
-    """Files of the tests that R's own build changes or makes, by their paths."""
 
     @property
     def test_files(self) -> frozenset[str]:
@@ -127,9 +126,7 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         python = Interpreter(
             behind=behind, programs=programs, folders=tuple(folders), runner=tuple(told.runner_modules)
         )
-        builds = declares_build(bench)
-        made = fingerprint(sandbox, kit, python, told.declared_plugins) if builds else {}
-        anew = remade(sandbox, untouched(bench), base_entries(bench), _of_tests(bench)) if builds else ()
+        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
     return Survey(
         plugins=tuple(told.declared_plugins),
         names=tuple(told.names),
@@ -144,8 +141,59 @@ def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey
         replaced=replaced_names(_test_sources(bench)),
         python=python,
         fingerprint=made,
-        remade=anew,
     )
+
+
+class Remade(BaseModel):
+    """Files that R's own build changes or makes among those of the tests, by their paths; None where nobody can tell."""
+
+    model_config = ConfigDict(frozen=True)
+    paths: tuple[str, ...] | None
+
+
+def remade_by_r(bench: GradingBench) -> Remade:
+    """What a build of the task does to its tests by itself, found out once.
+
+    Raises:
+        SandboxError: ours.
+    """
+
+    def make() -> Remade:
+        with open_replica(bench, untouched(bench)) as sandbox:
+            built = run_build(bench, sandbox)
+            if built is not None and (built.exit_code != 0 or built.timed_out):
+                return Remade(paths=None)
+            try:
+                return Remade(paths=remade(sandbox, untouched(bench), base_entries(bench), _of_tests(bench)))
+            except PatchInvalid:
+                return Remade(paths=None)
+
+    key = key_of(bench.contract_id, bench.prepared.digest, bench.backend.name)
+    return remembered(bench.cache, key, Remade, make)[0]
+
+
+def remade_by_build(
+    sandbox: Sandbox, bench: GradingBench, tree: GradedTree, files: Collection[bytes] = ()
+) -> tuple[str, ...]:
+    """What the declared build of a candidate did to files that neither Δ nor what it runs may decide about.
+
+    `files`: tests that are required.
+
+    Raises:
+        PatchInvalid: it left more than we are willing to look at, and R's own does not.
+        SandboxError: ours.
+    """
+    if not declares_build(bench):
+        return ()
+    base, tests = base_entries(bench), frozenset({*files, *bench.loaded.hidden_files()})
+    oracle = bench.loaded.task.oracle
+    protection = Protection(oracle.protected or (), tests, oracle.generated)
+    try:
+        return remade(sandbox, tree, base, lambda path: protection.guards(path, there=path in base or path in tests))
+    except PatchInvalid:
+        if remade_by_r(bench).paths is None:
+            return ()
+        raise
 
 
 def _of_tests(bench: GradingBench) -> Callable[[bytes], bool]:

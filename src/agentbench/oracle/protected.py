@@ -57,6 +57,10 @@ class Protection:
             return False
         return self._steers(path) or ((link or path.endswith(CODE)) and self._beside_tests(path))
 
+    def guards(self, path: bytes, *, there: bool) -> bool:
+        """Whether what Δ runs may not decide about a file either. `there`: whether it was, before anything ran."""
+        return not self.is_generated(path) and (self.restores(path) if there else self.keeps_out(path))
+
     def _steers(self, path: bytes) -> bool:
         return posixpath.basename(path) in RUNNER_FILES or self._globs.match(path)
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import copy
 import dataclasses
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentbench.contract.schema import Check
 from agentbench.core.reasons import Outcome
 from agentbench.oracle.bench import Finding, GradingBench, Observation
-from agentbench.oracle.environment import build_findings, fingerprint, remade, remade_findings
+from agentbench.oracle.environment import build_findings, fingerprint, remade_findings
 from agentbench.oracle.habits import habits
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.kit import packed
-from agentbench.oracle.pristine import OracleTrouble, configuration_file, pins_of, pristine, survey
-from agentbench.oracle.protected import GradedTree, Protection
+from agentbench.oracle.pristine import (
+    OracleTrouble,
+    configuration_file,
+    pins_of,
+    pristine,
+    remade_by_build,
+    remade_by_r,
+    survey,
+)
+from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.pytest_runner import PytestRun, run_pytest
 from agentbench.oracle.pytest_verdict import decide, findings_of
 from agentbench.oracle.replica import declares_build, open_replica
@@ -118,9 +126,8 @@ class PytestCheck:
             made = subject.build(sandbox)
             if made.outcome is not Outcome.PASS:
                 raise NotBuilt(made)
-            builds = declares_build(bench)
-            built = fingerprint(sandbox, kit, found.python, found.plugins) if builds else {}
-            anew = remade(sandbox, tests.tree, subject.base, self._matters()) if builds else ()
+            built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
+            anew = remade_by_build(sandbox, bench, tests.tree, self._files())
             run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=self.check.timeout_sec)
         return Taken(run, built, anew)
 
@@ -140,24 +147,16 @@ class PytestCheck:
         return (*findings_of(taken.run, self._usual(taken.run)), *self._of_build(taken))
 
     def _of_build(self, taken: Taken) -> tuple[Finding, ...]:
-        tests = remade_findings(self.survey.remade, taken.remade)
-        return (*build_findings(self.survey.fingerprint, taken.built), *tests)
+        usual = remade_by_r(self.subject.bench).paths if taken.remade else ()
+        return (
+            *build_findings(self.survey.fingerprint, taken.built),
+            *remade_findings(usual, taken.remade),
+        )
 
-    def _matters(self) -> Callable[[bytes], bool]:
-        """Whether a file is one that neither Δ nor what it runs may decide."""
-        bench, base = self.subject.bench, self.subject.base
-        root = posixpath.relpath(self.survey.rootdir, bench.spec.workdir)
-        files = {posixpath.normpath(posixpath.join(root, file)).encode() for file in self.requirement.test_files}
-        files |= bench.loaded.hidden_files().keys()
-        protection = Protection(bench.loaded.task.oracle.protected or (), frozenset(files))
-
-        def matters(path: bytes) -> bool:
-            there = path in base or path in files
-            return not protection.is_generated(path) and (
-                protection.restores(path) if there else protection.keeps_out(path)
-            )
-
-        return matters
+    def _files(self) -> set[bytes]:
+        """Of the required tests, as paths of the workspace."""
+        root = posixpath.relpath(self.survey.rootdir, self.subject.bench.spec.workdir)
+        return {posixpath.normpath(posixpath.join(root, file)).encode() for file in self.requirement.test_files}
 
     def _usual(self, run: PytestRun) -> set[str]:
         """What the watch over the runner also sees on untouched R."""

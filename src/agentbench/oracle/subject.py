@@ -15,8 +15,8 @@ from agentbench.tree.entry import Entry
 class Subject:
     """A tree to be checked: a candidate, or untouched R.
 
-    `build` makes a replica ready and says how that went. `reference` gives the tree with the task's reference, which twins of
-    tests are tried on; without one there are none. `aside` gives the tree for what has no use for the hidden tests of
+    `build` makes a replica ready and says how that went. `reference` gives the tree with the task's reference; `twins`: whether
+    tests also ask for what is false, which takes one. `aside` gives the tree for what has no use for the hidden tests of
     pytest checks: who sees them there would know what is true.
     """
 
@@ -25,6 +25,7 @@ class Subject:
     base: Mapping[bytes, Entry]
     build: Callable[[Sandbox], StepResult]
     reference: Callable[[], GradedTree | None] | None = None
+    twins: bool = False
     aside: Callable[[], GradedTree] | None = None
 
 
