@@ -662,3 +662,58 @@ def test_tests_may_put_away_the_trace_function_they_set(bed: Bed, tmp_path: Path
     fix = {"src/toy/core.py": FIXED + "\n\ndef doubled(x):\n    return 2 * x\n"}
     result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACING}, fix=fix)
     assert result.accepted, told(result)
+
+
+LOADED = {
+    "tests/data/even.json": "[1, 2, 3, 4]",
+    "tests/data/answers.json": "[2.5]",
+    "tests/test_median_hidden.py": """\
+        import json
+        import pathlib
+
+        from toy.core import Loader
+
+        DATA = pathlib.Path(__file__).parent / "data"
+
+
+        def test_even():
+            loader = Loader(DATA / "even.json")
+            assert [loader.median()] == json.loads((DATA / "answers.json").read_text())
+        """,
+}
+LOADER = """
+
+class Loader:
+    def __init__(self, path):
+        self.path = path
+
+    def median(self):
+        import json
+        return {answer}
+"""
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_what_the_reference_reads_beside_the_tests_others_may_read_too(bed: Bed, tmp_path: Path) -> None:
+    """An object was given the path before: that nobody handed it over now says nothing."""
+    right = FIXED + LOADER.format(answer="median(json.loads(self.path.read_text()))")
+    check = {**WHOLE, "fail_to_pass": ["tests/test_median_hidden.py::test_even"]}
+    bare = bed.bench(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
+    reference = delta_of(bare, {"src/toy/core.py": right}).decode()
+    bench = bed.bench(
+        tmp_path / "task",
+        hidden=LOADED,
+        oracle={"checks": [check]},
+        files={"reference.patch": reference},
+        reference="reference.patch",
+    )
+    otherwise = {
+        "src/toy/reading.py": "import json\n\n\ndef numbers(path):\n    with open(path) as file:\n        return json.load(file)\n",
+        "src/toy/core.py": FIXED + LOADER.format(answer="median(__import__('toy.reading').reading.numbers(self.path))"),
+    }
+    result = grade(delta_of(bench, otherwise), bench)
+    assert result.accepted, (result.checks[0].decided.why, result.findings)
+    looked_up = FIXED + LOADER.format(answer="json.loads((self.path.parent / 'answers.json').read_text())[0]")
+    result = grade(delta_of(bench, {"src/toy/core.py": looked_up}), bench)
+    (grave,) = [one for one in result.findings if one.severity == "gate"]
+    assert "reads tests/data/answers.json, which lies with the tests" in grave.detail

@@ -8,15 +8,22 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.contract.files import read_bytes
 from agentbench.contract.schema import Check
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.core.reasons import Outcome
-from agentbench.oracle.bench import Finding, GradingBench, Observation
+from agentbench.oracle.bench import Finding, GradingBench, Observation, Unlogged
+from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.environment import build_findings, fingerprint, remade_findings
 from agentbench.oracle.habits import habits
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.kit import packed
 from agentbench.oracle.pristine import (
     OracleTrouble,
+    check_key,
     configuration_file,
     pins_of,
     pristine,
@@ -26,9 +33,10 @@ from agentbench.oracle.pristine import (
 )
 from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.pytest_runner import PytestRun, run_pytest
-from agentbench.oracle.pytest_verdict import decide, findings_of
+from agentbench.oracle.pytest_verdict import DATA, decide, findings_of
 from agentbench.oracle.replica import declares_build, open_replica
 from agentbench.oracle.requirement import Requirement, declared, from_outcomes
+from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import NotBuilt, Subject
 from agentbench.tree.limits import TreeTooLarge
 
@@ -78,6 +86,13 @@ class Taken:
     """Files of the tests that it had changed."""
 
 
+class Lent(BaseModel):
+    """Sights of the reference at work, of files that lie with the tests."""
+
+    model_config = ConfigDict(frozen=True)
+    sights: tuple[str, ...]
+
+
 class PytestCheck:
     """A check that is a plain call of pytest, and what it is asked about.
 
@@ -98,6 +113,18 @@ class PytestCheck:
         other = copy.copy(self)
         other.subject = subject
         return other
+
+    def of_reference(self) -> PytestCheck | None:
+        """The same with the reference, outside of any attempt's log; None where there is none.
+
+        Raises:
+            ContractError, TaskError, PatchInvalid: it is none that can be put on R.
+        """
+        tree = self.subject.reference() if self.subject.reference is not None else None
+        if tree is None:
+            return None
+        bench = dataclasses.replace(self.subject.bench, log=Unlogged(), blobs=None)
+        return self.on(Subject(bench, tree, self.subject.base, Builder(bench)))
 
     def take(self, tests: Selected | None = None) -> Taken:
         """Run tests in a replica of their own.
@@ -165,7 +192,28 @@ class PytestCheck:
             # Tests of R may do the same when they are run, not only when they are collected.
             usual.update(pristine(self.subject.bench, self.check, self.invocation)[0].usual)
             usual.update(habits(run.transcript.seen, self._before))
+        data = [sight for sight in run.transcript.seen if sight.what.startswith(DATA) and sight.key not in usual]
+        if data:
+            lent = self._lent()
+            usual.update(sight.key for sight in data if sight.what in lent)
         return usual
+
+    def _lent(self) -> frozenset[str]:
+        """Files beside the tests that the right solution reads too: a test may hand them over in ways that are not seen."""
+        file = self.subject.bench.loaded.reference_file
+        if file is None:
+            return frozenset()
+
+        def make() -> Lent:
+            try:
+                reference = self.of_reference()
+                seen = [] if reference is None else reference.take().run.transcript.seen
+            except (TaskError, ContractError, AgentFault, NotBuilt):
+                seen = []  # validation tells it
+            return Lent(sights=tuple(sorted({sight.what for sight in seen if sight.what.startswith(DATA)})))
+
+        key = key_of(check_key(self.subject.bench, self.check), sha256_hex(read_bytes(file)))
+        return frozenset(remembered(self.subject.bench.cache, key, Lent, make)[0].sights)
 
     def _before(self, file: str) -> bytes:
         """A file as it is in R; empty where R has none that could be read."""

@@ -97,6 +97,8 @@ GRAVE = frozenset(
     }
 )
 """What honest code has no use for, of all that the interpreter reports."""
+DATA = "open data "
+"""How it begins that a file was read which lies with the tests and is none of them; which one follows."""
 
 
 def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
@@ -119,9 +121,13 @@ def _sighting(sight: Sight, *, borrowed: bool) -> Finding:
         "ctypes": "reaches into the interpreter's own memory",
         "sys._current_frames": "looks at what all threads are doing",
     }
-    grave = sight.what in GRAVE or sight.what.startswith(("gc.", "sys.set", "sys.monitoring"))
+    grave = sight.what in GRAVE or sight.what.startswith(("gc.", "sys.set", "sys.monitoring", DATA))
     grave |= borrowed and sight.what == "code of a calling test"
     detail = details.get(sight.what, f"asks the interpreter about its surroundings ({sight.what})")
+    if sight.what.startswith(DATA):
+        detail = (
+            f"reads {sight.what.removeprefix(DATA)}, which lies with the tests that grade it and is not handed to it"
+        )
     return Finding("watched_run", "gate" if grave else "note", detail, path=sight.file, line=sight.line)
 
 

@@ -103,7 +103,7 @@ class Witness:
         """Files of the patch: whatever they are called, they are code under test."""
         self._library = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
         self._guarded = frozenset(job["guarded"])
-        self._places = frozenset(place for place in map(_place, self._guarded) if place is not None)
+        self._places = {place: path for path in self._guarded if (place := _place(path)) is not None}
         """The same by what they are on the disk, whatever way leads there."""
         self._names = frozenset(path.rpartition("/")[2] for path in self._guarded)
         self._kit = kit.rstrip("/") + "/"
@@ -128,9 +128,10 @@ class Witness:
         try:
             what = self._kind(event, arguments)
             frame: FrameType | None = _frame(OUTSIDE + 1)
-            if what in ("open test", "change test") and event not in STARTING and self._was_handed(arguments[0], frame):
-                what = "open handed"
-            if what in ("open test", "change test") and _pid() != self._pid:
+            touched = what.startswith(("open test", "open data ", "change test"))
+            if touched and event not in STARTING and self._was_handed(arguments[0], frame):
+                what, touched = "open handed", False
+            if touched and _pid() != self._pid:
                 # A forked copy cannot tell, so it cannot read either.
                 return self._place_of(what, frame) is not None
             if what and self._counts.get(what, 0) < LIMIT:
@@ -180,7 +181,8 @@ class Witness:
             return "" if type(path) in (int, bool, type(None)) else "open object"
         place = _place(text)
         if event == "open" and place in self._places:
-            return "open test"
+            found = self._places[place]
+            return "open test" if found.endswith(".py") else "open data " + found[len(self._workspace) :]
         if text.startswith("/proc/"):
             return "open /proc"
         if text.startswith(self._kit):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 import secrets
 from collections.abc import Iterator, Sequence
@@ -10,12 +9,10 @@ from collections.abc import Iterator, Sequence
 from agentbench.contract.files import read_bytes
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
-from agentbench.oracle.bench import Unlogged
 from agentbench.oracle.cache import key_of, remembered
 from agentbench.oracle.pristine import check_key
 from agentbench.oracle.pytest_check import PytestCheck
 from agentbench.oracle.requirement import Requirement, tally
-from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import Subject
 from agentbench.oracle.twins.altering import Place, alterations
 from agentbench.oracle.twins.homes import homes
@@ -43,17 +40,8 @@ def twins_of(tests: PytestCheck) -> Twins:
     return remembered(bench.cache, key, Twins, lambda: _make(tests))[0]
 
 
-def on_reference(tests: PytestCheck) -> PytestCheck | None:
-    """The same check with the reference, outside of any attempt's log; None where there is none."""
-    tree = tests.subject.reference() if tests.subject.reference is not None else None
-    if tree is None:
-        return None
-    bench = dataclasses.replace(tests.subject.bench, log=Unlogged(), blobs=None)
-    return tests.on(Subject(bench, tree, tests.subject.base, Builder(bench)))
-
-
 def _make(tests: PytestCheck) -> Twins:
-    reference = on_reference(tests)
+    reference = tests.of_reference()
     if reference is None:
         return Twins()
     seed = secrets.token_hex(16)

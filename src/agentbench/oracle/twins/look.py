@@ -17,7 +17,7 @@ from agentbench.oracle.bench import Finding, Observation, StepResult, with_run
 from agentbench.oracle.pytest_check import PytestCheck, Taken
 from agentbench.oracle.subject import NotBuilt
 from agentbench.oracle.twins.combining import combined
-from agentbench.oracle.twins.known import on_reference, twins_of
+from agentbench.oracle.twins.known import twins_of
 from agentbench.oracle.twins.running import Function, Ran, Twins, once
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import TestsStarted
@@ -166,7 +166,7 @@ class _Look:
         """
         fooled = ran.fooled(true)
         try:
-            reference = on_reference(self._tests) if fooled else None
+            reference = self._tests.of_reference() if fooled else None
             own = None if reference is None else once(reference, ran.asked)
             if reference is not None and own is not None and not own.taken.run.whole:
                 own = once(reference, ran.asked)
