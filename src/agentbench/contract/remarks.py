@@ -13,7 +13,7 @@ from agentbench.contract.scorers import unguarded
 _FULL_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 UNNAMED = (
-    "names no test: it asks for what the report lists, and nobody misses a test that was kept from running "
+    "names no test and there is no reference that would tell: nobody misses a test that R fails and that is kept from running "
     "(`ab task lock` collects the ids)"
 )
 
@@ -44,7 +44,7 @@ def _all(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     if isinstance(task.repo, Repo) and task.oracle.hidden is None and not any(c.kind == "probe" for c in loaded.checks):
         yield "oracle.hidden", "there are no hidden tests and no probe: the agent sees everything it is judged by"
     for check in loaded.checks:
-        if check.parser == "junit" and not (check.fail_to_pass or check.pass_to_pass):
+        if check.parser == "junit" and not (check.fail_to_pass or check.pass_to_pass or task.reference):
             yield f"check `{check.id}`", UNNAMED
     if isinstance(task.repo, Repo) and task.reference is None:
         yield "reference", "there is no reference solution: nothing shows that the task can be solved"
