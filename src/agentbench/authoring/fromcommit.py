@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
-from agentbench.authoring.drafting import NOTES_NAME, Draft, draft_folder, place_of, publish, remove_if_empty, write
+from agentbench.authoring.drafting import NOTES_NAME, Draft, write
 from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_env, with_modules
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
 from agentbench.authoring.requirements import bringing
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.authoring.taking import Taken, Wanted, repository_name, take, task_id_of
+from agentbench.authoring.workshop import Patience, Site, publish, workshop
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.contract.load import load_task
 from agentbench.core.errors import ContractError, InputError, SourceError
@@ -72,9 +72,8 @@ def from_commit(
 def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
     """Set up, prove and write what was taken."""
     draft = _first_draft(wanted, taken)
-    place = place_of(wanted.suite_dir, draft.id)
-    folder = draft_folder(wanted.suite_dir.absolute(), draft.id)
-    try:
+    site = Site(wanted.suite_dir, draft.id, remedy="remove it, or give another --suite-dir or --id")
+    with workshop(site, Patience(tell, lab.cancelled)) as (place, folder):
         tell(f"{draft.id}: setup")
         if taken.has_submodules:
             draft = _within_reach(draft, folder, lab)
@@ -104,9 +103,6 @@ def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: En
         )
         write(draft, folder)
         publish(folder, place)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        remove_if_empty(folder.parent)
     return Made(place, draft, proof, flags, ready.plan, ready.remark)
 
 

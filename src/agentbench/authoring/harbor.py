@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench.authoring.dockerfiles import stand_alone
-from agentbench.authoring.drafting import dump, place_of
+from agentbench.authoring.drafting import dump
+from agentbench.authoring.workshop import Site, publish, workshop
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
 from agentbench.run.lab import Lab
@@ -212,32 +213,35 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     if list((source / "environment").glob("*compose*.y*ml")):
         raise InputError(f"{source}: it needs several containers (compose); a contract has one sandbox")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().name)
-    place = place_of(suite_dir, name)
-    own = _ours(source)
-    if own is not None:
-        return _come_back(source, place, own)
-    image = stand_alone(source / "environment/Dockerfile")
-    try:
-        (place / "repo").mkdir(parents=True)
-        (place / "repo/.keep").touch()
-        for path, file in image.placed.items():
-            (place / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(file, place / "repo" / path, follow_symlinks=False)
-        shutil.copytree(source / "tests", place / "hidden" / _FOLDER)
-        (place / "Dockerfile").write_text(image.text + _VERIFIER_FOLDERS, encoding="utf-8")
-        shutil.copyfile(source / "instruction.md", place / "statement.md")
-        solved = (source / "solution/solve.sh").is_file()
-        if solved:
-            shutil.copyfile(source / "solution/solve.sh", place / "solve.sh")
-        (place / TASK_NAME).write_text(dump(_document(place, settings, image.workdir, solved=solved)), encoding="utf-8")
-        load_task(place)
-    except OSError as error:
-        shutil.rmtree(place, ignore_errors=True)
-        raise InputError(f"{error.filename or place}: cannot be copied: {error.strerror}") from None
-    except InputError:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
+    with workshop(Site(suite_dir, name)) as (place, draft):
+        own = _ours(source)
+        try:
+            if own is None:
+                _copied_image(source, draft, settings, place)
+            else:
+                _come_back(source, draft, own, place)
+        except OSError as error:
+            raise InputError(f"{error.filename or draft}: cannot be copied: {error.strerror}") from None
+        publish(draft, place)
     return place
+
+
+def _copied_image(source: Path, draft: Path, settings: Mapping[str, object], place: Path) -> None:
+    """A task of others: R is what its image copies, its script the judge."""
+    image = stand_alone(source / "environment/Dockerfile")
+    (draft / "repo").mkdir(parents=True)
+    (draft / "repo/.keep").touch()
+    for path, file in image.placed.items():
+        (draft / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, draft / "repo" / path, follow_symlinks=False)
+    shutil.copytree(source / "tests", draft / "hidden" / _FOLDER)
+    (draft / "Dockerfile").write_text(image.text + _VERIFIER_FOLDERS, encoding="utf-8")
+    shutil.copyfile(source / "instruction.md", draft / "statement.md")
+    solved = (source / "solution/solve.sh").is_file()
+    if solved:
+        shutil.copyfile(source / "solution/solve.sh", draft / "solve.sh")
+    (draft / TASK_NAME).write_text(dump(_document(place, settings, image.workdir, solved=solved)), encoding="utf-8")
+    load_task(draft)
 
 
 def _ours(source: Path) -> dict[str, object] | None:
@@ -253,29 +257,24 @@ def _ours(source: Path) -> dict[str, object] | None:
     return found
 
 
-def _come_back(source: Path, place: Path, document: dict[str, object]) -> Path:
+def _come_back(source: Path, draft: Path, document: dict[str, object], place: Path) -> None:
     """A task of ours that went out: R from the image's folder, its tests with their ids, its own environment."""
     document = {**document, "id": place.name, "suite": place.parent.name}
     reference = document.get("reference")
+    shutil.copytree(source / "environment/repo", draft / "repo", symlinks=True)
+    if (source / "tests/hidden").is_dir():
+        shutil.copytree(source / "tests/hidden", draft / "hidden")
+    shutil.copyfile(source / "instruction.md", draft / "statement.md")
+    if isinstance(reference, str) and (source / "solution" / Path(reference).name).is_file():
+        shutil.copyfile(source / "solution" / Path(reference).name, draft / Path(reference).name)
+    (draft / TASK_NAME).write_text(dump(document), encoding="utf-8")
     try:
-        shutil.copytree(source / "environment/repo", place / "repo", symlinks=True)
-        if (source / "tests/hidden").is_dir():
-            shutil.copytree(source / "tests/hidden", place / "hidden")
-        shutil.copyfile(source / "instruction.md", place / "statement.md")
-        if isinstance(reference, str) and (source / "solution" / Path(reference).name).is_file():
-            shutil.copyfile(source / "solution" / Path(reference).name, place / Path(reference).name)
-        (place / TASK_NAME).write_text(dump(document), encoding="utf-8")
-        load_task(place)
-    except OSError as error:
-        shutil.rmtree(place, ignore_errors=True)
-        raise InputError(f"{error.filename or place}: cannot be copied: {error.strerror}") from None
+        load_task(draft)
     except ContractError as error:
-        shutil.rmtree(place, ignore_errors=True)
         raise InputError(
             f"{source / _OWN} is no contract: {'; '.join(error.problems[:3]) or error.message}",
             remedy="remove it to import the image",
         ) from None
-    return place
 
 
 def _settings(source: Path) -> Mapping[str, object]:

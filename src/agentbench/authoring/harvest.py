@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import get_args
 
 from agentbench.authoring.candidates import Candidates, choose
-from agentbench.authoring.drafting import named, place_of
+from agentbench.authoring.drafting import named
 from agentbench.authoring.environments import Environments
 from agentbench.authoring.fromcommit import Tell, Wanted, finished, from_commit, task_id_of
 from agentbench.authoring.splitting import Kind, Unsuitable
+from agentbench.authoring.workshop import PlaceTaken, Site
 from agentbench.contract.load import TASK_NAME
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
@@ -240,15 +241,14 @@ class _Verification:
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
-        known = finished(self._request.wanted, commit)
-        if known is not None:
-            return self._accepted(verdict, *known)
         try:
-            place_of(self._request.wanted.suite_dir, task_id_of(self._request.wanted, commit))
-        except InputError as error:
-            return dataclasses.replace(verdict, kind="exists already", reason=error.message)
-        try:
+            Site(self._request.wanted.suite_dir, task_id_of(self._request.wanted, commit)).place()
             made = from_commit(self._request.wanted, commit.id, self._lab, environments=self._environments)
+        except PlaceTaken as error:
+            # Made before this harvest was stopped, or meanwhile by another command.
+            known = finished(self._request.wanted, commit)
+            other = dataclasses.replace(verdict, kind="exists already", reason=error.message)
+            return other if known is None else self._accepted(verdict, *known)
         except Unsuitable as error:
             reason = error.message + (f"\n{error.remedy}" if error.kind == "setup failed" else "")
             return dataclasses.replace(verdict, kind=error.kind, reason=reason)
