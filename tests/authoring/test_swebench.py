@@ -250,7 +250,7 @@ class TestRefused:
     def test_an_id_that_is_a_path(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, name: str
     ) -> None:
-        with pytest.raises(InputError, match="task id: expected a name"):
+        with pytest.raises(InputError, match="instance_id: expected a name"):
             import_instance(one(tmp_path, {**row, "instance_id": name}), str(repo), tmp_path / "s", lab)
 
 

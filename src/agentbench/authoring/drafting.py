@@ -137,36 +137,6 @@ def write(draft: Draft, folder: Path) -> LoadedTask:
     return load_task(folder)
 
 
-def publish(draft_folder: Path, folder: Path) -> None:
-    """Move a finished draft to its place.
-
-    Raises:
-        InputError: something is there already, or the place cannot be written.
-    """
-    if folder.exists():
-        raise InputError(f"{folder} exists already", remedy="remove it, or choose another --suite-dir or --id")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft_folder.rename(folder)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
-
-
-def place_of(suite_dir: Path, task_id: str) -> Path:
-    """Where a task is to be.
-
-    Raises:
-        InputError: names that are none, a path among them, or a place that is taken.
-    """
-    suite = suite_dir.absolute()
-    named(task_id, "task id")
-    named(suite.name, f"--suite-dir {suite_dir}")
-    place = suite / task_id
-    if place.exists():
-        raise InputError(f"{place} exists already", remedy="remove it, or give another --suite-dir or --id")
-    return place
-
-
 def named(name: str, what: str) -> str:
     """
     Raises:
@@ -176,15 +146,3 @@ def named(name: str, what: str) -> str:
         msg = f"{what}: expected a name of letters, digits, '.', '_' and '-' that begins with a letter or digit; got {name!r}"
         raise InputError(msg)
     return name
-
-
-def draft_folder(suite_dir: Path, task_id: str) -> Path:
-    """Where a task is made: as deep as its place, so that paths relative to it stay what they are."""
-    return suite_dir.parent / f".{suite_dir.name}.draft" / task_id
-
-
-def remove_if_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:
-        return

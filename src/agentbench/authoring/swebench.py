@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from pathlib import Path
 
 from agentbench.authoring.detection import Circumstances, detect
 from agentbench.authoring.django_runner import is_ours
-from agentbench.authoring.drafting import Draft, draft_folder, place_of, publish, remove_if_empty, write
+from agentbench.authoring.drafting import Draft, write
 from agentbench.authoring.fromcommit import repository_name, url_from
 from agentbench.authoring.rowtests import Lists, origin, quoted, row_tests, says_tests
 from agentbench.authoring.statement import kind_of
 from agentbench.authoring.testids import ids
+from agentbench.authoring.workshop import Site, publish, workshop
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
@@ -205,7 +205,8 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         SourceError: the repository or the commit cannot be had.
     """
     suite_dir = suite_dir.absolute()
-    place, folder = place_of(suite_dir, instance.id), draft_folder(suite_dir, instance.id)
+    site = Site(suite_dir, instance.id, what="instance_id")
+    place = site.place()
     with Histories(lab.state / "snapshots").open(url, Path.cwd()) as history:
         commit = history.commit(instance.base_commit)
 
@@ -233,37 +234,33 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         strata={"ecosystem": "python", "kind": kind_of(instance.problem)},
         notes=f"Imported from {instance.repo} {instance.id}; its setup was detected and has not been run.\n",
     )
-    return _with_hidden(draft, instance, folder, place, lab)
+    with workshop(site) as (place, folder):
+        _with_hidden(draft, instance, folder, lab)
+        publish(folder, place)
+    return place
 
 
 def _command(options: Sequence[str]) -> str:
     return " ".join(["python -m pytest -q", *([quoted(options)] if options else [])])
 
 
-def _with_hidden(draft: Draft, instance: Instance, folder: Path, place: Path, lab: Lab) -> Path:
-    try:
-        (folder / "hidden").mkdir(parents=True, exist_ok=True)
-        bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
-        snapshot = lab.snapshots.materialise(write(bare, folder))
-        with FolderTree.at(snapshot.folder) as tree:
-            writes = _applied("test_patch", instance.test_patch, instance, tree)
-            _applied("patch", instance.patch, instance, tree)
-            hidden = {
-                one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
-                for one in writes
-                if one.content is not None
-            }
-            if not hidden:
-                raise InputError(f"{instance.id}: test_patch adds or changes no file")
-            lists = Lists(instance.fail_to_pass, instance.pass_to_pass)
-            tests = row_tests(lists, hidden, PatchedTree(tree, writes))
-        write(tests.completed(draft, hidden), folder)
-        tests.remember(instance.repo, folder)
-        publish(folder, place)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        remove_if_empty(folder.parent)
-    return place
+def _with_hidden(draft: Draft, instance: Instance, folder: Path, lab: Lab) -> None:
+    bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
+    snapshot = lab.snapshots.materialise(write(bare, folder))
+    with FolderTree.at(snapshot.folder) as tree:
+        writes = _applied("test_patch", instance.test_patch, instance, tree)
+        _applied("patch", instance.patch, instance, tree)
+        hidden = {
+            one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
+            for one in writes
+            if one.content is not None
+        }
+        if not hidden:
+            raise InputError(f"{instance.id}: test_patch adds or changes no file")
+        lists = Lists(instance.fail_to_pass, instance.pass_to_pass)
+        tests = row_tests(lists, hidden, PatchedTree(tree, writes))
+    write(tests.completed(draft, hidden), folder)
+    tests.remember(instance.repo, folder)
 
 
 def _applied(key: str, patch: bytes, instance: Instance, tree: FolderTree) -> Sequence[FileWrite]:
