@@ -95,6 +95,55 @@ def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_f
     assert json.loads(done.stdout)["refused"][0]["remedy"] == "git clone it to ../local__gone"
 
 
+class TestRemediesAreForWhoHasNoTaskFile:
+    """What an import says can be done has to be something that its own user has: rows, folders, its own options."""
+
+    @pytest.fixture
+    def rows(self, suite: Path, tmp_path: Path) -> Path:
+        assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
+        return tmp_path / "rows.jsonl"
+
+    def refused(self, rows: Path, *options: object, **changed: str) -> str:
+        rows.write_text(json.dumps({**json.loads(rows.read_text()), **changed}))
+        done = ab("import", "swebench", rows, "--suite-dir", rows.parent / "tasks/back", *options, "--json")
+        (row,) = json.loads(done.stdout)["refused"]
+        assert f"  {row['remedy']}\n" in done.stderr
+        assert "repo." not in row["remedy"]
+        assert "--id" not in row["remedy"]
+        return str(row["remedy"])
+
+    def test_a_commit_that_a_clone_has_not(self, rows: Path, tmp_path: Path) -> None:
+        remedy = self.refused(rows, "--repos", tmp_path, base_commit="1" * 40)
+        assert remedy == "check `base_commit` of the row; a clone of --repos may need `git fetch`"
+
+    def test_a_repository_that_cannot_be_fetched(self, rows: Path, tmp_path: Path) -> None:
+        remedy = self.refused(rows, "--url", f"file://{tmp_path}/gone/{{repo}}")
+        assert remedy.startswith("check `repo` of the row and --url (or have clones and give --repos), the network")
+
+    def test_a_shallow_clone(self, rows: Path, repo: Path, tmp_path: Path) -> None:
+        (tmp_path / "clones").mkdir()
+        git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "clones/calc")
+        assert self.refused(rows, "--repos", tmp_path / "clones").endswith("or import without --repos")
+
+    def test_a_place_that_is_taken(self, rows: Path, tmp_path: Path) -> None:
+        (tmp_path / "tasks/back/good").mkdir(parents=True)
+        assert self.refused(rows, "--repos", tmp_path) == "remove it, or give another --suite-dir"
+
+    def test_a_row_whose_name_is_none(self, rows: Path, tmp_path: Path) -> None:
+        rows.write_text(json.dumps({**json.loads(rows.read_text()), "instance_id": "-x"}))
+        done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", "--repos", tmp_path)
+        assert f"refused {rows}[0]: instance_id: expected a name" in done.output
+
+    def test_a_folder_of_harbor_whose_place_is_taken_or_whose_name_is_none(self, tmp_path: Path) -> None:
+        folder = harbor(tmp_path)
+        (tmp_path / "tasks/theirs" / folder.name).mkdir(parents=True)
+        done = ab("import", "harbor", folder, "--suite-dir", tmp_path / "tasks/theirs")
+        assert f"exists already\n  remove it, give another --suite-dir, or rename {folder}" in done.output
+        odd = folder.rename(folder.with_name("-x"))
+        done = ab("import", "harbor", "--suite-dir", tmp_path / "tasks/theirs", odd)
+        assert f"the name of {odd}: expected a name" in done.output
+
+
 @pytest.mark.parametrize(
     "text, only, said", [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")]
 )

@@ -213,7 +213,8 @@ def import_folder(source: Path, suite_dir: Path) -> Path:
     if list((source / "environment").glob("*compose*.y*ml")):
         raise InputError(f"{source}: it needs several containers (compose); a contract has one sandbox")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().name)
-    with workshop(Site(suite_dir, name)) as (place, draft):
+    remedy = f"remove it, give another --suite-dir, or rename {source}"
+    with workshop(Site(suite_dir, name, remedy, f"the name of {source}")) as (place, draft):
         own = _ours(source)
         try:
             if own is None:

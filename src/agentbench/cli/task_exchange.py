@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +27,22 @@ Example:
 """
 
 
+_OF_ROWS = {
+    "check `repo.commit` and that it was pushed": "check `base_commit` of the row; a clone of --repos may need `git fetch`",
+    "check `repo.url`": "check `repo` of the row and --url (or have clones and give --repos)",
+    "give the URL it was cloned from": "import without --repos",
+    "Give the URL it was cloned from": "Import without --repos",
+}
+"""Remedies in terms of a task file, and what they come to for who has rows and no such file."""
+
+
 class _Refusals:
     """One that does not fit is named with its reason and what to do; the others are done, and the exit code is 2."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Mapping[str, str] | None = None) -> None:
+        """`words`: what remedies are to say instead."""
         self.rows: list[Json] = []
+        self._words = words or {}
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:
@@ -43,11 +54,14 @@ class _Refusals:
         except (InputError, TaskError) as error:
             more = [*error.problems] if isinstance(error, ContractError) else []
             reason = "; ".join([error.message, *more])
+            remedy = error.remedy
+            for theirs, ours in self._words.items():
+                remedy = remedy.replace(theirs, ours)
             row: dict[str, Json] = {"place": place, "reason": reason}
-            self.rows.append({**row, "remedy": error.remedy} if error.remedy else row)
+            self.rows.append({**row, "remedy": remedy} if remedy else row)
             click.echo(printable(f"refused {place}: {reason}"), err=True)
-            if error.remedy:
-                click.echo(printable(f"  {error.remedy}"), err=True)
+            if remedy:
+                click.echo(printable(f"  {remedy}"), err=True)
 
 
 def _folders(paths: tuple[Path, ...]) -> Iterator[Path]:
@@ -91,7 +105,7 @@ def import_swebench(
     from agentbench.run.lab import Lab
 
     made: list[Json] = []
-    refused = _Refusals()
+    refused = _Refusals(_OF_ROWS)
     with Lab() as lab:
         for place, one in read_instances(file, only):
             with refused.at(place):
