@@ -51,6 +51,77 @@ def test_tox_says_what_tests_need() -> None:
     assert first({"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  attrs\n  py37: old\n"}) == "-e . attrs pytest"
 
 
+_GROUPS = '[dependency-groups]\nunit = ["attrs", {include-group = "more"}]\nmore = ["mock>=1"]\n'
+_NAMED = f'[project]\nname = "a"\n{_GROUPS}'
+
+
+@pytest.mark.parametrize(
+    "said, wanted",
+    [
+        ("extras = yaml", "-e '.[yaml]' pytest"),
+        ("extras =\n  yaml\n  fast, faster", "-e '.[yaml,fast,faster]' pytest"),
+        ("extras =\n  py311: yaml\n  py37: old\n  {[x]extras}", "-e '.[yaml]' pytest"),
+        ("dependency_groups = unit", "-e . attrs 'mock>=1' pytest"),
+        (
+            "dependency_groups =\n  unit\n  gone\ndeps =\n  six\n  -rmore.txt",
+            "-e . attrs 'mock>=1' six -r more.txt pytest",
+        ),
+        ("deps =\n  .[yaml]\n  six", "-e '.[yaml]' six pytest"),
+        ("deps = -e {toxinidir}[yaml]", "-e '.[yaml]' pytest"),
+        ("deps = .", "-e . pytest"),
+    ],
+)
+def test_tox_says_which_extras_and_groups_tests_need(said: str, wanted: str) -> None:
+    assert first({"pyproject.toml": _NAMED, "tox.ini": f"[testenv]\n{said}\n"}) == wanted
+
+
+_TOX = """
+[{0}env_run_base]
+deps = ["six", "-r {{tox_root}}/more.txt", {{ replace = "ref", of = ["x"] }}]
+extras = ["yaml"]
+dependency_groups = ["unit"]
+[{0}env.lint]
+deps = ["ruff"]
+[{0}env."3.11"]
+deps = ["tomli"]
+"""
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "tox.toml"])
+def test_tox_says_so_in_its_own_toml(file: str) -> None:
+    inside = file == "pyproject.toml"
+    text = _TOX.format("tool.tox." if inside else "")
+    files = {"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}
+    assert first(files) == "-e '.[yaml]' attrs 'mock>=1' six -r more.txt tomli pytest"
+    old = {**files, "tox.ini": "[testenv]\ndeps = old\n"}
+    assert first(old) == "-e . old pytest"  # tox reads the first that it finds
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "hatch.toml"])
+@pytest.mark.parametrize(
+    "env, wanted",
+    [
+        ("[{0}hatch-test]\nextra-dependencies = ['six']\nfeatures = ['yaml']\n", "-e '.[yaml]' six pytest"),
+        ("[{0}test]\nfeatures = ['yaml']\n[{0}default]\ndependencies = ['ruff']\n", "-e '.[yaml]' pytest"),
+        ("[{0}test]\ndependency-groups = ['unit']\n", "-e . attrs 'mock>=1' pytest"),
+        (
+            "[{0}default]\ndependencies = ['six', '{{root:uri}}/x']\n[{0}lint]\ndependencies = ['ruff']\n",
+            "-e . six pytest",
+        ),
+        ("[{0}lint]\ndependencies = ['ruff']\nfeatures = ['yaml']\n", "-e . pytest"),
+    ],
+)
+def test_hatch_says_what_tests_need(file: str, env: str, wanted: str) -> None:
+    inside = file == "pyproject.toml"
+    text = env.format("tool.hatch.envs." if inside else "envs.")
+    assert first({"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}) == wanted
+
+
+def test_an_extra_that_only_tox_names_does_not_take_the_place_of_a_file_of_requirements() -> None:
+    files = {"setup.py": "setup()", "requirements-test.txt": "six\n", "tox.ini": "[testenv]\nextras = yaml\n"}
+    assert first(files) == "-e '.[yaml]' -r requirements-test.txt pytest"
+
+
 @pytest.mark.parametrize(
     "line, wanted",
     [

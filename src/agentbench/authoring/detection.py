@@ -25,7 +25,6 @@ from agentbench.authoring.requirements import (
     ini_of,
     locked_requirements,
     names_of,
-    nox_requirements,
     offered,
     own_names,
     plain_requirements,
@@ -33,10 +32,10 @@ from agentbench.authoring.requirements import (
     strings,
     to_run,
     toml_of,
-    tox_requirements,
     unique,
     unpinned,
 )
+from agentbench.authoring.runnerhints import hints, with_tool_files
 from agentbench.workspace.packageindex import normal_name
 
 _OPTION_PLUGINS = {"--cov": "pytest-cov", "-n": "pytest-xdist", "--numprocesses": "pytest-xdist", "--timeout": "pytest-timeout",
@@ -113,20 +112,22 @@ def detect(read: Read, around: Circumstances) -> Detected:
     project, config, script = _packaging(read)
     packaged = _is_packaged(project, config, script)
     python, remark = choose_python(project, config, script, around.date, around.pythons, around.default_python)
-    extras = extras_for_tests(project, config, script)
-    groups = group_requirements(project)
-    told = tox_requirements(read("tox.ini"), config, project, python) or nox_requirements(read("noxfile.py"))
+    by_name = extras_for_tests(project, config, script)
+    told = hints(read, project, config, python)
+    extras = unique([*by_name, *told.extras])
+    groups = unique([*group_requirements(project), *told.grouped])
     files = [name for name in REQUIREMENT_FILES if read(name) is not None][:1]
     plugins, options = _runner_needs(read, project, config)
     env = _versioning(project, config, script, around.release)
     place = f"./{around.folder}" if around.folder else "."
     base = ["-e", f"{place}[{','.join(extras)}]" if extras else place] if packaged else plain_requirements(read)
     needs = unique(["pytest", *plugins])
-    named = groups or [*told, *script_requirements(script, "tests_require")]
+    beside = [*told.requirements, *script_requirements(script, "tests_require")]
+    named = [*groups, *(beside if told.together or not groups else [])]
     found = {
         "the project's own test requirements": [
             *base,
-            *(["-r", files[0]] if files and not (extras or groups) else []),
+            *(["-r", files[0]] if files and not (by_name or groups) else []),
             *named,
             *around.brought,
             *needs,
@@ -187,7 +188,7 @@ def brought(before: Read, after: Read) -> tuple[str, ...]:
 
 
 def _packaging(read: Read) -> tuple[Mapping[str, object], configparser.RawConfigParser, str]:
-    return toml_of(read("pyproject.toml")), ini_of(read("setup.cfg")), read("setup.py") or ""
+    return with_tool_files(toml_of(read("pyproject.toml")), read), ini_of(read("setup.cfg")), read("setup.py") or ""
 
 
 def is_packaged(read: Read) -> bool:
@@ -202,11 +203,12 @@ def _is_packaged(project: Mapping[str, object], config: configparser.RawConfigPa
 def _stated(read: Read) -> list[str]:
     """All that packaging says is needed to run or to test."""
     project, config, script = _packaging(read)
-    tests = group_requirements(project) or tox_requirements(read("tox.ini"), config, project)
-    tests = tests or nox_requirements(read("noxfile.py"))
+    told = hints(read, project, config)
+    tests = [*group_requirements(project), *told.grouped]
+    tests += told.requirements if told.together or not tests else ()
     files = [name for name in (*REQUIREMENT_FILES, "requirements.txt") if read(name) is not None]
     found = [*tests, *file_requirements(read, files), *to_run(project, config, script)]
-    for extra in extras_for_tests(project, config, script):
+    for extra in (*extras_for_tests(project, config, script), *told.extras):
         found += strings(at(project, "project", "optional-dependencies", extra))
     return [*found, *script_requirements(script, "tests_require")]
 

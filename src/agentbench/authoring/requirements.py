@@ -1,4 +1,4 @@
-"""What a repository says its tests need: extras, groups, requirement files, tox, nox, setup.py. Pure."""
+"""What a repository says its tests need: extras, groups, requirement files, setup.py. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import configparser
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentbench.core.syntax import parse as parse_python
 from agentbench.workspace.packageindex import normal_name
@@ -87,7 +87,7 @@ def group_requirements(project: Mapping[str, object]) -> list[str]:
     if isinstance(groups, Mapping):
         for name in _TEST_NAMES:
             if name in groups:
-                return _expand(groups, name, ())
+                return expanded(groups, name)
     for keys in (("group", "test"), ("group", "tests"), ("group", "dev"), ()):
         where = ("tool", "poetry", *keys, "dependencies" if keys else "dev-dependencies")
         listed = at(project, *where)
@@ -95,22 +95,18 @@ def group_requirements(project: Mapping[str, object]) -> list[str]:
             return [f"{name}{_poetry_version(value)}" for name, value in listed.items() if name != "python"]
     others = [strings(at(project, "tool", "pdm", "dev-dependencies", name)) for name in _TEST_NAMES]
     others.append(strings(at(project, "tool", "uv", "dev-dependencies")))
-    for name in ("hatch-test", "test", "tests", "default"):
-        where = ("tool", "hatch", "envs", name)
-        others.append(
-            [*strings(at(project, *where, "dependencies")), *strings(at(project, *where, "extra-dependencies"))]
-        )
     return next((found for found in others if found), [])
 
 
-def _expand(groups: Mapping[str, object], name: str, seen: tuple[str, ...]) -> list[str]:
+def expanded(groups: Mapping[str, object], name: str, seen: tuple[str, ...] = ()) -> list[str]:
+    """A dependency group with those that it includes."""
     found: list[str] = []
     items = groups.get(name)
     for item in items if isinstance(items, list) and name not in seen else ():
         if isinstance(item, str):
             found.append(item)
         elif isinstance(item, Mapping) and isinstance(item.get("include-group"), str):
-            found += _expand(groups, str(item["include-group"]), (*seen, name))
+            found += expanded(groups, str(item["include-group"]), (*seen, name))
     return found
 
 
@@ -120,43 +116,6 @@ def _poetry_version(value: object) -> str:
     if match:
         return f">={match[1]}"
     return text if isinstance(text, str) and text[:1] in "<>=!" else ""
-
-
-def tox_requirements(
-    text: str | None, config: configparser.RawConfigParser, project: Mapping[str, object], python: str = ""
-) -> list[str]:
-    """What its environments install; of lines that are for some of them (`py{3,311}: …`) those for `python` as such."""
-    legacy = at(project, "tool", "tox", "legacy_tox_ini")
-    tox = ini_of(text if text is not None else legacy if isinstance(legacy, str) else None)
-    section = "testenv" if tox.has_section("testenv") else ""
-    lines = tox.get(section, "deps", fallback="").splitlines() if section else []
-    if config.has_option("options", "tests_require"):
-        lines += config.get("options", "tests_require").splitlines()
-    words: list[str] = []
-    for line in (_for_python(line.strip().replace("{toxinidir}/", ""), python) for line in lines):
-        if not line or line.startswith("#") or "{" in line:
-            continue
-        if line.startswith("-r"):
-            words += ["-r", line[2:].strip()]
-        elif not line.startswith("-"):
-            words.append(line)
-    return words
-
-
-def _for_python(line: str, python: str) -> str:
-    """What a line of tox says to an environment that is called after its interpreter and nothing else; else nothing."""
-    match = re.match(r"([\w!,.{}-]+):\s+(?=\S)", line)
-    if match is None:
-        return line
-    short = python.replace(".", "")
-    names = {name for factor in re.split(r",(?![^{]*\})", match[1]) for name in _alternatives(factor)}
-    return line[match.end() :] if names & {"py", "py3", f"py{short}" if short else "py"} else ""
-
-
-def _alternatives(factor: str) -> list[str]:
-    """`py{3,311}` → `py3`, `py311`."""
-    match = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", factor)
-    return [f"{match[1]}{one.strip()}{match[3]}" for one in match[2].split(",")] if match else [factor]
 
 
 def locked_requirements(read: Read) -> tuple[str, ...]:
@@ -204,7 +163,7 @@ def to_run(project: Mapping[str, object], config: configparser.RawConfigParser, 
 
 def script_requirements(script: str, key: str) -> list[str]:
     """A list that setup.py gives as it stands, or by a name it stands under."""
-    tree = _parsed(script)
+    tree = parsed(script)
     if tree is None:
         return []
     assigned = {
@@ -217,34 +176,15 @@ def script_requirements(script: str, key: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == key:
             value = assigned.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-            return _constants(value.elts) if isinstance(value, ast.List | ast.Tuple) else []
+            return constants(value.elts) if isinstance(value, ast.List | ast.Tuple) else []
     return []
 
 
-def nox_requirements(text: str | None) -> list[str]:
-    """What a session of nox that is called after tests installs."""
-    tree = _parsed(text or "")
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.FunctionDef) and "test" in node.name.lower():
-            words = [word for call in _installs(node) for word in call]
-            if words:
-                return unique(words)
-    return []
-
-
-def _installs(function: ast.FunctionDef) -> Iterator[list[str]]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "install":
-            words = _constants(node.args)
-            # Files of requirements and the project itself are found where they are.
-            yield [word for word in words if re.match(r"[A-Za-z0-9]", word) and not word.endswith((".txt", ".in"))]
-
-
-def _constants(nodes: Sequence[ast.expr]) -> list[str]:
+def constants(nodes: Sequence[ast.expr]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def _parsed(text: str) -> ast.AST | None:
+def parsed(text: str) -> ast.AST | None:
     try:
         return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # of Python 2, say

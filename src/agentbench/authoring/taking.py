@@ -32,7 +32,7 @@ from agentbench.workspace.history import Commit, Histories, History
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _PACKAGING = re.compile(
-    r"(setup\.py|setup\.cfg|pyproject\.toml|tox\.ini|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
+    r"(setup\.py|setup\.cfg|(pyproject|tox|hatch)\.toml|tox\.ini|noxfile\.py|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
 MAX_READ = 400
 """Files of R that are read at most, to find words in them."""
