@@ -10,12 +10,15 @@ import pytest
 
 from agentbench.authoring.comparing import Proof
 from agentbench.authoring.fromcommit import Wanted, from_commit, take
+from agentbench.authoring.pinning import Pinner
 from agentbench.authoring.proving import prove
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.contract.load import load_task
+from agentbench.core.packages import PackageSettings
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validate_suite
 from agentbench.sandbox.interpreter import installed
+from agentbench.workspace.packageindex import Release
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
 
@@ -72,7 +75,61 @@ def test_a_project_below_the_root_is_installed_from_where_it_is(
     assert taken.detected.plans[0].commands == (
         "python -m pip install -e ./python -r python/requirements-dev.txt pytest",
     )
-    assert taken.detected.editable == "./python"
+    assert taken.detected.editable == ("./python",)
+
+
+def packages(tmp_path: Path) -> Path:
+    """A repository of three projects, and one more among the tests of one of them."""
+    repo = repository(tmp_path / "mono")
+    files: dict[str, str] = {"pyproject.toml": "[tool.ruff]\nline-length = 100\n", "one/tests/data/setup.py": "x"}
+    for name in ("one", "two", "three"):
+        files |= {
+            f"{name}/setup.py": f"import setuptools\nsetuptools.setup(name='mono-{name}', py_modules=['{name}_mod'])\n",
+            f"{name}/{name}_mod.py": "x = 1\n",
+            f"{name}/tests/test_{name}.py": f"import {name}_mod\n\n\ndef test_x():\n    assert {name}_mod.x == 1\n",
+        }
+    put(repo, {**files, "two/requirements-dev.txt": "mock\n"}, "Begin")
+    return repo
+
+
+def changed(*names: str) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for name in names:
+        files |= {
+            f"{name}/{name}_mod.py": "x = 2\n",
+            f"{name}/tests/test_{name}.py": f"import {name}_mod\n\n\ndef test_x():\n    assert {name}_mod.x == 2\n",
+        }
+    return files
+
+
+def test_every_project_that_a_commit_changes_is_installed(tmp_path: Path, lab: Lab) -> None:
+    repo = packages(tmp_path)
+    prose = {"three/README.md": "more\n", "one/tests/data/data.txt": "x"}
+    fix = put(repo, {**changed("one", "two"), **prose}, "Fix both")
+    detected = take(wanted(repo), fix, lab).detected
+    assert detected.plans[0].commands == (
+        "python -m pip install -e ./one pytest -e ./two -r two/requirements-dev.txt pytest",
+    )
+    assert detected.plans[-1].commands == ("python -m pip install -e ./one pytest -e ./two pytest",)
+    assert detected.editable == ("./one", "./two")
+    assert detected.own == {"mono-one", "mono-two"}
+    made = from_commit(wanted(repo), fix, lab)
+    assert set(made.proof.fail_to_pass) == {"one/tests/test_one.py::test_x", "two/tests/test_two.py::test_x"}
+    assert "Installed together: ./one, ./two." in (made.folder / "notes.md").read_text()
+
+
+def test_a_project_whose_tests_lie_in_another_is_installed_with_it(tmp_path: Path, lab: Lab) -> None:
+    repo = packages(tmp_path)
+    tests = {"one/tests/test_one.py": "import two_mod\n\n\ndef test_x():\n    assert two_mod.x == 2\n"}
+    fix = put(repo, {"two/two_mod.py": "x = 2\n", **tests}, "Fix two")
+    assert take(wanted(repo), fix, lab).detected.editable == ("./two", "./one")
+
+
+def test_several_projects_are_pinned_in_one_environment() -> None:
+    pinner = Pinner(PackageSettings(), {"pypi:dep==1": [Release("", "dep-1-py3-none-any.whl", "1" * 64)]})
+    commands = pinner.commands(["dep==1"], "3.11", editable=("./one", "./a b"))
+    assert commands is not None
+    assert commands[-1] == "python -m pip install --no-deps -e ./one -e './a b'"
 
 
 def linked(repo: Path, tmp_path: Path) -> None:

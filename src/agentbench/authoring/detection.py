@@ -6,6 +6,7 @@ Pure: reads through a function it is given. What is found is a list of plans, th
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import itertools
 import re
 import shlex
@@ -56,6 +57,7 @@ _SCM = {
     r"uv-dynamic-versioning": "UV_DYNAMIC_VERSIONING_BYPASS",
 }
 """Tools that draw a version from git, and the variable that tells them one."""
+_INSTALL = "python -m pip install "
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class Detected:
     python: str
     options: tuple[str, ...]
     """For pytest, so that what R configures does not get in the way: one process, no coverage."""
-    editable: str
-    """What is installed from R itself; empty when nothing is."""
+    editable: tuple[str, ...]
+    """What is installed from R itself."""
     notes: tuple[str, ...]
     named: frozenset[str] = frozenset()
     """Projects that packaging and requirement files name: what is asked of the index about them."""
@@ -152,7 +154,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
     listed = [*stated, *needs, *around.imports]
     there = {normal_name(name) for name in names_of(listed)}
     options = [*options, *(word for name, plugin in _LEFT_OUT.items() if name in there for word in ("-p", plugin))]
-    editable = place if packaged else ""
+    editable = (place,) if packaged else ()
     own = frozenset(own_names(project, config, script))
     return Detected(
         plans=_plans(found, around.folder, env),
@@ -173,10 +175,39 @@ def _plans(found: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, st
     for name, words in found.items():
         placed = [f"{folder}/{word}" if folder and before == "-r" else word
                   for before, word in itertools.pairwise(["", *words])]  # fmt: skip
-        command = "python -m pip install " + " ".join(shlex.quote(word) for word in placed)
+        command = _INSTALL + " ".join(shlex.quote(word) for word in placed)
         if command not in [plan.commands[0] for plan in plans]:
             plans.append(Plan(name, (command,), env))
     return tuple(plans)
+
+
+def together(found: Sequence[Detected]) -> Detected:
+    """Several projects of one repository in one environment; the first is the one that decides where only one can."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    longest = max((one.plans for one in found), key=len)
+    plans: list[Plan] = []
+    for number, plan in enumerate(longest):
+        some = [one.plans[min(number, len(one.plans) - 1)] for one in found]
+        words = " ".join(one.commands[0].removeprefix(_INSTALL) for one in some)
+        env = {name: value for one in reversed(some) for name, value in one.env.items()}
+        plans.append(Plan(plan.name, (f"{_INSTALL}{words}",), env))
+    editable = tuple(place for one in found for place in one.editable)
+    return dataclasses.replace(
+        first,
+        plans=tuple(plans),
+        options=tuple(
+            word for options in unique([shlex.join(one.options) for one in found]) for word in shlex.split(options)
+        ),
+        editable=editable,
+        notes=tuple(
+            unique([*(note for one in found for note in one.notes), f"Installed together: {', '.join(editable)}."])
+        ),
+        named=frozenset().union(*(one.named for one in found)),
+        own=frozenset().union(*(one.own for one in found)),
+        extras={name: lines for one in reversed(found) for name, lines in one.extras.items()},
+    )
 
 
 def brought(before: Read, after: Read) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Pinner:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def commands(
-        self, freeze: Sequence[str], python: str, *, editable: str, limits: Sequence[str] = ()
+        self, freeze: Sequence[str], python: str, *, editable: Sequence[str], limits: Sequence[str] = ()
     ) -> tuple[str, ...] | None:
         """Setup commands that install exactly what `pip freeze` listed; None when something of it cannot be pinned.
 
@@ -45,10 +45,11 @@ class Pinner:
         if not lines:
             return None
         install = f"python -m pip install --no-deps --require-hashes -r {_FILE}"
+        projects = " ".join(f"-e {shlex.quote(one)}" for one in editable)
         lock = f"cat > {_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
         return (
             lock,
-            *(constrained([f"python -m pip install --no-deps -e {shlex.quote(editable)}"], limits) if editable else ()),
+            *(constrained([f"python -m pip install --no-deps {projects}"], limits) if editable else ()),
         )
 
     def _digests(self, name: str, version: str, python: str) -> list[str]:

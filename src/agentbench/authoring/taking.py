@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agentbench.authoring import statement as statements
-from agentbench.authoring.detection import Circumstances, Detected, brought, detect, is_packaged
+from agentbench.authoring.detection import Circumstances, Detected, brought, detect, is_packaged, together
 from agentbench.authoring.requirements import distribution_of
 from agentbench.authoring.splitting import (
     MAX_HIDDEN_BYTES,
@@ -102,29 +102,33 @@ def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
             found = hidden[path][0] if path in hidden else history.read(at, path)
             return None if found is None else found.decode("utf-8", "replace")
 
-        project = _project_folder(paths, parts, read_at)
+        projects = _project_folders(paths, parts, read_at)
+        release = history.release_before(parent)
 
-        def read(name: str, *, fixed: bool = False) -> str | None:
-            return read_at(f"{project}/{name}" if project else name, fixed=fixed)
+        def detected_in(project: str) -> Detected:
+            def read(name: str, *, fixed: bool = False) -> str | None:
+                return read_at(f"{project}/{name}" if project else name, fixed=fixed)
 
-        around = Circumstances(
-            date=commit.date,
-            pythons=pythons,
-            default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
-            release=history.release_before(parent),
-            imports=_foreign(imported, paths),
-            folder=project,
-            brought=brought(read, lambda name: read(name, fixed=True)),
-        )
-        own = [path.removeprefix(f"{project}/") for path in paths if path.startswith(f"{project}/" if project else "")]
-        deciding: dict[str, Json] = {path: read(path) for path in own if _PACKAGING.fullmatch(path)}
+            around = Circumstances(
+                date=commit.date,
+                pythons=pythons,
+                default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+                release=release,
+                imports=_foreign(imported, paths),
+                folder=project,
+                brought=brought(read, lambda name: read(name, fixed=True)),
+            )
+            return detect(read, around)
+
+        detected = together([detected_in(project) for project in projects])
+        deciding: dict[str, Json] = {path: read_at(path) for path in _deciding(paths, projects)}
         packaging, linked = digest(deciding), ".gitmodules" in paths
         return Taken(
             commit=commit,
             parts=parts,
             patch=patch,
             hidden=hidden,
-            detected=detect(read, around),
+            detected=detected,
             known=known,
             packaging=packaging,
             has_submodules=linked,
@@ -194,14 +198,31 @@ def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
     return frozenset(statements.words_of(sources))
 
 
-def _project_folder(paths: list[str], parts: Split, read: Callable[[str], str | None]) -> str:
-    """Where the packaging is: the root, else the nearest folder above what the commit changes that has one."""
+def _project_folders(paths: list[str], parts: Split, read: Callable[[str], str | None]) -> list[str]:
+    """Where the packaging is: the root, else every folder with one that is the nearest above some file that the commit changes."""
     packaged = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name in _PACKAGED}
     if "." in packaged and is_packaged(read):
-        return ""
-    packaged.discard(".")
-    changed = [PurePosixPath(text_of(change.path)) for change in (*parts.source, *parts.tests)]
-    return next((str(above) for path in changed for above in path.parents if str(above) in packaged), "")
+        return [""]
+
+    def is_project(folder: str) -> bool:
+        # A project that lies among tests is their data.
+        return (
+            folder in packaged - {"."}
+            and not is_test(f"{folder}/x")
+            and is_packaged(lambda name: read(f"{folder}/{name}"))
+        )
+
+    names = [text_of(change.path) for change in (*parts.source, *parts.tests)]
+    changed = [PurePosixPath(name) for name in names if not is_prose(name)]
+    found = [next((str(above) for above in path.parents if is_project(str(above))), "") for path in changed]
+    return list(dict.fromkeys(folder for folder in found if folder)) or [""]
+
+
+def _deciding(paths: list[str], projects: list[str]) -> list[str]:
+    """Files that decide what is installed."""
+    inside = [(path, path.removeprefix(f"{project}/")) for project in projects for path in paths
+              if path.startswith(f"{project}/" if project else "")]  # fmt: skip
+    return [path for path, name in inside if _PACKAGING.fullmatch(name)]
 
 
 def _modules(paths: list[str]) -> frozenset[str]:
