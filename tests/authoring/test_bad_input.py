@@ -229,6 +229,27 @@ def test_a_module_that_no_requirement_names_is_installed_by_its_name(repo: Path,
     assert "colorama" in (made.folder / "notes.md").read_text()
 
 
+_WIDER = (
+    '[dependency-groups]\ntests = ["pytest"]\ntyping = ["colorama>=0.4"]\n'
+    'dev = [{include-group = "tests"}, {include-group = "typing"}]\n'
+)
+_NEEDS = "try:\n    import colorama\nexcept ImportError:\n    colorama = None\n"
+
+
+def test_what_tests_are_skipped_without_is_taken_from_a_wider_group(repo: Path, lab: Lab) -> None:
+    put(repo, {"pyproject.toml": _WIDER, "calc.py": _NEEDS + str(BEFORE["calc.py"])}, "Package")
+    test = "import calc\nimport pytest\n\n\ndef test_even():\n    assert calc.half(4) == 2\n\n\n"
+    test += "@pytest.mark.skipif(calc.colorama is None, reason='Needs Colorama.')\n"
+    test += "def test_odd():\n    assert calc.half(3) == 1.5\n"
+    fix = put(repo, {"calc.py": _NEEDS + str(FIX["calc.py"]), "tests/test_odd.py": test}, "Fix half of odd numbers")
+    told: list[str] = []
+    made = from_commit(wanted(repo), fix, lab, tell=told.append)
+    assert made.proof.fail_to_pass == ("tests/test_odd.py::test_odd",)
+    assert "'colorama>=0.4'" in load_task(made.folder).task.setup.commands[-1]
+    assert [line for line in told if "with what tests are skipped without" in line]
+    assert "and colorama" in (made.folder / "notes.md").read_text()
+
+
 def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path, lab: Lab) -> None:
     repo = repository(tmp_path / "apart")
     put(repo, {"lib/colorama/__init__.py": "x = 1\n"}, "Begin")

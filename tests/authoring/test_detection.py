@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbench.authoring.detection import Circumstances, Detected, Plan, brought, detect
-from agentbench.authoring.environments import Environments, Wish, with_modules
+from agentbench.authoring.environments import Environments, Wish, with_modules, with_skipped
 from agentbench.authoring.pythons import allows
 from agentbench.authoring.splitting import Unsuitable
 
@@ -365,3 +365,38 @@ def test_modules_that_are_missing_are_taken_from_the_extra_that_brings_them(file
     assert shlex.split(words) == ["pymongo>=4", "orjson>=3; python_version > '3'", "other"]
     assert {"pymongo", "orjson", "other"} <= more.named
     assert with_modules(wish, ["os"], ["sys"]) is wish
+
+
+_OFFERS = (
+    '[project]\nname = "a"\n[project.optional-dependencies]\nyaml = ["PyYAML>=5"]\nall = ["a[yaml]"]\n'
+    '[dependency-groups]\ntests = ["six"]\ntyping = ["rich>13", "mypy"]\ndev = [{include-group = "typing"}]\n'
+    "[tool.poetry.group.web.dependencies]\nflask = '^2.1'\n[tool.pdm.dev-dependencies]\nmore = ['attrs']\n"
+)
+
+
+@pytest.mark.parametrize(
+    "reasons, more",
+    [
+        (["Skipped: could not import 'rich': No module named 'rich'"], "'rich>13'"),
+        (["Skipped: Needs Rich."], "'rich>13'"),
+        (["Skipped: could not import 'yaml'", "rich is not installed"], "'rich>13' 'PyYAML>=5'"),
+        (["Flask"], "'flask>=2.1'"),
+        (["attrs, please"], "attrs"),
+        (["needs six and a", "only on Windows", "trich", "all of it"], ""),
+        ([], ""),
+    ],
+)
+def test_what_tests_are_skipped_without_is_looked_for_in_extras_and_groups(reasons: list[str], more: str) -> None:
+    detected = found({"pyproject.toml": _OFFERS})
+    wish: Any = Wish(SimpleNamespace(id="t"), detected, "2026-01-01", "", Path())  # type: ignore[arg-type]
+    wider = with_skipped(wish, reasons)
+    if not more:
+        assert wider is wish
+        return
+    assert wider.detected.plans[0].commands[0] == f"{detected.plans[0].commands[0]} {more}"
+    assert with_skipped(wider, reasons) is wider  # once
+
+
+def test_a_module_that_is_missing_is_taken_as_a_group_says() -> None:
+    wish: Any = Wish(SimpleNamespace(id="t"), found({"pyproject.toml": _OFFERS}), "2026-01-01", "", Path())  # type: ignore[arg-type]
+    assert with_modules(wish, ["rich"]).detected.plans[0].commands[0].endswith(" 'rich>13'")

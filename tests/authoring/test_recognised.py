@@ -13,7 +13,7 @@ from agentbench.authoring.comparing import Proof, compare, slowed
 from agentbench.authoring.fromcommit import Made, Wanted, from_commit
 from agentbench.authoring.proving import Circumstance, prove
 from agentbench.authoring.splitting import Unsuitable
-from agentbench.authoring.symptoms import moved_on, needs_network, uses_clock, whys_of
+from agentbench.authoring.symptoms import moved_on, needs_network, skip_reasons, uses_clock, whys_of
 from agentbench.contract.load import load_task
 from agentbench.oracle.acceptance import grade
 from agentbench.run.lab import Ground, Lab
@@ -176,3 +176,10 @@ class TestSymptoms:
         assert moved_on(whys, [], ["dep==2.0", "other==1"]) == ("dep==2.0",)
         assert moved_on({"a": "AttributeError: x"}, [], ["dep==2.0"]) == ()
         assert moved_on({"a": "AttributeError: x"}, ["dep==2.0"]) == ("dep==2.0",)
+
+
+def test_why_tests_are_skipped_is_told_by_them_or_by_the_file_that_is_skipped_whole() -> None:
+    source = b"rich = pytest.importorskip('rich.console')\n# pytest.importorskip('old')\n"
+    outcomes = {"a": "skipped", "b": "passed", "c": "skipped"}
+    whys = {"a": "Skipped: Needs Flask", "b": "Skipped: never"}
+    assert skip_reasons(outcomes, whys, {"x.py": source}) == ("Skipped: Needs Flask", "could not import 'rich'")

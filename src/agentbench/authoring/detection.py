@@ -23,6 +23,7 @@ from agentbench.authoring.requirements import (
     extras_for_tests,
     file_requirements,
     group_requirements,
+    grouped,
     ini_of,
     locked_requirements,
     names_of,
@@ -88,6 +89,8 @@ class Detected:
     """What the project itself is called, as far as can be read: R is not held to a release of its own."""
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What every extra brings: some are what only certain tests need."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What every dependency group brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ def detect(read: Read, around: Circumstances) -> Detected:
         locked=locked_requirements(read),
         own=own,
         extras=offered(project, config, own),
+        groups=grouped(project, own),
     )
 
 
@@ -207,6 +211,7 @@ def together(found: Sequence[Detected]) -> Detected:
         named=frozenset().union(*(one.named for one in found)),
         own=frozenset().union(*(one.own for one in found)),
         extras={name: lines for one in reversed(found) for name, lines in one.extras.items()},
+        groups={name: lines for one in reversed(found) for name, lines in one.groups.items()},
     )
 
 

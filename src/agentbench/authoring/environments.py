@@ -7,6 +7,7 @@ lock at once.
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import sys
 import threading
@@ -19,13 +20,14 @@ from agentbench.authoring.detection import Detected, Plan
 from agentbench.authoring.drafting import Draft, write
 from agentbench.authoring.pinning import Pinner
 from agentbench.authoring.proving import set_up
-from agentbench.authoring.requirements import bringing, distribution_of, names_of, unique
+from agentbench.authoring.requirements import bringing, distribution_of, names_of, naming, unique
 from agentbench.authoring.splitting import Unsuitable
 from agentbench.core.canonical import Json, digest
 from agentbench.run.lab import Ground, Lab
 from agentbench.workspace.packageindex import normal_name
 
 ROUNDS = 4
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +236,25 @@ def with_modules(wish: Wish, modules: Sequence[str], imported: Iterable[str] = (
     """
     extras = wish.detected.extras
     known = {module: bringing(module, extras) for module in (*modules, *sorted(imported))}
+    known |= {module: known[module] or tuple(naming([module], wish.detected.groups)) for module in modules}
     named = [line for lines in known.values() for line in lines]
     named += [
         name
         for module in modules
         if not known[module] and (name := distribution_of(module)) and module not in sys.stdlib_module_names
     ]
-    named = unique(named)
+    return _with_lines(wish, unique(named))
+
+
+def with_skipped(wish: Wish, reasons: Iterable[str]) -> Wish:
+    """The same, with what tests are skipped for want of and the project itself names, in an extra or a group."""
+    words = {word for reason in reasons for word in _WORD.findall(reason)}
+    installed = {normal_name(name) for name in names_of(shlex.split(wish.detected.plans[0].commands[0]))}
+    lines = naming(words, {**wish.detected.groups, **wish.detected.extras})
+    return _with_lines(wish, [line for line in lines if normal_name(names_of([line])[0]) not in installed])
+
+
+def _with_lines(wish: Wish, named: Sequence[str]) -> Wish:
     words = " ".join(shlex.quote(name) for name in named)
     plans = tuple(
         Plan(f"{plan.name}, and {', '.join(names_of(named))}", (f"{plan.commands[0]} {words}",), plan.env)

@@ -12,7 +12,7 @@ from pathlib import Path
 from agentbench.authoring import statement as statements
 from agentbench.authoring.comparing import Proof
 from agentbench.authoring.drafting import NOTES_NAME, Draft, write
-from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_env, with_modules
+from agentbench.authoring.environments import Environments, Ready, Wish, freeze, with_env, with_modules, with_skipped
 from agentbench.authoring.proving import MISSING_MODULE, Circumstance, prove
 from agentbench.authoring.requirements import bringing
 from agentbench.authoring.splitting import Unsuitable
@@ -149,6 +149,13 @@ def _proven(
             if error.kind == "flaky" and not ORDERED.items() <= wish.detected.plans[0].env.items():
                 wish = with_env(wish, ORDERED)
                 tell(f"{wish.draft.id}: once more, with sets in the same order every time (flaky)")
+                continue
+            wider = with_skipped(wish, error.skips)
+            if wider is not wish:
+                tell(
+                    f"{wish.draft.id}: once more, with what tests are skipped without ({wider.detected.plans[0].name})"
+                )
+                lacking, wish = error, wider
                 continue
             # R's own modules are never taken from a release, unless R itself says from which (an extra `bson`, for R's bson.py).
             extras = wish.detected.extras

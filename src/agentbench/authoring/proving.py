@@ -29,6 +29,8 @@ from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
 MISSING_MODULE: Final = "missing module"
+_UNSEEN = frozenset({"does not fail on parent", "skipped", "tests cannot run"})
+"""Refusals that tests which are skipped here might turn."""
 PROOF_SCHEMA = 2
 """Raised when what counts as proven changes."""
 SLOW_CPUS = 0.25
@@ -270,7 +272,13 @@ class _Runs:
         )
 
     def _explained(self, error: Unsuitable, whys: Mapping[str, str], fixed: Observation) -> Unsuitable:
-        """The same refusal, by its cause where what the tests said tells it."""
+        """The same refusal, by its cause where what the tests said tells it; and with what tests are skipped for."""
+        found = self._by_cause(error, whys, fixed)
+        if found.kind in _UNSEEN:
+            found.skips = symptoms.skip_reasons(fixed.tests, whys, self._known.sources)
+        return found
+
+    def _by_cause(self, error: Unsuitable, whys: Mapping[str, str], fixed: Observation) -> Unsuitable:
         if error.kind == "flaky":
             timed = symptoms.uses_clock(error.tests, self._known.sources, whys)
             return timing(timed, "give different outcomes from run to run") if timed else error

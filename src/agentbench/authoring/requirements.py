@@ -92,7 +92,7 @@ def group_requirements(project: Mapping[str, object]) -> list[str]:
         where = ("tool", "poetry", *keys, "dependencies" if keys else "dev-dependencies")
         listed = at(project, *where)
         if isinstance(listed, Mapping):
-            return [f"{name}{_poetry_version(value)}" for name, value in listed.items() if name != "python"]
+            return _poetry_lines(listed)
     others = [strings(at(project, "tool", "pdm", "dev-dependencies", name)) for name in _TEST_NAMES]
     others.append(strings(at(project, "tool", "uv", "dev-dependencies")))
     return next((found for found in others if found), [])
@@ -108,6 +108,11 @@ def expanded(groups: Mapping[str, object], name: str, seen: tuple[str, ...] = ()
         elif isinstance(item, Mapping) and isinstance(item.get("include-group"), str):
             found += expanded(groups, str(item["include-group"]), (*seen, name))
     return found
+
+
+def _poetry_lines(listed: object) -> list[str]:
+    table = listed if isinstance(listed, Mapping) else {}
+    return [f"{name}{_poetry_version(value)}" for name, value in table.items() if name != "python"]
 
 
 def _poetry_version(value: object) -> str:
@@ -215,6 +220,34 @@ def offered(
     kept = {name: [line for line in lines if not {normal_name(one) for one in names_of([line])} & mine]
             for name, lines in found.items()}  # fmt: skip
     return {name: tuple(line.strip() for line in lines if line.strip()) for name, lines in kept.items()}
+
+
+def grouped(project: Mapping[str, object], own: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What every dependency group brings, the project itself apart: of the standard, of Poetry and of PDM."""
+    mine = {normal_name(name) for name in own}
+    found: dict[str, list[str]] = {}
+    poetry = at(project, "tool", "poetry", "group")
+    for name, table in poetry.items() if isinstance(poetry, Mapping) else ():
+        found[str(name)] = _poetry_lines(at(table, "dependencies"))
+    found["dev"] = [*found.get("dev", ()), *_poetry_lines(at(project, "tool", "poetry", "dev-dependencies"))]
+    pdm = at(project, "tool", "pdm", "dev-dependencies")
+    found |= {str(name): strings(lines) for name, lines in pdm.items()} if isinstance(pdm, Mapping) else {}
+    groups = at(project, "dependency-groups")
+    found |= {str(name): expanded(groups, str(name)) for name in groups} if isinstance(groups, Mapping) else {}
+    kept = {name: [line for line in lines if not {normal_name(one) for one in names_of([line])} & mine]
+            for name, lines in found.items()}  # fmt: skip
+    return {name: tuple(lines) for name, lines in kept.items() if lines}
+
+
+def naming(words: Iterable[str], offers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lines of extras or groups for projects that some words name; each project once."""
+    names = {normal_name(one) for word in words for one in (word, distribution_of(word)) if one}
+    found: dict[str, str] = {}
+    for line in (line for lines in offers.values() for line in lines):
+        name = next((normal_name(one) for one in names_of([line])), "")
+        if name in names:
+            found.setdefault(name, line)
+    return list(found.values())
 
 
 def bringing(module: str, extras: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -43,6 +43,8 @@ class Unsuitable(TaskError):
         super().__init__(message, remedy=remedy)
         self.kind: Kind = kind
         self.tests = tuple(tests)
+        self.skips: tuple[str, ...] = ()
+        """Why tests are skipped here: what they miss may be had."""
 
 
 @dataclass(frozen=True, slots=True)

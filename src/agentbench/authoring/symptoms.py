@@ -19,6 +19,7 @@ _MOVED = re.compile(
     r"|unexpected keyword argument|unrecognized arguments|unknown (?:hook|config)|called directly",
 )
 _MISSING = re.compile(r"No module named '?([A-Za-z_]\w*)'?(?![\w.])")
+_IMPORTED_OR_SKIPPED = re.compile(r"""(?m)^[^#\n]*\bimportorskip\(\s*["']([A-Za-z_]\w*)""")
 _CLOCK = re.compile(
     r"\btime\.(?:time|sleep|clock)(?:_ns)?\b|\b(?:perf_counter|monotonic|process_time)(?:_ns)?\b|\btimeit\b"
     r"|\bsleep\(|\bdatetime\.(?:now|utcnow|today)\b|\bdate\.today\b|\bwait_for\(|\btimeout\s*=",
@@ -34,6 +35,14 @@ def needs_network(whys: Mapping[str, str]) -> tuple[str, ...]:
 def missing_modules(said: Iterable[str]) -> tuple[str, ...]:
     """Modules that could not be imported because nothing here has them."""
     return tuple(dict.fromkeys(match[1] for text in said for match in _MISSING.finditer(text)))
+
+
+def skip_reasons(outcomes: Mapping[str, str], whys: Mapping[str, str], sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Why tests are skipped. What a whole file is skipped for nobody reports: it stands in the file."""
+    told = [whys[test] for test, outcome in outcomes.items() if outcome == "skipped" and whys.get(test)]
+    texts = (source.decode("utf-8", "replace") for source in sources.values())
+    told += [f"could not import '{match[1]}'" for text in texts for match in _IMPORTED_OR_SKIPPED.finditer(text)]
+    return tuple(dict.fromkeys(told))
 
 
 def moved_on(whys: Mapping[str, str], newer: Sequence[str], undated: Sequence[str] = ()) -> tuple[str, ...]:
