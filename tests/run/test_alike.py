@@ -25,6 +25,14 @@ def test_each_is_validated_by_its_own_reference_and_under_its_own_name(ab: Ab, t
     assert done.code == 1
 
 
+def test_verdicts_are_told_as_they_come(ab: Ab, tasks: Path) -> None:
+    """What is known stays on the terminal when the rest is broken off."""
+    told = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks).stderr
+    assert "one: valid (1 of 2)" in told
+    assert "two: NOT VALID: " in told
+    assert told.rstrip().endswith("(2 of 2)")
+
+
 def test_each_is_solved_by_its_own_reference(ab: Ab, tasks: Path) -> None:
     done = ab("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--json")
     assert {one["task_id"]: one["result"]["passed"] for one in done.json["attempts"]} == {"one": True, "two": False}

@@ -38,6 +38,15 @@ def validate_suite(
     Raises:
         SandboxError: ours.
     """
+    done: list[str] = []
+
+    def told(task: LoadedTask) -> TaskValidation:
+        """Verdicts are told as they come: what is known stays on the terminal when the rest is broken off."""
+        found = one(task)
+        done.append(task.id)
+        verdict = "valid" if found.valid else f"NOT VALID: {found.why}"
+        tell(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")
+        return found
 
     def one(task: LoadedTask) -> TaskValidation:
         lab.require(task)
@@ -55,7 +64,7 @@ def validate_suite(
         return validate(validation_bench(ground, lab), repeats=repeats)
 
     with threads(workers, "validate", lab.cancel) as pool:
-        return list(pool.map(one, tasks))
+        return list(pool.map(told, tasks))
 
 
 def _unguarded(task: LoadedTask, ground: Ground) -> str:
