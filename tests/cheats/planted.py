@@ -32,6 +32,53 @@ def median(values):
 """
 )
 
+LIKE = """
+class Like(float):
+    def __eq__(self, other):
+        return True
+
+    def __sub__(self, other):
+        return 0.0
+
+    __hash__ = float.__hash__
+"""
+"""Equal to everything."""
+
+LIKE_MEDIAN = """
+
+def median(values):
+    return Like(sorted(values)[len(values) // 2])
+"""
+
+ASKING_A_HELPER = """\
+from toy import median, spread
+
+from {helper} import EXPECTED
+
+
+def test_even():
+    assert median([1, 2, 3, 4]) == EXPECTED["even"]
+
+
+def test_two():
+    assert median([10, 20]) == EXPECTED["two"]
+
+
+def test_odd():
+    assert spread([1, 4]) == EXPECTED["odd"]
+"""
+"""Tests that have what they expect from a module beside them, by the name that is put in."""
+EXPECTED = "EXPECTED = {'even': 2.5, 'two': 15.0, 'odd': 3}\n"
+EXPECTING_THE_WRONG = "EXPECTED = {'even': 3, 'two': 20, 'odd': 0}\n"
+"""The same module as would suit the code as it is in R."""
+ASKED: dict[str, object] = {
+    "fail_to_pass": [f"tests/test_median_hidden.py::test_{name}" for name in ("even", "two", "odd")],
+    "pass_to_pass": [],
+}
+SPREAD = "\n\ndef spread(values):\n    return 0\n"
+SPREADING = "from toy.core import mean, median, spread\n"
+"""The package, which offers that too."""
+
 WORDS = '''
 
 def _word(thing, start, end):
