@@ -14,7 +14,7 @@ from agentbench.oracle.bench import GradingBench, Unlogged
 from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.pristine import OracleTrouble, base_entries, pristine
 from agentbench.oracle.reference import reference_patch
-from agentbench.oracle.requirement import declared, from_outcomes
+from agentbench.oracle.requirement import declared, from_both, from_outcomes
 from agentbench.oracle.validation import on_untouched
 
 
@@ -75,11 +75,5 @@ def _ids(bench: GradingBench, check: Check, invocation: Invocation, after: Mappi
 
 
 def _required(before: Mapping[str, str], after: Mapping[str, str] | None) -> LockedCheck:
-    if after is None:
-        found = from_outcomes(before, ())
-        return LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)
-    passing = [test for test, outcome in after.items() if outcome == "passed"]
-    return LockedCheck(
-        fail_to_pass=tuple(test for test in passing if before.get(test) != "passed"),
-        pass_to_pass=tuple(test for test in passing if before.get(test) == "passed"),
-    )
+    found = from_outcomes(before, ()) if after is None else from_both(before, after)
+    return LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)

@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from agentbench.contract.files import read_bytes
+from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Completed
@@ -23,7 +22,7 @@ from agentbench.oracle.junit import MAX_BYTES, ReportRefused, read_report, worse
 from agentbench.oracle.pristine import check_key, remade_by_build, remade_by_r, untouched
 from agentbench.oracle.protected import GradedTree
 from agentbench.oracle.replica import open_replica, shell
-from agentbench.oracle.requirement import Requirement, declared, tally, words
+from agentbench.oracle.requirement import Requirement, declared, from_both, tally, words
 from agentbench.oracle.steps import Builder
 from agentbench.oracle.subject import NotBuilt, Subject
 from agentbench.sandbox.protocol import Sandbox
@@ -142,35 +141,23 @@ def _read(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]
     return outcomes, whys
 
 
-class Listed(BaseModel):
-    """Tests that a report without required ids has to have: otherwise who keeps them from running is asked for nothing."""
-
-    model_config = ConfigDict(frozen=True)
-    fail_to_pass: tuple[str, ...] = ()
-    pass_to_pass: tuple[str, ...] = ()
-
-
 def _listed(subject: Subject, check: Check) -> Requirement:
     """What passes with the reference, or on R where there is none; found out once.
 
-    A report of R may name the file of tests that do not compile, which no right one has: of R only what passes is taken.
+    A report without required ids has to list it: otherwise who keeps tests from running is asked for nothing. A report of R may name the file of tests that do not compile, which no right one has: of R only what passes is taken.
     """
     bench = dataclasses.replace(subject.bench, log=Unlogged(), blobs=None)
 
-    def make() -> Listed:
-        before = _passing(Subject(bench, untouched(bench), subject.base, Builder(bench)), check)
+    def make() -> LockedCheck:
+        before = _outcomes(Subject(bench, untouched(bench), subject.base, Builder(bench)), check)
         tree = _reference(subject)
-        if tree is None:
-            return Listed(pass_to_pass=before)
-        after = _passing(Subject(bench, tree, subject.base, Builder(bench)), check)
-        return Listed(
-            fail_to_pass=tuple(test for test in after if test not in before),
-            pass_to_pass=tuple(test for test in after if test in before),
-        )
+        after = before if tree is None else _outcomes(Subject(bench, tree, subject.base, Builder(bench)), check)
+        found = from_both(before, after)
+        return LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)
 
     file = bench.loaded.reference_file if subject.reference is not None else None
     key = key_of(check_key(bench, check), "" if file is None else sha256_hex(read_bytes(file)))
-    found, _ = remembered(bench.cache, key, Listed, make)
+    found, _ = remembered(bench.cache, key, LockedCheck, make)
     return Requirement(found.fail_to_pass, found.pass_to_pass)
 
 
@@ -181,12 +168,11 @@ def _reference(subject: Subject) -> GradedTree | None:
         return None  # validation tells it; here it is none
 
 
-def _passing(subject: Subject, check: Check) -> tuple[str, ...]:
+def _outcomes(subject: Subject, check: Check) -> Mapping[str, str]:
     try:
-        outcomes = _report(subject, check).outcomes
+        return _report(subject, check).outcomes
     except (NotBuilt, AgentFault):
-        return ()
-    return tuple(test for test, outcome in outcomes.items() if outcome == "passed")
+        return {}
 
 
 def _decide(check: Check, required: Requirement, reported: _Reported) -> Observation:

@@ -67,6 +67,15 @@ def from_outcomes(outcomes: Mapping[str, str], uncollected: Sequence[str]) -> Re
     return Requirement(others, kept, neutral, tuple(uncollected))
 
 
+def from_both(before: Mapping[str, str], after: Mapping[str, str]) -> Requirement:
+    """Require whatever passes with the reference."""
+    passing = [test for test, outcome in after.items() if outcome == "passed"]
+    return Requirement(
+        fail_to_pass=tuple(test for test in passing if before.get(test) != "passed"),
+        pass_to_pass=tuple(test for test in passing if before.get(test) == "passed"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Outcomes held against a requirement."""
