@@ -144,15 +144,6 @@ def detect(read: Read, around: Circumstances) -> Detected:
         ],
         "what the tests import": [*(["-e", place] if packaged else []), *around.imports, *needs],
     }
-    notes = [
-        *([remark] if remark else []),
-        *([] if packaged else ["no packaging was found: R is importable from its root alone"]),
-        *(
-            [f"Setup installs what the fix adds to the requirements: {', '.join(around.brought)}."]
-            if around.brought
-            else []
-        ),
-    ]
     stated = [*named, *file_requirements(read, files), *declared(project, config, script), *around.brought]
     listed = [*stated, *needs, *around.imports]
     there = {normal_name(name) for name in names_of(listed)}
@@ -164,13 +155,23 @@ def detect(read: Read, around: Circumstances) -> Detected:
         python=python,
         options=tuple(options),
         editable=editable,
-        notes=tuple(notes),
+        notes=_notes(remark, packaged=packaged, brought=around.brought),
         named=frozenset(names_of(listed)),
         locked=locked_requirements(read),
         own=own,
         extras=offered(project, config, own),
         groups=grouped(project, own),
     )
+
+
+def _notes(remark: str, *, packaged: bool, brought: Sequence[str]) -> tuple[str, ...]:
+    """What a person should know of the setup."""
+    said = {
+        remark: bool(remark),
+        "no packaging was found: R is importable from its root alone": not packaged,
+        f"Setup installs what the fix adds to the requirements: {', '.join(brought)}.": bool(brought),
+    }
+    return tuple(note for note, holds in said.items() if holds)
 
 
 def _plans(found: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, str]) -> tuple[Plan, ...]:

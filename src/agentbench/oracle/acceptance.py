@@ -7,7 +7,6 @@ of Δ (G4). Every check of the contract leaves its event whatever happened befor
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 
 from agentbench.contract.schema import Check
@@ -22,7 +21,7 @@ from agentbench.oracle.integrity import Inspected, inspect
 from agentbench.oracle.invocation import understand
 from agentbench.oracle.pristine import base_entries, survey
 from agentbench.oracle.protected import GradedTree, Protection, compose
-from agentbench.oracle.pytest_check import requirement_of
+from agentbench.oracle.pytest_check import required_files, requirement_of
 from agentbench.oracle.reference import reference_patch
 from agentbench.oracle.replica import NONE, open_replica
 from agentbench.oracle.steps import Builder, applied, run_static
@@ -104,11 +103,9 @@ def protection_of(bench: GradingBench) -> Protection:
         if invocation is None:
             continue
         try:
-            root = posixpath.relpath(survey(bench, check, invocation).rootdir, bench.spec.workdir)
-            required = requirement_of(bench, check).test_files
+            files |= required_files(bench, survey(bench, check, invocation), requirement_of(bench, check))
         except (HarnessError, TaskError):
             continue
-        files |= {posixpath.normpath(posixpath.join(root, file)).encode() for file in required}
     lock, oracle = bench.loaded.lock, bench.loaded.task.oracle
     files |= {file.encode() for file in (lock.protected if lock and lock.protected else ())}
     return Protection(oracle.protected or (), frozenset(files), oracle.generated)

@@ -23,6 +23,7 @@ from agentbench.oracle.invocation import Invocation, understand
 from agentbench.oracle.kit import packed
 from agentbench.oracle.pristine import (
     OracleTrouble,
+    Survey,
     check_key,
     configuration_file,
     pins_of,
@@ -65,6 +66,12 @@ def requirement_of(bench: GradingBench, check: Check) -> Requirement:
     if found.empty:
         raise OracleTrouble(f"check {check.id}: `{check.command}` finds no test on R that could be required")
     return found
+
+
+def required_files(bench: GradingBench, found: Survey, requirement: Requirement) -> set[bytes]:
+    """Files of the required tests, as paths of the workspace."""
+    root = posixpath.relpath(found.rootdir, bench.spec.workdir)
+    return {posixpath.normpath(posixpath.join(root, file)).encode() for file in requirement.test_files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ class PytestCheck:
             if made.outcome is not Outcome.PASS:
                 raise NotBuilt(made)
             built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
-            anew = remade_by_build(sandbox, bench, tests.tree, self._files())
+            anew = remade_by_build(sandbox, bench, tests.tree, required_files(bench, found, self.requirement))
             run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=self.check.timeout_sec)
         return Taken(run, built, anew)
 
@@ -179,11 +186,6 @@ class PytestCheck:
             *build_findings(self.survey.fingerprint, taken.built),
             *remade_findings(usual, taken.remade),
         )
-
-    def _files(self) -> set[bytes]:
-        """Of the required tests, as paths of the workspace."""
-        root = posixpath.relpath(self.survey.rootdir, self.subject.bench.spec.workdir)
-        return {posixpath.normpath(posixpath.join(root, file)).encode() for file in self.requirement.test_files}
 
     def _usual(self, run: PytestRun) -> set[str]:
         """What the watch over the runner also sees on untouched R."""
