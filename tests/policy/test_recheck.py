@@ -10,7 +10,7 @@ from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.policy.guard import Limits
 from agentbench.policy.monitors import PolicyMonitor
-from agentbench.trace.events import Intervention, MonitorAlert, Termination
+from agentbench.trace.events import Intervention, MonitorAlert, Payload, Termination
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Tell
 from tests.policy.traces import Story, Told, limits
 
@@ -128,6 +128,54 @@ def test_a_log_cut_between_an_event_and_its_decision_is_no_contradiction() -> No
         assert cut.recheck() == []
         cut.log[-1] = Told(cut.log[-1].seq, ended(TerminationCode.REPEATED_CALLS))
         assert cut.recheck() != []
+
+
+@pytest.mark.req("M-03")
+@pytest.mark.parametrize("tell,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+def test_reworded_detail_is_no_difference(tell: Tell, held: Limits, code: TerminationCode) -> None:
+    """Words are not decisions: a later version may explain the same decision differently, and old runs must still verify.
+
+    A word changed in a recorded log is found by its hash chain, not here.
+    """
+    story = Story(held)
+    tell_until_stopped(story, tell)
+    story.log = [
+        Told(told.seq, told.payload.model_copy(update={"detail": "in other words"}))
+        if isinstance(told.payload, (MonitorAlert, Intervention))
+        else told
+        for told in story.log
+    ]
+    assert story.recheck() == []
+
+
+@pytest.mark.req("M-03")
+@pytest.mark.parametrize(
+    "kind, change",
+    [
+        (MonitorAlert, {"rule": "oscillation"}),
+        (MonitorAlert, {"monitor": "policy"}),
+        (MonitorAlert, {"severity": "note"}),
+        (MonitorAlert, {"signals": {"calls": 9, "threshold": 8}}),
+        (MonitorAlert, {"evidence": [1]}),
+        (MonitorAlert, {"format": "code"}),
+        (MonitorAlert, {"stage": "write"}),
+        (Intervention, {"action": "deny"}),
+        (Intervention, {"alert": 1}),
+        (Termination, {"code": TerminationCode.OSCILLATION}),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else next(iter(value)),
+)
+def test_changed_decision_is_found(kind: type[Payload], change: dict[str, object]) -> None:
+    story = Story()
+    for _ in range(8):
+        story.call("run", command="make")
+    story.end(TerminationCode.REPEATED_CALLS)
+    assert story.recheck() == []
+    story.log = [
+        Told(told.seq, told.payload.model_copy(update=change)) if isinstance(told.payload, kind) else told
+        for told in story.log
+    ]
+    assert story.recheck()
 
 
 actions = st.one_of(

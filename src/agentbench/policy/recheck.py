@@ -1,6 +1,10 @@
 """Every decision of a guard made again from the log, and held against what the log says was decided.
 
 Both ways: what was decided must be what the events give, and what the events give must have been decided.
+
+A decision is its codes, rules, severities, signals and evidence. The words that explain it (`detail`) are not compared: they
+may be reworded between versions, and a run recorded by an older version must still verify. Changed words in a log are found by
+its hash chain.
 """
 
 from __future__ import annotations
@@ -81,7 +85,7 @@ class _Recheck:
 
     def _expect(self, seq: int, payload: Payload) -> None:
         wanted, _ = self._due.popleft()
-        if payload == wanted:
+        if _decision(payload) == _decision(wanted):
             return
         if isinstance(payload, Termination) and payload.code in _CUT_SHORT:
             # The process died between an event and what had to follow it.
@@ -127,6 +131,11 @@ class _Recheck:
 
     def _wrong(self, seq: int, message: str) -> None:
         self.problems.append(f"event {seq}: {message}")
+
+
+def _decision(payload: Payload) -> dict[str, object]:
+    """The fields of an event that decide something, without the words that explain it."""
+    return {"type": payload.type, **payload.model_dump(exclude={"detail"})}
 
 
 def _named(payload: Payload) -> str:
