@@ -19,11 +19,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from agentbench.models.desk import LogSink
+from agentbench.models.factory import Order, Supply
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Caps
-from agentbench.models.supply import Order, Supply
+from agentbench.models.metered_model import LogSink
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor

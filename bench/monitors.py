@@ -15,8 +15,8 @@ from itertools import count, cycle, islice
 from pydantic import JsonValue
 
 from agentbench.core.reasons import Outcome
-from agentbench.policy.guard import Guard
 from agentbench.policy.monitors import PolicyMonitor
+from agentbench.policy.rule_engine import Guard
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,

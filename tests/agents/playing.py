@@ -10,11 +10,11 @@ from typing import Any
 from agentbench.agents.base import AgentExit, AgentSetup, conduct
 from agentbench.agents.registry import make_agent
 from agentbench.contract.schema import DEFAULT_GENERATED
-from agentbench.models.client import ChatModel
+from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.scripted import ModelScript, Scripted
 from agentbench.models.wire import Answer, Call
 from agentbench.tools.rules import Rules
-from agentbench.workspace.delta import extract
+from agentbench.workspace.diff.extract import extract
 from tests.tools.boxes import Boxes
 from tests.tools.places import Place
 

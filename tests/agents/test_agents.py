@@ -14,9 +14,9 @@ from agentbench.core.command import Command, Completed
 from agentbench.core.errors import AgentCrashed, InputError, Interrupted, ModelFault, SandboxError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.tools.ending import SessionEnded
 from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session import Session
+from agentbench.tools.session_end import SessionEnded
 from agentbench.trace.events import PatchApplied, ToolCallStarted
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import FolderSandbox, completed, fill

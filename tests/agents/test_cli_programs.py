@@ -20,9 +20,9 @@ from agentbench.agents.cli.profiles import PROFILES
 from agentbench.core.command import Command
 from agentbench.core.errors import InputError, SandboxUnavailable, SetupFailed
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
-from agentbench.sandbox.cache import contents
+from agentbench.sandbox.environments.cache import contents
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tools.session import Session
 from agentbench.trace.events import ToolCallFinished

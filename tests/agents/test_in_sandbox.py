@@ -15,7 +15,7 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.tools.rules import Caps, Rules
 from agentbench.trace.events import ToolCallFinished, WorkspaceMutated
 from agentbench.tree.entry import Tree
-from agentbench.workspace.delta import extract
+from agentbench.workspace.diff.extract import extract
 from tests.tools.boxes import Boxes
 from tests.tools.places import Place
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.comparing import Proof
-from agentbench.authoring.fromcommit import Wanted, from_commit, take
-from agentbench.authoring.pinning import Pinner
-from agentbench.authoring.proving import prove
-from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.commit.from_commit import Wanted, from_commit, take
+from agentbench.authoring.commit.split import Unsuitable
+from agentbench.authoring.commit.test_comparison import Proof
+from agentbench.authoring.commit.verification import prove
+from agentbench.authoring.environment.pinning import Pinner
 from agentbench.contract.load import load_task
-from agentbench.core.packages import PackageSettings
+from agentbench.core.package_settings import PackageSettings
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validate_suite
-from agentbench.sandbox.interpreter import installed
-from agentbench.workspace.packageindex import Release
+from agentbench.sandbox.environments.interpreter import installed
+from agentbench.workspace.source.package_index import Release
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
 
@@ -157,7 +157,7 @@ def test_tests_that_need_a_submodule_out_of_reach_are_refused_for_that(
     def broken(*_given: Any, **_more: Any) -> Proof:
         raise Unsuitable("tests cannot run", "no test was collected with the fix")
 
-    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", broken)
+    monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", broken)
     linked(repo, tmp_path)
     with pytest.raises(Unsuitable, match=r"without its submodules, .*: no test was collected") as found:
         from_commit(wanted(repo), "HEAD", lab)
@@ -268,7 +268,7 @@ def test_a_readme_that_setup_writes_anew_does_not_keep_the_fix_from_applying(
             raise Unsuitable("patch", "README.rst: hunk 1 does not match the file")
         return prove(ground, lab, **given)
 
-    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", proven)
+    monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", proven)
     put(repo, {"README.rst": "one\ntwo\n"}, "Tell")
     made = from_commit(wanted(repo), put(repo, {**FIX, "README.rst": "one\nthree\n"}, "Fix"), lab)
     assert b"README" not in (made.folder / "reference.patch").read_bytes()

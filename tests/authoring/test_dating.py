@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.dating import Calendar, constrained, day_for, order_of, read_releases
-from agentbench.core.packages import PackageSettings
-from agentbench.workspace.packageindex import Release
+from agentbench.authoring.environment.release_dates import Calendar, constrained, day_for, order_of, read_releases
+from agentbench.core.package_settings import PackageSettings
+from agentbench.workspace.source.package_index import Release
 from tests.authoring.made_up_index import Shelf
 
 pytestmark = pytest.mark.req("C-17", "C-18")
@@ -45,7 +45,7 @@ def test_an_index_out_of_reach_is_not_asked_about_everything(monkeypatch: pytest
         asked.append(name)
         return [], ["it does not answer"]
 
-    monkeypatch.setattr("agentbench.authoring.dating.find_project", nobody)
+    monkeypatch.setattr("agentbench.authoring.environment.release_dates.find_project", nobody)
     assert Calendar(PackageSettings()).undated([f"p{number}" for number in range(9)]) != ()
     assert len(asked) == 2
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.detection import Circumstances, Detected, Plan, brought, detect
-from agentbench.authoring.environments import Environments, Wish, with_modules, with_skipped
-from agentbench.authoring.pythons import allows
-from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.commit.split import Unsuitable
+from agentbench.authoring.environment.candidates import Environments, Wish, with_modules, with_skipped
+from agentbench.authoring.environment.detection import Circumstances, Detected, Plan, brought, detect
+from agentbench.authoring.environment.python_versions import allows
 
 pytestmark = pytest.mark.req("C-17", "C-18")
 
@@ -321,7 +321,7 @@ def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without
         )
 
     monkeypatch.setattr(Environments, "_resolve", resolve)
-    monkeypatch.setattr("agentbench.authoring.environments.freeze", lambda ground: [ground])
+    monkeypatch.setattr("agentbench.authoring.environment.candidates.freeze", lambda ground: [ground])
     plans = (Plan("with pins", ("a",)), Plan("without pins", ("b",)))
     wish: Any = SimpleNamespace(
         draft=SimpleNamespace(python="3.11"),

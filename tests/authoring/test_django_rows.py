@@ -16,12 +16,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.django_runner import COMMAND, HOME, Job, job_for
-from agentbench.authoring.inside.django_tests import outcomes, written
-from agentbench.authoring.swebench import Instance, export_task, import_instance
+from agentbench.acceptance.checks.junit import read_report
+from agentbench.authoring.formats.django.runner.django_tests import outcomes, written
+from agentbench.authoring.formats.django.test_command import COMMAND, HOME, Job, job_for
+from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
-from agentbench.oracle.junit import read_report
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validate_suite
 from tests.authoring.conftest import put
@@ -336,5 +336,5 @@ def test_what_cannot_be_run_is_refused_with_what_to_do() -> None:
 def test_the_program_runs_on_the_oldest_python_a_sandbox_may_have() -> None:
     import ast
 
-    source = (Path(job_for.__code__.co_filename).parent / "inside/django_tests.py").read_text()
+    source = (Path(job_for.__code__.co_filename).parent / "runner/django_tests.py").read_text()
     ast.parse(source, feature_version=(3, 8))

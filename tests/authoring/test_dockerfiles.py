@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.dockerfiles import Alone, stand_alone
+from agentbench.authoring.formats.dockerfiles import Alone, stand_alone
 from agentbench.core.errors import InputError
 
 pytestmark = pytest.mark.req("C-18")

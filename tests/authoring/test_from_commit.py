@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.fromcommit import Wanted, from_commit, take
-from agentbench.authoring.splitting import Unsuitable
+from agentbench.authoring.commit.from_commit import Wanted, from_commit, take
+from agentbench.authoring.commit.split import Unsuitable
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.harbor import REWARD, export_task, import_folder
+from agentbench.authoring.formats.harbor import REWARD, export_task, import_folder
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab

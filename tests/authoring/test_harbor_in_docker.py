@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.harbor import import_folder
+from agentbench.authoring.formats.harbor import import_folder
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validate_suite

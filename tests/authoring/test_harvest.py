@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.candidates import Candidates, choose
-from agentbench.authoring.fromcommit import Wanted
-from agentbench.authoring.harvest import Ledger, Request, Verdict, divide, harvest
+from agentbench.authoring.commit.from_commit import Wanted
+from agentbench.authoring.harvest.candidates import Candidates, choose
+from agentbench.authoring.harvest.harvest import Ledger, Request, Verdict, divide, harvest
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
-from agentbench.workspace.history import Histories
+from agentbench.workspace.source.history import Histories
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git
 
@@ -195,11 +195,11 @@ def test_how_far_back_is_looked_is_said_when_there_is_more(
     wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
     request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
     told: list[str] = []
-    monkeypatch.setattr("agentbench.authoring.harvest.REACH", 1)
+    monkeypatch.setattr("agentbench.authoring.harvest.harvest.REACH", 1)
     harvest(request, lab, tell=told.append)
     assert told[0] == f"only the newest 1 commits are looked at; --start {first[:12]} goes on behind them"
     told.clear()
-    monkeypatch.setattr("agentbench.authoring.harvest.REACH", 2)
+    monkeypatch.setattr("agentbench.authoring.harvest.harvest.REACH", 2)
     harvest(request, lab, tell=told.append)
     assert told[0] == "0 candidates, 0 known already"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.checks.run_check import assurance_of
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.contract.suite import load_suite
 from agentbench.core.reasons import Assurance
-from agentbench.oracle.checks import assurance_of
 
 TASKS = Path(__file__).parent.parent.parent / "tasks"
 KINDS = {"bugfix", "refactor", "feature", "dependency", "migration", "docs", "hardening"}

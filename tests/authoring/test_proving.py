@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench.authoring.comparing import compare
-from agentbench.authoring.proving import log_end, telling
-from agentbench.authoring.splitting import Unsuitable
-from agentbench.authoring.symptoms import missing_modules
+from agentbench.authoring.commit.failure_causes import missing_modules
+from agentbench.authoring.commit.split import Unsuitable
+from agentbench.authoring.commit.test_comparison import compare
+from agentbench.authoring.commit.verification import log_end, telling
 from agentbench.sandbox.protocol import SetupStep
 
 pytestmark = pytest.mark.req("C-16", "C-15")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.comparing import Proof, compare, slowed
-from agentbench.authoring.fromcommit import Made, Wanted, from_commit
-from agentbench.authoring.proving import Circumstance, prove
-from agentbench.authoring.splitting import Unsuitable
-from agentbench.authoring.symptoms import moved_on, needs_network, skip_reasons, uses_clock, whys_of
+from agentbench.acceptance.grade import grade
+from agentbench.authoring.commit.failure_causes import moved_on, needs_network, skip_reasons, uses_clock, whys_of
+from agentbench.authoring.commit.from_commit import Made, Wanted, from_commit
+from agentbench.authoring.commit.split import Unsuitable
+from agentbench.authoring.commit.test_comparison import Proof, compare, slowed
+from agentbench.authoring.commit.verification import Circumstance, prove
 from agentbench.contract.load import load_task
-from agentbench.oracle.acceptance import grade
 from agentbench.run.lab import Ground, Lab
 from agentbench.run.validation import validation_bench
 from tests.authoring.conftest import BEFORE, put
@@ -54,7 +54,7 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
         kept = tuple(test for test in proof.pass_to_pass if test != flaking)
         return dataclasses.replace(proof, pass_to_pass=kept, unsteady=(flaking,))
 
-    monkeypatch.setattr("agentbench.authoring.proving.compare", unsteady)
+    monkeypatch.setattr("agentbench.authoring.commit.verification.compare", unsteady)
     test = "def test_odd():\n    assert half(3) == 1.5\n\n\n"
     luck = "@pytest.mark.parametrize('value', ['a b', '[x]'])\ndef test_luck(value):\n    pass\n"
     found = made(repo, lab, {"tests/test_calc.py": HEAD + test + luck})
@@ -73,7 +73,7 @@ def test_tests_that_flake_by_the_order_of_sets_are_taken_with_that_order_fixed(
             raise Unsuitable("flaky", "tests give different outcomes")
         return prove(ground, used, repeats=repeats, known=known)
 
-    monkeypatch.setattr("agentbench.authoring.fromcommit.prove", prove_in_order)
+    monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", prove_in_order)
     test = "def test_odd():\n    assert os.environ['PYTHONHASHSEED'] == '0' and half(3) == 1.5\n"
     done = made(repo, lab, {"tests/test_calc.py": HEAD + test})
     assert load_task(done.folder).task.environment.env == {"PYTHONHASHSEED": "0"}

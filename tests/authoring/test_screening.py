@@ -9,11 +9,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from agentbench.authoring.screening import set_aside, summary
+from agentbench.acceptance.validation import TaskValidation
+from agentbench.authoring.harvest.flake_screen import set_aside, summary
 from agentbench.cli.task import command
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
-from agentbench.oracle.validation import TaskValidation
 
 pytestmark = pytest.mark.req("C-16")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench.authoring.drafting import dump
-from agentbench.authoring.statement import check, draft, kind_of
+from agentbench.authoring.commit.statement import check, draft, kind_of
+from agentbench.authoring.commit.task_draft import dump
 
 pytestmark = pytest.mark.req("C-10", "C-18")
 

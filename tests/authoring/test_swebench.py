@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.swebench import Instance, address, export_task, import_instance, read_instances, report
-from agentbench.authoring.testids import tied
+from agentbench.authoring.formats.swebench import (
+    Instance,
+    address,
+    export_task,
+    import_instance,
+    read_instances,
+    report,
+)
+from agentbench.authoring.formats.test_ids import tied
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab

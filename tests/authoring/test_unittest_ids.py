@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.rowtests import ROW_NAME
-from agentbench.authoring.swebench import Instance, export_task, import_instance
-from agentbench.authoring.unittest_ids import for_pytest, understand
+from agentbench.authoring.formats.row_tests import ROW_NAME
+from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
+from agentbench.authoring.formats.unittest_ids import for_pytest, understand
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab

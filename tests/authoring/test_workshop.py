@@ -12,9 +12,9 @@ from unittest import mock
 
 import pytest
 
-from agentbench.authoring.fromcommit import Made, Wanted, from_commit
-from agentbench.authoring.harvest import Request, harvest
-from agentbench.authoring.workshop import Patience, PlaceTaken, Site, publish, workshop
+from agentbench.authoring.commit.from_commit import Made, Wanted, from_commit
+from agentbench.authoring.harvest.harvest import Request, harvest
+from agentbench.authoring.task_lock import Patience, PlaceTaken, Site, publish, workshop
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, Interrupted
 from agentbench.run.lab import Lab
@@ -137,6 +137,6 @@ def test_a_harvest_takes_as_made_what_another_command_makes_meanwhile(repo: Path
         shutil.copytree(kept, made.folder)
         raise PlaceTaken("exists already")
 
-    with mock.patch("agentbench.authoring.harvest.from_commit", overtaken):
+    with mock.patch("agentbench.authoring.harvest.harvest.from_commit", overtaken):
         done = harvest(request, lab, tell=lambda _line: None)
     assert [(one.kind, one.task_id) for one in done.verdicts] == [("accepted", made.draft.id)]

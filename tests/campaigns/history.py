@@ -16,16 +16,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agentbench.authoring.candidates import choose
-from agentbench.authoring.fromcommit import repository_name
-from agentbench.authoring.splitting import split, text_of
+from agentbench.acceptance.inspection.inspect_patch import Inspected, inspect
+from agentbench.acceptance.protected import Protection, compose
+from agentbench.authoring.commit.from_commit import repository_name
+from agentbench.authoring.commit.split import split, text_of
+from agentbench.authoring.harvest.candidates import choose
 from agentbench.core.errors import PatchInvalid, SourceError
-from agentbench.oracle.integrity import Inspected, inspect
-from agentbench.oracle.protected import Protection, compose
 from agentbench.sandbox.state import default_state
 from agentbench.tree.entry import Entry, FileWrite, Kind
-from agentbench.workspace.history import Commit, Histories, History
-from agentbench.workspace.patch import parse, plan
+from agentbench.workspace.diff.parse import parse, plan
+from agentbench.workspace.source.history import Commit, Histories, History
 
 GOAL = 0.01
 """Share of honest patches with a finding of severity `gate`."""

@@ -21,22 +21,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from agentbench.acceptance.checks.pytest.base_survey import base_entries
+from agentbench.acceptance.checks.pytest.invocation import understand
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import Acceptance, GradingBench
+from agentbench.acceptance.reference import reference_patch
+from agentbench.acceptance.validation import why_not
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
-from agentbench.oracle.acceptance import grade
-from agentbench.oracle.bench import Acceptance, GradingBench
-from agentbench.oracle.invocation import understand
-from agentbench.oracle.pristine import base_entries
-from agentbench.oracle.reference import reference_patch
-from agentbench.oracle.validation import why_not
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validation_bench
-from agentbench.workspace.application import apply
-from agentbench.workspace.delta import extract
-from agentbench.workspace.patch import parse
-from agentbench.workspace.patched import PatchedTree
+from agentbench.workspace.diff.apply import apply
+from agentbench.workspace.diff.extract import extract
+from agentbench.workspace.diff.parse import parse
+from agentbench.workspace.diff.patched_tree import PatchedTree
 from tests.campaigns import plain
 from tests.campaigns.variants import MAKERS, Work
 

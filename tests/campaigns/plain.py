@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 
+from agentbench.acceptance.checks.pytest.base_survey import base_entries
+from agentbench.acceptance.checks.pytest.invocation import Invocation
+from agentbench.acceptance.checks.pytest.records import OWN_REPORT, TestRecord
+from agentbench.acceptance.grade import protection_of
+from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.protected import compose
+from agentbench.acceptance.replica import ENV, open_replica
 from agentbench.core.command import MIB, Command
-from agentbench.oracle.acceptance import protection_of
-from agentbench.oracle.bench import GradingBench
-from agentbench.oracle.invocation import Invocation
-from agentbench.oracle.pristine import base_entries
-from agentbench.oracle.protected import compose
-from agentbench.oracle.pytest_records import OWN_REPORT, TestRecord
-from agentbench.oracle.replica import ENV, open_replica
-from agentbench.workspace.patch import parse, plan
+from agentbench.workspace.diff.parse import parse, plan
 
 FOLDER = "/tmp/plain_reporter"
 PLUGIN = """

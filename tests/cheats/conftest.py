@@ -9,8 +9,8 @@ import pytest
 
 from agentbench.run.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
-from tests.oracle.conftest import bed
-from tests.oracle.toy import Bed
+from tests.acceptance.conftest import bed
+from tests.acceptance.toy import Bed
 from tests.sandbox.conftest import remove_images, require_docker
 
 __all__ = ["bed", "docker_bed"]

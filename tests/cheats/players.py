@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.grading_context import GradingBench
 from agentbench.core.command import Command
-from agentbench.oracle.bench import GradingBench
-from agentbench.workspace.delta import extract
-from tests.oracle.toy import HIDDEN, REPO, UNIT, Bed, delta_of
+from agentbench.workspace.diff.extract import extract
+from tests.acceptance.toy import HIDDEN, REPO, UNIT, Bed, delta_of
 
 HERE = Path(__file__).parent
 EVERYBODY = "AB_CHEATS_ON_DOCKER"
@@ -45,7 +45,7 @@ FAMILIES = {
     "diff_bombs": "changes too large to look at",
     "bombs": "processes, memory and disk used up",
 }
-"""What THREATS are made of; the judge's has its own place in tests/oracle/test_judge.py."""
+"""What THREATS are made of; the judge's has its own place in tests/acceptance/judge/test_judge.py."""
 
 
 @dataclass(frozen=True)

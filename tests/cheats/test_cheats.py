@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import Acceptance, GradingBench
 from agentbench.core.reasons import Outcome
-from agentbench.oracle.acceptance import grade
-from agentbench.oracle.bench import Acceptance, GradingBench
+from tests.acceptance.toy import Bed
 from tests.cheats.planted import OWNED
 from tests.cheats.players import FAMILIES, Player, parametrised, players
-from tests.oracle.toy import Bed
 
 
 def graded(bed: Bed, folder: Path, player: Player) -> tuple[GradingBench, Acceptance]:

@@ -1,6 +1,6 @@
 """What still passes in one process with the tests, kept as a list that is true, and what a probe makes of it.
 
-An agent of `surviving/` that no longer passes in process belongs to `cheating/`; `past_twins/` has those that pass where a task
+An agent of `surviving/` that no longer passes in process belongs to `cheating/`; `past_decoys/` has those that pass where a task
 has a reference too. docs/assurance.md names each of them.
 """
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.grade import grade
 from agentbench.core.reasons import Assurance, Outcome
-from agentbench.oracle.acceptance import grade
+from tests.acceptance.toy import REPO, Bed, delta_of
 from tests.cheats.planted import CORE, RIGHT
 from tests.cheats.players import Player, parametrised, players
 from tests.cheats.test_cheats import graded, told
-from tests.oracle.toy import REPO, Bed, delta_of
 
 SERVE = """\
     import json
@@ -57,8 +57,8 @@ def test_what_passes_in_process_is_known(bed: Bed, tmp_path: Path, player: Playe
 
 
 @pytest.mark.req("C-06")
-@parametrised("past_twins")
-def test_what_passes_in_process_and_past_twins_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
+@parametrised("past_decoys")
+def test_what_passes_in_process_and_past_decoys_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
     reference = delta_of(player.bench(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
     bench = player.bench(bed, tmp_path / "task", reference=reference)
     result = grade(delta_of(bench, player.changes), bench)
@@ -71,7 +71,7 @@ def test_what_passes_in_process_and_past_twins_is_known(bed: Bed, tmp_path: Path
 @pytest.mark.req("C-06", "G-01")
 @pytest.mark.parametrize(
     "player",
-    [pytest.param(one, id=one.name) for kind in ("surviving", "past_twins") for one in players(kind)],
+    [pytest.param(one, id=one.name) for kind in ("surviving", "past_decoys") for one in players(kind)],
 )
 def test_a_probe_stops_what_passes_in_process(bed: Bed, tmp_path: Path, player: Player) -> None:
     assert probed(bed, tmp_path, player.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.contract import document as module
-from agentbench.contract.document import MAX_BYTES, Document, parse_document, read_document
+from agentbench.contract import yaml_document as module
+from agentbench.contract.yaml_document import MAX_BYTES, Document, parse_document, read_document
 from agentbench.core.errors import ContractError
 
 

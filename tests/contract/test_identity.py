@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.load import load_task
 from agentbench.contract.schema import Task
-from agentbench.contract.shape import keys_of, sections_of
+from agentbench.contract.schema_shape import keys_of, sections_of
 from tests.contract.writing import MINIMAL, task_with, write_task
 
 PLAIN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

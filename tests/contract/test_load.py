@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agentbench.contract.advice import conditional_on_network, remarks
 from agentbench.contract.load import Limit, load_task
-from agentbench.contract.remarks import conditional_on_network, remarks
 from agentbench.core.errors import ContractError
 from tests.contract.writing import MINIMAL, check_with, problems_of, task_with, write_task
 

@@ -10,7 +10,7 @@ import pytest
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.contract.lock import LOCK_NAME, LockedCheck, LockedImage, LockedSource, read_lock, write_lock
-from agentbench.contract.locking import Resolved, lockfiles, make_lock
+from agentbench.contract.make_lock import Resolved, lockfiles, make_lock
 from agentbench.core.errors import ContractError
 from tests.contract.writing import problems_of, task_with, write_task
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from agentbench.contract.load import load_task
 from agentbench.contract.schema import Check, DenyCommand, DependencyRules, Envelope, RequireLimits, Task, Validation
-from agentbench.contract.shape import keys_of, sections_of
+from agentbench.contract.schema_shape import keys_of, sections_of
 from tests.contract.writing import write_task
 
 PAGE = Path(__file__).parents[2] / "docs" / "task-format.md"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentbench.core.syntax import parse
+from agentbench.core.python_syntax import parse
 
 SOURCE = "x = [" + ", ".join(f"f({number}, a=[1, (2, 3)], **{{'a': lambda q: q + 1}})" for number in range(150)) + "]\n"
 

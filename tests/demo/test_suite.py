@@ -11,7 +11,7 @@ from agentbench.agents.scripted import load_script
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import load_suite
 from agentbench.tree.folder import FolderTree
-from agentbench.workspace.patch import apply, parse
+from agentbench.workspace.diff.parse import apply, parse
 
 SUITE = load_suite("demo", Path("nowhere"))
 AGENTS = SUITE.folder / "agents"

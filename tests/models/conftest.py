@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.client.endpoint import Dialect, Endpoint
+from agentbench.models.client.retry import RetryPolicy
+from agentbench.models.client.service import Patience, Service, Transport
+from agentbench.models.dialects.translation import Translated
 from agentbench.models.keys import Secret
-from agentbench.models.retry import RetryPolicy
-from agentbench.models.service import Patience, Service, Transport
-from agentbench.models.translation import Translated
 from agentbench.models.wire import Upstream
 from tests.models.rig import Rig
 from tests.models.service import Behaviour, Server

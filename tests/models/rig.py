@@ -12,15 +12,15 @@ from typing import Any
 import anthropic
 import openai
 
-from agentbench.models.desk import Desk, LogSink, ModelIdentity
+from agentbench.models.dialects.translation import Translated
 from agentbench.models.gateway.relay import Waiting
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.ledger import Account, Caps, Ledger
+from agentbench.models.metered_model import Desk, LogSink, ModelIdentity
 from agentbench.models.scripted import ModelScript, Scripted
-from agentbench.models.translation import Translated
 from agentbench.models.wire import Upstream
 from agentbench.policy.prices import FALLBACK, Prices
-from agentbench.sandbox.inside import forward
+from agentbench.sandbox.server import forward
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import LlmRequest, LlmResponse
 from agentbench.trace.log import EventLog, read_events

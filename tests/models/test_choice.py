@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import ContractError, InputError
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
+from agentbench.models.client.retry import RetryPolicy, retry_after
+from agentbench.models.factory import Order, Supply, load_prices
 from agentbench.models.keys import Keys, Secret, parse_env, read_env_file
 from agentbench.models.ledger import Caps
+from agentbench.models.lenient_parsing import find_patch, read_object
 from agentbench.models.presets import bundled_presets, choose, endpoint_of, load_presets, parse_presets
-from agentbench.models.retry import RetryPolicy, retry_after
 from agentbench.models.scripted import load_script
-from agentbench.models.supply import Order, Supply, load_prices
-from agentbench.models.text import find_patch, read_object
 from agentbench.models.wire import Call
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, script
@@ -278,7 +278,7 @@ def test_bad_script_is_bad_input(tmp_path: Path, text: str) -> None:
 
 
 def test_supply_makes_desks_for_scripts_and_refuses_what_is_not_there(tmp_path: Path, rig: OpenRig) -> None:
-    from agentbench.models.desk import LogSink
+    from agentbench.models.metered_model import LogSink
     from agentbench.models.protocol import user
 
     file = tmp_path / "s.yaml"

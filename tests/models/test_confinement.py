@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import ModelFault
-from agentbench.models.confinement import confined, ways_out
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import Rejected
+from agentbench.models.forbidden_requests import confined, ways_out
 from agentbench.models.wire import Answer, Call
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from agentbench.core.errors import ModelFault
 from agentbench.models import faults
+from agentbench.models.client.endpoint import Dialect
+from agentbench.models.client.response_errors import fault_of
 from agentbench.models.dialects import messages, response_events, responses
 from agentbench.models.dialects.errors import api_error
 from agentbench.models.dialects.pieces import ChatReader, arr, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, count_input, estimated, usage_of
-from agentbench.models.endpoint import Dialect
 from agentbench.models.sse import SseEvent, event_of, read_events
-from agentbench.models.verdicts import fault_of
 from tests.models.service import answer_body
 
 # --- Anthropic's messages --------------------------------------------------------------------------------------------

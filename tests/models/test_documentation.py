@@ -6,7 +6,7 @@ from agentbench.core.errors import ModelFault
 from agentbench.models import faults
 from agentbench.models.gateway.server import PORT
 from agentbench.models.presets import bundled_presets
-from agentbench.models.volatile import KEYS
+from agentbench.models.recording.request_diff import KEYS
 from agentbench.policy.prices import FALLBACK, UNITS
 
 ROOT = Path(__file__).parents[2]

@@ -14,12 +14,12 @@ import anthropic
 import openai
 import pytest
 
-from agentbench.models.desk import ModelIdentity
+from agentbench.models.client.service import Service
 from agentbench.models.gateway.http import BadRequest, Connection, Room
 from agentbench.models.gateway.relay import Waiting
 from agentbench.models.gateway.server import PLACEHOLDER, Gateway
 from agentbench.models.ledger import Caps, Ledger
-from agentbench.models.service import Service
+from agentbench.models.metered_model import ModelIdentity
 from agentbench.policy.prices import parse_prices
 from agentbench.trace.redaction import Redactor
 from tests.models.conftest import KEY, OpenRig, Serve
@@ -158,7 +158,7 @@ def test_models_and_token_counts_for_both_clients(rig: OpenRig) -> None:
 def test_service_behind_the_gateway_gets_the_pinned_model_and_the_key_and_nothing_of_the_client(
     rig: OpenRig, serve: Serve, transport: Any
 ) -> None:
-    from agentbench.models.endpoint import Endpoint
+    from agentbench.models.client.endpoint import Endpoint
     from agentbench.models.keys import Secret
 
     server = serve(good)

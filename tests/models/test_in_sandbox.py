@@ -12,9 +12,9 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.models.gateway.server import Gateway
-from agentbench.sandbox.inside import forward
 from agentbench.sandbox.protocol import Backend, Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.server import forward
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, script
 from tests.sandbox.conftest import require_docker

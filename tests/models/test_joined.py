@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.models.joined import joined
+from agentbench.models.recording.stream_redaction import joined
 from agentbench.models.sse import SseEvent, event_of, read_events
 from agentbench.trace.redaction import Redactor
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.models.client import ChatModel
-from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.client.chat_model import ChatModel
+from agentbench.models.client.endpoint import Dialect, Endpoint
+from agentbench.models.client.service import Service, Transport
 from agentbench.models.faults import BudgetReached
 from agentbench.models.keys import Secret
 from agentbench.models.ledger import Caps
 from agentbench.models.protocol import user
-from agentbench.models.service import Service, Transport
 from tests.models.conftest import KEY, QUICK, OpenRig, Serve
 from tests.models.rig import PROMPT, Rig, script
 from tests.models.service import Handler, Server

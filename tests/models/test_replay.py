@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import ModelFault, RecordError
-from agentbench.models.client import ChatModel
-from agentbench.models.desk import ModelIdentity
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.chat_model import ChatModel
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerTrouble
+from agentbench.models.metered_model import ModelIdentity
 from agentbench.models.protocol import user
-from agentbench.models.recording import Recorded, read_recording
-from agentbench.models.volatile import PATTERNS, difference, normalised
+from agentbench.models.recording.recorded import Recorded, read_recording
+from agentbench.models.recording.request_diff import PATTERNS, difference, normalised
 from agentbench.models.wire import Call
 from agentbench.trace.redaction import Redactor
 from tests.models.conftest import OpenRig

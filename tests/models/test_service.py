@@ -13,13 +13,13 @@ import pytest
 from agentbench.core.errors import ModelFault
 from agentbench.core.reasons import Reason
 from agentbench.models import faults
-from agentbench.models.client import ChatModel
-from agentbench.models.endpoint import Dialect, Endpoint
+from agentbench.models.client.chat_model import ChatModel
+from agentbench.models.client.endpoint import Dialect, Endpoint
+from agentbench.models.client.retry import RetryPolicy
+from agentbench.models.client.service import Service, Transport, mapped
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Finish, Message, ToolSpec, answer, system, user
-from agentbench.models.retry import RetryPolicy
-from agentbench.models.service import Service, Transport, mapped
 from agentbench.models.sse import DONE
 from agentbench.models.wire import Call, Cancel
 from tests.models.conftest import KEY, QUICK, Serve

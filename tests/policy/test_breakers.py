@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import Limits
+from agentbench.policy.rule_engine import Limits
 from tests.policy.traces import Story, limits, patched
 
 Tell = Callable[[Story], None]

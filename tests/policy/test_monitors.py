@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.guard import Guard
+from agentbench.policy.model_actions import prose
 from agentbench.policy.monitors import ContractRules, PolicyMonitor, parse_rules, published_rules
-from agentbench.policy.pieces import WINDOW, in_pieces
+from agentbench.policy.rule_engine import Guard
 from agentbench.policy.shell import read_script
-from agentbench.policy.speech import prose
+from agentbench.policy.text_windows import WINDOW, in_pieces
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted
 from tests.policy.examples import STRICT, Example, benign, judged, positives, said
 from tests.policy.traces import Story, limits

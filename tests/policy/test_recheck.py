@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import Limits
 from agentbench.policy.monitors import PolicyMonitor
+from agentbench.policy.rule_engine import Limits
 from agentbench.trace.events import Intervention, MonitorAlert, Payload, Termination
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Tell
 from tests.policy.traces import Story, Told, limits

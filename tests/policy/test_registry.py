@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy import breakers, pressure
+from agentbench.policy import backpressure as pressure
+from agentbench.policy import breakers
 from agentbench.policy.breakers import Violations
 from agentbench.policy.budget import Budget, reached
-from agentbench.policy.guard import BREAKERS, Limits
 from agentbench.policy.monitors import PolicyMonitor
+from agentbench.policy.rule_engine import BREAKERS, Limits
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Tell, failing_states, refused_patches, same_call, spend
 from tests.policy.traces import Story, limits
 

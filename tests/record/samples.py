@@ -9,10 +9,7 @@ from typing import Any
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Assurance, Observability, Outcome, TerminationCode
-from agentbench.grading.decide import Verdict, decide
-from agentbench.grading.facts import fold
-from agentbench.grading.terms import CheckTerm, Terms
-from agentbench.record.folder import EVENTS, FINAL_PATCH, AttemptFolder
+from agentbench.record.attempt_folder import EVENTS, FINAL_PATCH, AttemptFolder
 from agentbench.record.manifest import (
     Entrypoints,
     Manifest,
@@ -25,7 +22,7 @@ from agentbench.record.manifest import (
     TaskIds,
 )
 from agentbench.record.recompute import grading_plan
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import (
     ArtifactPaths,
     AttemptRecord,
@@ -59,6 +56,9 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
+from agentbench.verdict.decide import Verdict, decide
+from agentbench.verdict.facts import fold
+from agentbench.verdict.terms import CheckTerm, Terms
 
 TIME = "2026-03-07T00:00:00.000+00:00"
 PATCH = b"diff --git a/src/core.py b/src/core.py\n--- a/src/core.py\n+++ b/src/core.py\n@@ -1 +1 @@\n-a\n+b\n"

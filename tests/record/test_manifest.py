@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import RecordError
-from agentbench.record.folder import AttemptFolder
+from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, read_manifest, write_manifest
 from agentbench.trace.redaction import Redactor
 from tests.record.samples import manifest

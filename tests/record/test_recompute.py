@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
-from agentbench.record.folder import AttemptFolder
+from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, PlannedCheck
 from agentbench.record.recompute import grading_plan, terms_from
+from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from tests.record.samples import manifest
 
 numbers = st.floats(0, 1e6)

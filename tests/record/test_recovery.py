@@ -10,11 +10,12 @@ import pytest
 
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import TerminationCode
-from agentbench.record import durable, rundir, sealing
+from agentbench.record import durable, sealing
+from agentbench.record import run_directory as rundir
+from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.audit import verify_run
-from agentbench.record.folder import AttemptFolder
 from agentbench.record.recompute import recompute
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.events import Termination
 from agentbench.trace.log import EventLog
 from tests.record.samples import Story, attempt, finish, new_run, tell

@@ -13,10 +13,10 @@ import pytest
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.record.attempt_folder import AttemptFolder, task_dir_name
 from agentbench.record.audit import verify_run
-from agentbench.record.folder import AttemptFolder, task_dir_name
 from agentbench.record.naming import run_name
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.redaction import Redactor
 from tests.record.samples import Story, attempt, finish, new_run, tell
 from tests.trace.test_log import file_size_limit
@@ -137,7 +137,7 @@ def test_a_second_process_is_refused_while_the_first_writes(tmp_path: Path) -> N
     run = new_run(tmp_path)
     attempt(run, "toy")
     code = (
-        "import sys; from pathlib import Path; from agentbench.record.rundir import RunDirectory\n"
+        "import sys; from pathlib import Path; from agentbench.record.run_directory import RunDirectory\n"
         "from agentbench.core.errors import InputError\n"
         "try: RunDirectory.open(Path(sys.argv[1]), writable=True)\n"
         "except InputError as error: print(error); sys.exit(7)"

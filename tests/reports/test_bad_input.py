@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from agentbench.cli.report import command
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.reports.html import page
-from agentbench.reports.rows import read_rows
+from agentbench.reports.record_rows import read_rows
 from agentbench.reports.sources import open_run
 from tests.reports.runs import record, run_dir
 

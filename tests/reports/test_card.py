@@ -10,9 +10,8 @@ from click.testing import CliRunner, Result
 from agentbench.cli.show import command
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
-from agentbench.grading.headline import headline
 from agentbench.record.schema import CheckRecord, GateRecord
-from agentbench.reports.proof import MOST
+from agentbench.reports.card_evidence import MOST
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -22,6 +21,7 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import EventLog
 from agentbench.trace.payload import Excerpt
+from agentbench.verdict.headline import headline
 from tests.reports.runs import HOSTILE, record, run_dir
 
 

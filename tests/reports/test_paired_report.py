@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
 from agentbench.core.errors import ContractError, InputError
-from agentbench.reports.outside import OUTCOMES, read_results
+from agentbench.reports.csv_results import OUTCOMES, read_results
 from agentbench.reports.paired import compare_sides
 from agentbench.reports.sources import open_side, open_sides
 from tests.reports.runs import HOSTILE, record, results_csv, run_dir

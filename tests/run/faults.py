@@ -20,7 +20,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentbench.sandbox.docker import labels, orphans
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import unused_images as orphans
 from agentbench.sandbox.docker.engine import find_engine
 from tests.run.tasks import make_suite
 

@@ -35,7 +35,7 @@ def test_a_dry_run_says_what_would_be_run_and_runs_nothing(ab: Ab, tmp_path: Pat
 
 
 def records(tmp_path: Path) -> list[AttemptRecord]:
-    from agentbench.record.rundir import RunDirectory
+    from agentbench.record.run_directory import RunDirectory
 
     return list(RunDirectory.open(whole_run(tmp_path)).finals())
 

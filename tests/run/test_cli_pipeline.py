@@ -17,7 +17,7 @@ from agentbench.agents.cli.profiles import PROFILES
 from agentbench.agents.registry import AGENTS
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError, SandboxUnavailable
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from tests.run.tasks import TASK, make_task
 
 pytestmark = pytest.mark.req("T-05", "R-03")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import InputError
-from agentbench.run import grading
-from agentbench.run.grading import Prediction, read_patch, read_predictions
+from agentbench.run import predictions as grading
+from agentbench.run.predictions import Prediction, read_patch, read_predictions
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite, make_task
 

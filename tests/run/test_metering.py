@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.budget import Budget, Spent
 from agentbench.policy.prices import FallbackSchedule, parse_prices
-from agentbench.run.metering import Meter, priced
+from agentbench.run.attempt.metering import Meter, priced
 from agentbench.trace.events import Excerpt, LlmRequest, ToolCallFinished, ToolCallStarted
 
 PRICES = parse_prices(b"action_type,unit,unit_price\ntool_call,call,0.5\ntool_call,second,0.1\n", "p")

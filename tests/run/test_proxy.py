@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.contract.network import Destination, parse_authority, parse_entry, public
+from agentbench.contract.network_allow import Destination, parse_authority, parse_entry, public
 from agentbench.core.errors import InputError
-from agentbench.run.proxy.destinations import AllowList, Refused
+from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.recorder import Bounds
-from agentbench.sandbox.stale import remove_stale
+from agentbench.sandbox.stale_sockets import remove_stale
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
 

@@ -16,7 +16,7 @@ import pytest
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.core.errors import RecordError
-from agentbench.run.bundle import CONTRACT, pack, unpack
+from agentbench.run.task_bundle import CONTRACT, pack, unpack
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.cli.replay import _recorded
-from agentbench.record.rundir import RunDirectory
-from agentbench.run.resuming import spent_before
+from agentbench.record.run_directory import RunDirectory
+from agentbench.run.resume import spent_before
 from tests.record.samples import attempt, new_run, whole_run
 from tests.run.conftest import Ab, Interrupt
 from tests.run.tasks import PATCH, make_suite

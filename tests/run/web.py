@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from agentbench.contract.network import parse_entry
-from agentbench.run.proxy.destinations import AllowList, Resolver
+from agentbench.contract.network_allow import parse_entry
+from agentbench.run.proxy.allow_list import AllowList, Resolver
 from agentbench.run.proxy.recorder import Bounds, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.trace.blobs import BlobStore

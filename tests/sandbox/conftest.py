@@ -12,7 +12,7 @@ import pytest
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxUnavailable
-from agentbench.sandbox.docker import orphans
+from agentbench.sandbox.docker import unused_images as orphans
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan

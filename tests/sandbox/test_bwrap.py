@@ -13,12 +13,12 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable
-from agentbench.sandbox.arguments import check_workdir
-from agentbench.sandbox.box import Box
-from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.bwrap.arguments import check_workdir
+from agentbench.sandbox.bwrap.backend import BwrapBackend
+from agentbench.sandbox.bwrap.sandbox import Box
+from agentbench.sandbox.bwrap.spawn.launch import Request
+from agentbench.sandbox.bwrap.spawner import Spawned
 from agentbench.sandbox.protocol import Limits, Prepared, SetupPlan
-from agentbench.sandbox.spawn.birth import Request
-from agentbench.sandbox.spawner import Spawned
 from agentbench.tree.entry import FileWrite
 from tests.sandbox.conftest import SPEC
 
@@ -61,7 +61,7 @@ class TestWhoseFault:
 
     def test_server_ended_for_memory_is_the_candidates(self, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(server_pid(box), signal.SIGKILL)
-        monkeypatch.setattr("agentbench.sandbox.box.oom_kills", lambda _: 1)
+        monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
         for _ in range(2):
             done = box.run(Command(line="true"))
             assert (done.exit_code, done.signal, done.oom) == (137, 9, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.sandbox.cgroups import cpu_seconds, discover, held_by_programs, megabytes, oom_kills
-from agentbench.sandbox.memory import Gauge
+from agentbench.sandbox.memory_limit import Gauge
 from agentbench.sandbox.protocol import Limits
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.command import Command
-from agentbench.sandbox.channel import Channel, ChannelClosed
-from agentbench.sandbox.inside.capture import Capture, pack, unpack
+from agentbench.sandbox.command_channel import Channel, ChannelClosed
+from agentbench.sandbox.server.capture import Capture, pack, unpack
 
 Wire = tuple[Channel, socket.socket]
 

@@ -17,7 +17,7 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend, Prepared
 from agentbench.sandbox.state import Owner, remove_leftovers
 from tests.sandbox.conftest import SPEC

@@ -22,11 +22,13 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
-from agentbench.sandbox.cache import contents, prune
-from agentbench.sandbox.docker import carried, labels, orphans
+from agentbench.sandbox.docker import bundled_python as carried
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import unused_images as orphans
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
-from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.environments.cache import contents, prune
+from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.sampling import MonitoredBackend
@@ -323,7 +325,7 @@ class TestImages:
         """Never a weaker way: `docker exec` could not give a test run its own descriptor for results."""
         image = "agentbench-test/bare-refused:1"
         engine.must("import", "-", image, stdin=_bare_root(with_shell=True))
-        monkeypatch.setattr("agentbench.sandbox.docker.carried._taken_apart", lambda _: None)
+        monkeypatch.setattr("agentbench.sandbox.docker.bundled_python._taken_apart", lambda _: None)
         carried._parts.cache_clear()
         try:
             with pytest.raises(SandboxUnavailable, match="none of this host's own can be brought along") as caught:

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from agentbench.cli.cache import command as cache
 from agentbench.core.errors import SandboxError, SetupFailed
-from agentbench.sandbox.cache import contents
-from agentbench.sandbox.failures import Failures, Subject, subject
-from agentbench.sandbox.layers import LayerStore
+from agentbench.sandbox.environments.cache import contents
+from agentbench.sandbox.environments.failed_setups import Failures, Subject, subject
+from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.protocol import Backend, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
 from tests.sandbox.conftest import SMALL, SPEC

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import InputError, SandboxError, SandboxUnavailable
-from agentbench.sandbox.account import PREFERRED_UID, choose
-from agentbench.sandbox.bundle import server_source
-from agentbench.sandbox.interpreter import installed, look
-from agentbench.sandbox.inventory import packages
+from agentbench.sandbox.bwrap.host_user import PREFERRED_UID, choose
+from agentbench.sandbox.environments.interpreter import installed, look
+from agentbench.sandbox.environments.inventory import packages
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.server_bundle import server_source
 from agentbench.sandbox.state import Owner, default_state
 
 FULL = "         0          0 4294967295\n"

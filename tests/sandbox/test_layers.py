@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.sandbox.layers import Layer, LayerStore, measure
+from agentbench.sandbox.environments.layers import Layer, LayerStore, measure
 
 
 def build(store: LayerStore, key: str, *, size: int = 10, kind: str = "prepared") -> Layer:

@@ -17,7 +17,7 @@ import typing_extensions
 
 import agentbench
 from agentbench.process import run_host
-from agentbench.sandbox import interpreter as interpreters
+from agentbench.sandbox.environments import interpreter as interpreters
 
 _UID = 43_217
 

@@ -13,9 +13,9 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError, SetupFailed
-from agentbench.sandbox import interpreter as interpreters
-from agentbench.sandbox.birth import Birth
-from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.bwrap.backend import BwrapBackend
+from agentbench.sandbox.bwrap.launch_params import Birth
+from agentbench.sandbox.environments import interpreter as interpreters
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, SetupPlan, SetupStep
 from tests.sandbox.conftest import SPEC
 

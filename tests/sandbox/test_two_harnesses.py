@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.sandbox.docker import labels, orphans
+from agentbench.sandbox.docker import labels
+from agentbench.sandbox.docker import unused_images as orphans
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.registry import open_backend

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbench.sandbox.inside.writer import Batch
+from agentbench.sandbox.server.writer import Batch
 
 NAMES = st.sampled_from([b"a", b"b", b"c", b"link", b"out"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(b"/".join)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from agentbench.core.command import Command
-from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec, SetupPlan
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=40, disk_mb=48, inodes=5000)

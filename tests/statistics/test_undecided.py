@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from agentbench.statistics.bounds import bounds, difference_bounds
+from agentbench.statistics.error_rates import Case, error_rates
 from agentbench.statistics.intervals import Interval, newcombe_paired
 from agentbench.statistics.noninferiority import Standing, non_inferior
 from agentbench.statistics.survival import Span, kaplan_meier
-from agentbench.statistics.truth import Case, error_rates
+from agentbench.statistics.undecided_bounds import bounds, difference_bounds
 from tests.statistics.trials import trial
 
 

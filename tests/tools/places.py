@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from agentbench.core.command import Command, Completed
 from agentbench.sandbox.protocol import Running, Sandbox, Usage
-from agentbench.tools.bench import text_stream
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Record, Session, Workplace
+from agentbench.tools.tool_context import text_stream
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.chain import Event
 from agentbench.trace.events import Payload

@@ -9,8 +9,8 @@ import pytest
 
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.core.reasons import TerminationCode
-from agentbench.tools.ending import SessionEnded
 from agentbench.tools.rules import Caps, Rules
+from agentbench.tools.session_end import SessionEnded
 from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
 from tests.tools.boxes import Boxes
 
@@ -60,7 +60,7 @@ def test_search_answers_the_same_with_and_without_ripgrep(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
-        monkeypatch.setattr("agentbench.tools.searching.RIPGREP", "no-such-program")
+        monkeypatch.setattr("agentbench.tools.search.RIPGREP", "no-such-program")
     with boxes.open(tmp_path) as here:
         session = here.session
         make = (
@@ -107,7 +107,7 @@ def test_a_search_that_would_take_for_ever_meets_the_time_limit(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
-        monkeypatch.setattr("agentbench.tools.searching.RIPGREP", "no-such-program")
+        monkeypatch.setattr("agentbench.tools.search.RIPGREP", "no-such-program")
     with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
         assert here.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
         result = here.session.search("(a+)+$")

@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import PatchInvalid
-from agentbench.tools.patching import FUZZ
+from agentbench.tools.apply_patch import FUZZ
 from agentbench.trace.events import PatchApplied
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.patch import Plan, parse, plan
+from agentbench.workspace.diff.parse import Plan, parse, plan
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import fill
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentbench.core.errors import ToolFault
 from agentbench.tools.paths import follow, literal, relative, show
 from agentbench.tree.entry import Entry, Kind
-from agentbench.workspace.evidence import path_text
+from agentbench.workspace.diff.events import path_text
 
 pytestmark = pytest.mark.req("T-02")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.tools.reading import MAX_LISTED, MAX_READ
+from agentbench.tools.read_files import MAX_LISTED, MAX_READ
 from agentbench.tools.rules import Rules
 from agentbench.trace.events import ToolCallFinished
 from agentbench.tree.entry import Entry

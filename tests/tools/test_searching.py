@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Command, Completed
-from agentbench.tools import nearby
-from agentbench.tools.contents import Contents
-from agentbench.tools.hits import Hit
-from agentbench.tools.literals import Doubt, Effort, lines_of, understood
-from agentbench.tools.narrowing import needed_text
-from agentbench.tools.searching import _hits, _ripgrep
+from agentbench.tools import host_search as nearby
+from agentbench.tools.content_cache import Contents
+from agentbench.tools.literal_search import Doubt, Effort, lines_of, understood
+from agentbench.tools.search import _hits, _ripgrep
+from agentbench.tools.search_hits import Hit
+from agentbench.tools.search_prefilter import needed_text
 from tests.tools.boxes import FILES, Boxes
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import FolderSandbox, completed, fill

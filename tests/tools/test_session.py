@@ -17,15 +17,15 @@ from agentbench.core.errors import InputError, Interrupted, SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import GUARDS, Guard, Limits
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor
 from agentbench.policy.recheck import recheck
+from agentbench.policy.rule_engine import GUARDS, Guard, Limits
 from agentbench.policy.thresholds import published_thresholds
-from agentbench.tools.ending import SessionEnded
-from agentbench.tools.journal import Journal
+from agentbench.tools.event_recorder import Journal
 from agentbench.tools.operator import Answer, Question
 from agentbench.tools.rules import Caps, Rules, rules_for
 from agentbench.tools.session import BriefingText, Program, Record, Remaining, Session, Workplace
+from agentbench.tools.session_end import SessionEnded
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.core.command import Command, Completed
 from agentbench.core.ids import new_ulid
-from agentbench.tools import watch as watch_module
+from agentbench.tools import workspace_tracker as watch_module
 from agentbench.tools.rules import Rules
 from agentbench.trace.events import Excerpt, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.patch import apply, parse
+from agentbench.workspace.diff.parse import apply, parse
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import FolderSandbox, Place, completed, fill, open_place
 

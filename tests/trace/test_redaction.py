@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome
 from agentbench.trace.events import AcceptanceCheck, Briefing, ToolCallStarted
+from agentbench.trace.json_safe import plain
 from agentbench.trace.log import EventLog, read_events
-from agentbench.trace.plain import plain
 from agentbench.trace.redaction import _WORDS, Redactor, placeholder
 from agentbench.trace.verify import check_chain
 from tests.trace.samples import EXAMPLES

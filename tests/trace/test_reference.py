@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.trace.event_reference import put_into, render
 from agentbench.trace.log import EventLog
-from agentbench.trace.reference import put_into, render
 from agentbench.trace.registry import EVENT_TYPES
 from tests.trace.samples import EXAMPLES
 
@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8")
 
 @pytest.mark.req("E-02", "U-03")
 def test_the_event_reference_is_what_the_models_say() -> None:
-    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.reference docs/trace.md"
+    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.event_reference docs/trace.md"
 
 
 def test_every_event_and_every_member_is_in_the_reference() -> None:

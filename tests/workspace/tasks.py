@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.contract.lock import Lock, LockedIds, LockedSource
-from agentbench.workspace.snapshot import Snapshot, Snapshots
+from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 from tests.workspace.reference_git import git
 
 

@@ -7,15 +7,15 @@ session's caps. While further messages of the user are to come, the model's own 
 from __future__ import annotations
 
 from agentbench.agents.base import AgentExit, AgentSetup, stopped
+from agentbench.agents.context_packer import pack
 from agentbench.agents.conversation import Conversation, Turn, tool_specs
-from agentbench.agents.packing import pack
-from agentbench.agents.project import look_at
+from agentbench.agents.project_files import look_at
 from agentbench.agents.prompt import Prompt, load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
+from agentbench.models.lenient_parsing import find_patch
 from agentbench.models.protocol import Model, system, user
-from agentbench.models.text import find_patch
 from agentbench.tools.session import Session
 
 SILENT = 3

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 
-from agentbench.agents import command, llm_v0, noop, reference, scripted, team
+from agentbench.agents import command, llm_v0, noop, reference, scripted
+from agentbench.agents import subagents as team
 from agentbench.agents.base import Agent, AgentSetup
 from agentbench.agents.cli import agent as cli
 from agentbench.agents.cli.profiles import PROFILES

@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from agentbench.agents.base import AgentExit, AgentSetup
-from agentbench.contract.document import Document, Value, read_document
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean, refuse
+from agentbench.contract.yaml_document import Document, Value, read_document
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.tools.definition import problem_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentbench.agents.failures import Failures, read_failures
+from agentbench.agents.test_output import Failures, read_failures
 from agentbench.tools.session import Session
 
 SAME_FAILURE = 4

@@ -11,7 +11,7 @@ import click
 from agentbench.cli.options import json_option
 
 if TYPE_CHECKING:
-    from agentbench.reports.rows import Row
+    from agentbench.reports.record_rows import Row
 
 EPILOG = """\b
 Examples:

@@ -11,7 +11,7 @@ from agentbench.cli.options import Amount, json_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentbench.sandbox.cache import Item
+    from agentbench.sandbox.environments.cache import Item
 
 EPILOG = """\b
 Examples:
@@ -37,7 +37,7 @@ def command() -> None:
 @json_option
 def ls_command(as_json: bool) -> None:
     """List what is kept, least recently used first."""
-    from agentbench.sandbox.cache import contents
+    from agentbench.sandbox.environments.cache import contents
     from agentbench.sandbox.registry import state_root
 
     state = state_root()
@@ -57,7 +57,7 @@ def ls_command(as_json: bool) -> None:
 @json_option
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
     """Remove prepared environments that were not used for longest."""
-    from agentbench.sandbox.cache import DEFAULT_BYTES, prune
+    from agentbench.sandbox.environments.cache import DEFAULT_BYTES, prune
     from agentbench.sandbox.registry import state_root
 
     state = state_root()

@@ -14,7 +14,7 @@ import click
 
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.figures import plural
 from agentbench.run.plan import PlanRow

@@ -12,7 +12,7 @@ from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sand
 
 if TYPE_CHECKING:
     from agentbench.cli.launch import Done
-    from agentbench.run.grading import Prediction
+    from agentbench.run.predictions import Prediction
 
 EPILOG = """\b
 Examples:
@@ -56,7 +56,7 @@ def command(
     from agentbench.contract.suite import find_tasks
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
-    from agentbench.run.grading import prediction_rows, read_predictions
+    from agentbench.run.predictions import prediction_rows, read_predictions
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
@@ -98,7 +98,7 @@ def command(
 def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Prediction]) -> None:
     import json
 
-    from agentbench.authoring.swebench import report
+    from agentbench.authoring.formats.swebench import report
     from agentbench.core.errors import InputError
 
     empty = [one.task_id for one in wanted if not one.patch.strip() and not one.problem]
@@ -111,7 +111,7 @@ def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Predict
 
 def _read(task_id: str, path: Path) -> Prediction:
     from agentbench.core.errors import InputError
-    from agentbench.run.grading import read_patch
+    from agentbench.run.predictions import read_patch
 
     try:
         if str(path) == "-":

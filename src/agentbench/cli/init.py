@@ -22,7 +22,7 @@ def command(folder: Path, *, as_json: bool) -> None:
     """Make a new suite in DIR with one commented task that can be run at once."""
     import json
 
-    from agentbench.contract.scaffold import new_suite
+    from agentbench.contract.templates import new_suite
 
     loaded = new_suite(folder)
     suite = loaded.task.suite

@@ -13,25 +13,25 @@ import click
 
 from agentbench.agents.registry import require_agent, require_conversation
 from agentbench.cli.fail_on import Condition, held, parse
+from agentbench.cli.interrupts import patiently
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_done
 from agentbench.cli.progress import Progress
-from agentbench.cli.run_interrupts import patiently
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import Reason
 from agentbench.models.ledger import Caps, Ledger
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.writing import write_summary
+from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, Configuration, VariantFile, load_variant, resolve
 from agentbench.run.executor import open_executor
-from agentbench.run.judging import JudgeChoice
 from agentbench.run.lab import Lab, declared_secrets
-from agentbench.run.modelling import Models, model_text, read_prices
+from agentbench.run.models import Models, model_text, read_prices
 from agentbench.run.plan import PlanRow, make_plan
-from agentbench.run.resuming import left_to_do, rows_of, spent_before
+from agentbench.run.resume import left_to_do, rows_of, spent_before
 from agentbench.run.study import Study
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import SetupStep

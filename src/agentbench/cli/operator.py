@@ -39,7 +39,7 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from agentbench.core.text import printable
-    from agentbench.record.rundir import RunDirectory
+    from agentbench.record.run_directory import RunDirectory
     from agentbench.run.operator import pending_questions
 
     runs = [RunDirectory.open(run).path] if run is not None else sorted(path for path in out.glob("*") if path.is_dir())
@@ -81,7 +81,7 @@ def decide(
 
 def _chosen(run: Path, question: str | None) -> Pending:
     from agentbench.core.errors import InputError
-    from agentbench.record.rundir import RunDirectory
+    from agentbench.record.run_directory import RunDirectory
     from agentbench.run.operator import pending_questions
 
     waiting = pending_questions(RunDirectory.open(run).path)

@@ -18,7 +18,7 @@ def print_done(done: Done, *, as_json: bool) -> None:
         _print_json(done)
         return
     from agentbench.core.text import printable
-    from agentbench.grading.headline import headline
+    from agentbench.verdict.headline import headline
 
     lines = []
     passed = 0

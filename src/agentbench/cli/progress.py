@@ -40,7 +40,7 @@ class Progress:
             self._draw()
 
     def finished(self, row: PlanRow, record: AttemptRecord) -> None:
-        from agentbench.grading.headline import headline
+        from agentbench.verdict.headline import headline
 
         if self._quiet:
             return

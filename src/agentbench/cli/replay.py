@@ -42,7 +42,7 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
 
     Needs no model and no task folder: it works on a run directory that was copied to another machine.
     """
-    from agentbench.record.rundir import RunDirectory
+    from agentbench.record.run_directory import RunDirectory
     from agentbench.run.lab import Lab
     from agentbench.run.replay import replay_run
 

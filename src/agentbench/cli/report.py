@@ -180,8 +180,8 @@ def power(
 ) -> None:
     """How likely a planned comparison shows its difference, by simulation, with a check that the simulation is sane."""
     from agentbench.core.errors import InputError
-    from agentbench.reports.planning import as_json as document
-    from agentbench.reports.planning import as_text, plan
+    from agentbench.reports.power_plan import as_json as document
+    from agentbench.reports.power_plan import as_text, plan
     from agentbench.statistics.power import Design
 
     try:

@@ -69,7 +69,7 @@ def _resumed(path: Path, given: Asked, *, dry: bool, quiet: bool) -> Done:
     from agentbench.contract.load import load_task
     from agentbench.contract.suite import load_suite
     from agentbench.core.errors import InputError
-    from agentbench.record.rundir import RunDirectory
+    from agentbench.record.run_directory import RunDirectory
 
     request = RunDirectory.open(path).meta.get("request")
     try:

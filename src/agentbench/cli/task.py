@@ -136,10 +136,10 @@ def _task_paths(path: Path) -> list[Path]:
 
 
 def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
+    from agentbench.contract.advice import remarks
     from agentbench.contract.identity import identify
     from agentbench.contract.load import load_task
     from agentbench.contract.problem import Refused
-    from agentbench.contract.remarks import remarks
     from agentbench.core.errors import ContractError
 
     try:
@@ -190,7 +190,7 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) ->
     """Make a new task in DIR (`…/SUITE/SLUG`); without a source it is a small example that can be run."""
     import json
 
-    from agentbench.contract.scaffold import NewTask, new_task
+    from agentbench.contract.templates import NewTask, new_task
 
     loaded = new_task(folder, NewTask(path=repo_path, **source))
     if as_json:
@@ -232,13 +232,13 @@ def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
 
 
 def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
+    from agentbench.contract.advice import conditional_on_network
     from agentbench.contract.complexity import measure
-    from agentbench.contract.remarks import conditional_on_network
 
     folder = loaded.repo_folder
     if folder is None and fetch and loaded.task.repo != "none":
         from agentbench.sandbox.state import default_state
-        from agentbench.workspace.snapshot import Snapshots
+        from agentbench.workspace.source.snapshot import Snapshots
 
         folder = Snapshots(default_state() / "snapshots").materialise(loaded).folder
     return {

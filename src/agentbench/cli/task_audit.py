@@ -15,8 +15,8 @@ from agentbench.cli.options import fresh_option, json_option, sandbox_option, wo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agentbench.acceptance.mutation.audit import Audit
     from agentbench.contract.load import LoadedTask
-    from agentbench.oracle.auditing.audit import Audit
 
 EPILOG = """\b
 Examples:
@@ -54,8 +54,8 @@ def command(
     variants are refused; 2 when --min-kill-rate has no variant to go by.
     """
     from agentbench.core.text import printable
-    from agentbench.run.auditing import audit_tasks
     from agentbench.run.lab import Lab
+    from agentbench.run.mutation_audit import audit_tasks
 
     tasks = [task for path in paths for task in _tasks(path)]
 

@@ -15,8 +15,8 @@ import click
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.authoring.fromcommit import Made, Wanted
-    from agentbench.authoring.harvest import Harvest, Request
+    from agentbench.authoring.commit.from_commit import Made, Wanted
+    from agentbench.authoring.harvest.harvest import Harvest, Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ def common_options(function: F) -> F:
 
 
 def _wanted(repo: str, suite_dir: Path, common: Common) -> Wanted:
-    from agentbench.authoring.fromcommit import Wanted
+    from agentbench.authoring.commit.from_commit import Wanted
 
     return Wanted(
         repo=repo,
@@ -128,7 +128,7 @@ def from_commit(
     """
     from dataclasses import replace
 
-    from agentbench.authoring.fromcommit import from_commit as make
+    from agentbench.authoring.commit.from_commit import from_commit as make
     from agentbench.run.lab import Lab
 
     wanted = replace(
@@ -222,10 +222,10 @@ def harvest(
 
     Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
     """
-    from agentbench.authoring.drafting import named
-    from agentbench.authoring.fromcommit import repository_name
-    from agentbench.authoring.harvest import Request
-    from agentbench.authoring.harvest import harvest as gather
+    from agentbench.authoring.commit.from_commit import repository_name
+    from agentbench.authoring.commit.task_draft import named
+    from agentbench.authoring.harvest.harvest import Request
+    from agentbench.authoring.harvest.harvest import harvest as gather
     from agentbench.cli.live_line import LiveLine
     from agentbench.run.lab import Lab
 
@@ -274,7 +274,7 @@ def _day(since: str | None) -> str | None:
 def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from agentbench.authoring.harvest import line_of
+    from agentbench.authoring.harvest.harvest import line_of
     from agentbench.core.text import printable
 
     if as_json:
@@ -320,7 +320,7 @@ def screen(
     """
     import sys
 
-    from agentbench.authoring.screening import set_aside, summary
+    from agentbench.authoring.harvest.flake_screen import set_aside, summary
     from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab

@@ -99,7 +99,7 @@ def import_swebench(
 
     Rows that cannot be used are told with their place; exit 2 when there were any.
     """
-    from agentbench.authoring.swebench import address, import_instance, read_instances
+    from agentbench.authoring.formats.swebench import address, import_instance, read_instances
     from agentbench.core.errors import InputError
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
@@ -132,7 +132,7 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
 
     Tasks that a row cannot say are named with the reason; exit 2 when there were any.
     """
-    from agentbench.authoring.swebench import export_task
+    from agentbench.authoring.formats.swebench import export_task
     from agentbench.contract.load import load_task
     from agentbench.core.errors import InputError
     from agentbench.run.lab import Lab
@@ -177,7 +177,7 @@ def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
 
     Folders that cannot be used are named with the reason; exit 2 when there were any.
     """
-    from agentbench.authoring.harbor import import_folder
+    from agentbench.authoring.formats.harbor import import_folder
 
     refused = _Refusals()
     for folder in folders:
@@ -196,7 +196,7 @@ def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
 
     Tasks that cannot be said there are named with the reason; exit 2 when there were any.
     """
-    from agentbench.authoring.harbor import export_task
+    from agentbench.authoring.formats.harbor import export_task
     from agentbench.contract.load import load_task
     from agentbench.run.lab import Lab
 

@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agentbench.contract.files import FileTrouble, walk
+from agentbench.contract.task_files import FileTrouble, walk
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError
-from agentbench.core.syntax import parse as parse_python
+from agentbench.core.python_syntax import parse as parse_python
 
 LABEL = "proxies: sizes and import counts, not a measure of difficulty"
 BYTES_PER_TOKEN = 4

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pathspec
 
-from agentbench.contract.document import Document
-from agentbench.contract.network import parse_entry
-from agentbench.contract.placement import Found, absent, is_file, misplaced
+from agentbench.contract.file_locations import Found, absent, is_file, misplaced
+from agentbench.contract.network_allow import parse_entry
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean
 from agentbench.contract.schema import Check, Repo, Task
 from agentbench.contract.scorers import listed_problems, unguarded
+from agentbench.contract.yaml_document import Document
 
 TOOL_NAMES = ("list_files", "read_file", "search", "apply_patch", "run")
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from agentbench.contract.files import folder_digest, read_bytes
 from agentbench.contract.lock import LOCK_NAME, Lock, LockedIds
 from agentbench.contract.problem import Problem
 from agentbench.contract.schema import Check, Repo
+from agentbench.contract.task_files import folder_digest, read_bytes
 from agentbench.core.canonical import Json, digest, sha256_hex
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.contract.conformity import conform
 from agentbench.contract.consistency import inconsistencies
-from agentbench.contract.document import Document, read_document
-from agentbench.contract.files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
 from agentbench.contract.lock import FrozenScenario, Lock, read_lock
 from agentbench.contract.problem import Problem, refuse
 from agentbench.contract.pytest_command import recognise
 from agentbench.contract.scenario import Weights, load_scenario
 from agentbench.contract.schema import Check, Judge, Parser, Repo, Scorer, Task
+from agentbench.contract.schema_problems import conform
+from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
+from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.errors import ContractError
 
 TASK_NAME = "task.yaml"

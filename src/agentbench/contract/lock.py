@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agentbench.contract.files import FileTrouble, regular
 from agentbench.contract.problem import Problem, dotted, refuse
 from agentbench.contract.schema import Judge, Model, Scorer
+from agentbench.contract.task_files import FileTrouble, regular
 from agentbench.core.errors import ContractError
 
 LOCK_NAME = "task.lock.json"

@@ -9,9 +9,9 @@ import copy
 
 from pydantic import BaseModel
 
-from agentbench.contract.document import Document, Value, descend
 from agentbench.contract.problem import KeyPath, nearest
-from agentbench.contract.shape import keys_of, model_at
+from agentbench.contract.schema_shape import keys_of, model_at
+from agentbench.contract.yaml_document import Document, Value, descend
 
 _STAND_IN = "stand-in"
 

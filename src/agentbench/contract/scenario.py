@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentbench.contract.conformity import conform
-from agentbench.contract.document import read_document
 from agentbench.contract.problem import refuse
 from agentbench.contract.schema import Judge, Model, Scorer
+from agentbench.contract.schema_problems import conform
 from agentbench.contract.scorers import listed_problems
+from agentbench.contract.yaml_document import read_document
 
 SCENARIO_NAME = "scenario.yaml"
 

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from agentbench.contract.conformity import expected, show
-from agentbench.contract.document import Value, descend
-from agentbench.contract.placement import Found
+from agentbench.contract.file_locations import Found
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Model, NonEmpty, Scorer
+from agentbench.contract.schema_problems import expected, show
+from agentbench.contract.yaml_document import Value, descend
 from agentbench.core.errors import InputError
 
 MAX_TIMEOUT = 3600

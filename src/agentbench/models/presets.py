@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
-from agentbench.models.endpoint import Auth, Dialect, Endpoint, check_allowed, check_url
+from agentbench.models.client.endpoint import Auth, Dialect, Endpoint, check_allowed, check_url
 from agentbench.models.keys import Keys
 
 ALLOWED_VARIABLE = "AB_ALLOWED_ENDPOINTS"

@@ -24,13 +24,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from agentbench.core.errors import ContractError, InputError, ModelFault
+from agentbench.models.client.endpoint import Dialect
+from agentbench.models.client.response_errors import fault_of
 from agentbench.models.dialects.pieces import arr, dump, obj
 from agentbench.models.dialects.usage import estimated
-from agentbench.models.endpoint import Dialect
 from agentbench.models.faults import ReplayExhausted
 from agentbench.models.protocol import JsonObject
 from agentbench.models.sse import DONE, SseEvent, event_of
-from agentbench.models.verdicts import fault_of
 from agentbench.models.wire import Answer, Call
 
 MAX_FILE = 16 << 20

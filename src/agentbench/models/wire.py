@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from pydantic import JsonValue
 
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.sse import SseEvent
 
 JsonObject = dict[str, JsonValue]

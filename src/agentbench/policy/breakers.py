@@ -16,7 +16,7 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget, Spent
 from agentbench.policy.installs import installs_of
-from agentbench.policy.repository import RepositoryState
+from agentbench.policy.repository_state import RepositoryState
 from agentbench.policy.thresholds import Thresholds
 from agentbench.trace.events import LlmResponse, Payload, StageChanged, TestsFinished, ToolCallFinished, ToolCallStarted
 

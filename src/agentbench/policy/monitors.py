@@ -20,9 +20,9 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Action, Severity, Trip
 from agentbench.policy.installs import new_packages
-from agentbench.policy.pieces import in_pieces
+from agentbench.policy.model_actions import Blobs, Form, Utterance, utterances
 from agentbench.policy.shell import Script, read_script
-from agentbench.policy.speech import Blobs, Form, Utterance, utterances
+from agentbench.policy.text_windows import in_pieces
 from agentbench.trace.events import NetworkRequest, Payload
 
 POLICY = "policy"

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import reached
-from agentbench.policy.guard import Guard, Limits, Monitor, ends_by_guard, responses
+from agentbench.policy.rule_engine import Guard, Limits, Monitor, ends_by_guard, responses
 from agentbench.trace.events import Actor, Briefing, Intervention, MonitorAlert, Payload, Termination, ToolCallStarted
 
 BUDGET = "budget"

@@ -23,14 +23,14 @@ from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitors import RuleSet
-from agentbench.record.folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
+from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.recompute import Kept, Recomputed
 from agentbench.record.retention import reducible
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
+from agentbench.trace.json_safe import sound
 from agentbench.trace.log import read_events
-from agentbench.trace.plain import sound
 from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 

@@ -23,7 +23,7 @@ from typing import Literal
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import AttemptAudit, Recompute, Terms, audit_attempt
-from agentbench.record.folder import EVENTS, content
+from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.kept_rules import RULES, kept_rules, named_by_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agentbench.core.canonical import canonical, digest
 from agentbench.policy.monitors import RuleSet, parse_rules, published_document
+from agentbench.record.attempt_folder import content
 from agentbench.record.durable import failed, write_atomic
-from agentbench.record.folder import content
 
 RULES = "rules"
 MAX_BYTES = 4 << 20

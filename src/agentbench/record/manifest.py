@@ -17,7 +17,7 @@ from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Observability
 from agentbench.record.durable import failed, write_atomic
 from agentbench.record.schema import Part
-from agentbench.trace.plain import names_of, plain
+from agentbench.trace.json_safe import names_of, plain
 from agentbench.trace.redaction import Redactor
 
 PROTOCOL_SEED = 20260307

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from agentbench.core.canonical import Json
-from agentbench.grading.decide import Verdict, decide
-from agentbench.grading.facts import fold
-from agentbench.grading.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import GUARDS, Limits
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
 from agentbench.policy.recheck import recheck
+from agentbench.policy.rule_engine import GUARDS, Limits
 from agentbench.policy.thresholds import Thresholds
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
+from agentbench.verdict.decide import Verdict, decide
+from agentbench.verdict.facts import fold
+from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 
 
 def grading_plan(terms: Terms) -> GradingPlan:

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
+from agentbench.record.attempt_folder import EVENTS, RECORD, AttemptFolder
 from agentbench.record.durable import failed
-from agentbench.record.folder import EVENTS, RECORD, AttemptFolder
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.events import AttemptClosed
 from agentbench.trace.log import read_events, tail

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agentbench.core.canonical import CanonicalError, sha256_hex
+from agentbench.record.attempt_folder import RECORD, AttemptFolder
 from agentbench.record.durable import write_atomic
-from agentbench.record.folder import RECORD, AttemptFolder
 from agentbench.record.recovery import ClosedAttempt
 from agentbench.record.schema import AttemptRecord, sealed_body
+from agentbench.trace.json_safe import names_of, plain
 from agentbench.trace.log import EventLog
-from agentbench.trace.plain import names_of, plain
 from agentbench.trace.redaction import Redactor
 
 

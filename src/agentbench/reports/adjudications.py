@@ -19,8 +19,8 @@ from agentbench.core.errors import InputError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.durable import append_line, drop_torn_line, failed
 from agentbench.record.schema import Part
-from agentbench.reports.rows import Row
-from agentbench.statistics.truth import Case
+from agentbench.reports.record_rows import Row
+from agentbench.statistics.error_rates import Case
 
 FILE = "adjudications.jsonl"
 LONGEST_NOTE = 10_000

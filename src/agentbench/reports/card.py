@@ -7,22 +7,22 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Gate, Outcome
-from agentbench.grading.causes import LABEL as ACCOUNT
-from agentbench.grading.causes import causes
-from agentbench.grading.facts import fold
-from agentbench.grading.headline import headline
-from agentbench.grading.review import review_reasons
-from agentbench.grading.terms import Terms
-from agentbench.record.folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord, CheckRecord
+from agentbench.reports.card_evidence import Proof, read_proof
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
-from agentbench.reports.proof import Proof, read_proof
 from agentbench.reports.provenance import evidence
 from agentbench.reports.side_by_side import side_by_side
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary, assurance_of, decision
 from agentbench.trace.log import read_events
+from agentbench.verdict.causal_summary import LABEL as ACCOUNT
+from agentbench.verdict.causal_summary import causes
+from agentbench.verdict.facts import fold
+from agentbench.verdict.headline import headline
+from agentbench.verdict.review import review_reasons
+from agentbench.verdict.terms import Terms
 
 GATE_NAMES = {
     Gate.G1: "patch validity",

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
-from agentbench.grading.headline import headline
 from agentbench.reports.figures import percent, plural, point_interval, points, probability, total
 from agentbench.reports.provenance import read_provenance
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
-from agentbench.statistics.bounds import difference_bounds
 from agentbench.statistics.comparability import Comparability, hold_against, named
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.trials import Rate
+from agentbench.statistics.undecided_bounds import difference_bounds
+from agentbench.verdict.headline import headline
 
 MOST_FLIPS = 2_000
 """Flips that are told with their verdicts; all are counted."""

@@ -8,7 +8,7 @@ from agentbench.core.canonical import Json
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.figures import finite
 from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
 from agentbench.reports.summary_data import interval_json
 from agentbench.statistics.paired import ALPHA, Comparison, PairedTask

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentbench.reports.escape import code, link, markdown_table, plain
 from agentbench.reports.figures import amount, percent, plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision, shares
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.paired import ALPHA, Comparison, Pairing

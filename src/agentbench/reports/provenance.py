@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
-from agentbench.reports.rows import Row
-from agentbench.trace.plain import plain
+from agentbench.reports.record_rows import Row
+from agentbench.trace.json_safe import plain
 
 MANIFEST = "manifest.json"
 TASK_FILE = "task.yaml"

@@ -19,10 +19,7 @@ import yaml
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Reason, TerminationCode
-from agentbench.grading.decide import Verdict, decide
-from agentbench.grading.facts import fold
-from agentbench.grading.terms import Caps, Weights
-from agentbench.record.folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.manifest import read_manifest
 from agentbench.record.recompute import terms_from
 from agentbench.record.schema import AttemptRecord
@@ -38,6 +35,9 @@ from agentbench.trace.events import (
     WorkspaceMutated,
 )
 from agentbench.trace.log import read_events
+from agentbench.verdict.decide import Verdict, decide
+from agentbench.verdict.facts import fold
+from agentbench.verdict.terms import Caps, Weights
 
 LABEL = "COUNTERFACTUAL"
 CAP_NAMES = ("active_sec", "tool_calls", "tokens", "usd")

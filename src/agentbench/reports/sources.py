@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
-from agentbench.reports.outside import read_results
-from agentbench.reports.rows import VERIFY, Row, read_records, read_rows
+from agentbench.reports.csv_results import read_results
+from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
 

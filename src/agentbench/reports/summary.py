@@ -12,21 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentbench.core.reasons import Assurance, Gate, Outcome
-from agentbench.grading.headline import judged_only
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
 from agentbench.reports.figures import counted, percent, plural, share_interval, total
 from agentbench.reports.provenance import Provenance, read_provenance
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
-from agentbench.statistics.bounds import Bounds, bounds, undecided
 from agentbench.statistics.comparability import Identity, seed_deviations
+from agentbench.statistics.error_rates import CategoryTruth, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
 from agentbench.statistics.survival import Curve, curve
 from agentbench.statistics.trials import Rate, Trial, answered
-from agentbench.statistics.truth import CategoryTruth, error_rates
+from agentbench.statistics.undecided_bounds import Bounds, bounds, undecided
+from agentbench.verdict.headline import judged_only
 
 HARDEST = 10
 CAPPED = frozenset({"max_steps", "tool_call_cap", "token_cap", "cost_cap", "wall_cap", "failed_cycle_cap", "dominance"})

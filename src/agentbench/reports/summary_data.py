@@ -6,13 +6,13 @@ from agentbench.core.canonical import Json
 from agentbench.core.reasons import Gate, InvalidCause, Outcome, RunStatus
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.figures import finite, total
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.summary import COUNTING, Spending, Stratum, Summary, TaskLine, Times, decision
+from agentbench.statistics.error_rates import CategoryTruth
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
 from agentbench.statistics.trials import Rate
-from agentbench.statistics.truth import CategoryTruth
 
 
 def as_json(summary: Summary) -> dict[str, Json]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from agentbench.grading.headline import headline
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.figures import (
     amount,
@@ -17,11 +16,12 @@ from agentbench.reports.figures import (
     share_interval,
     total,
 )
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import COUNTING, Summary, decision, vector
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
+from agentbench.verdict.headline import headline
 
 BAR = 30
 MOST_ATTEMPTS = 200

@@ -19,10 +19,10 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
-from agentbench.run.inside import Inside, look_inside
-from agentbench.run.judging import JudgeChoice
-from agentbench.run.modelling import Models
-from agentbench.run.proxy.destinations import AllowList
+from agentbench.run.attempt.judge import JudgeChoice
+from agentbench.run.environment_facts import Inside, look_inside
+from agentbench.run.models import Models
+from agentbench.run.proxy.allow_list import AllowList
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -38,7 +38,7 @@ from agentbench.sandbox.protocol import (
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
 from agentbench.tree.digest import tree_digest
-from agentbench.workspace.snapshot import Snapshot, Snapshots
+from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 
 LOGGING_SCHEMA = 1
 _STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")

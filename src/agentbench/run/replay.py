@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import Acceptance, GradingBench, Unlogged
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
-from agentbench.grading.headline import judged_only
-from agentbench.oracle.acceptance import grade
-from agentbench.oracle.bench import Acceptance, GradingBench, Unlogged
-from agentbench.record.folder import EVENTS
-from agentbench.record.rundir import RunDirectory
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.bundle import CONTRACT, Bundle, unpack
 from agentbench.run.lab import Ground, Lab
+from agentbench.run.task_bundle import CONTRACT, Bundle, unpack
 from agentbench.sandbox.protocol import Phase
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -35,7 +34,8 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import read_events
 from agentbench.tree.digest import tree_digest
-from agentbench.workspace.snapshot import Snapshot
+from agentbench.verdict.headline import judged_only
+from agentbench.workspace.source.snapshot import Snapshot
 
 Environment = Literal["same", "rebuilt", "unavailable"]
 Agreement = Literal["agrees", "differs", "unavailable", "nothing"]

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Reason
-from agentbench.record.rundir import RunDirectory
-from agentbench.run.attempt import end_abandoned
-from agentbench.run.errand import AttemptJob
+from agentbench.record.run_directory import RunDirectory
+from agentbench.run.attempt.pipeline import end_abandoned
 from agentbench.run.executor import Executor, LocalThreads
 from agentbench.run.lab import Lab
 from agentbench.run.observer import Nobody, Observer
 from agentbench.run.plan import PlanRow
-from agentbench.sandbox.stale import remove_stale
+from agentbench.run.remote_job import AttemptJob
+from agentbench.sandbox.stale_sockets import remove_stale
 
 
 @dataclass(slots=True)

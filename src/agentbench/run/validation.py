@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from agentbench.acceptance.checks.pytest.collect import collect
+from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
-from agentbench.contract.locking import Resolved, lockfiles, make_lock
+from agentbench.contract.make_lock import Resolved, lockfiles, make_lock
 from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import guarded, unguarded
 from agentbench.core.errors import TaskError
 from agentbench.core.threads import threads
-from agentbench.oracle.bench import GradingBench
-from agentbench.oracle.collect import collect
-from agentbench.oracle.validation import TaskValidation, validate
 from agentbench.run.lab import Ground, Lab
 from agentbench.sandbox.protocol import Phase
 

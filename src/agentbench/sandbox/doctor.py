@@ -17,8 +17,8 @@ from pathlib import Path
 from agentbench.core.command import Command
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.process import run_host
-from agentbench.sandbox import interpreter as interpreters
-from agentbench.sandbox.packages import host_settings, without_credentials
+from agentbench.sandbox.environments import interpreter as interpreters
+from agentbench.sandbox.environments.package_settings import host_settings, without_credentials
 from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec, Served
 from agentbench.sandbox.registry import open_backend
 
@@ -165,7 +165,7 @@ def _timed(box: Sandbox) -> float:
 
 
 def _isolation(box: Sandbox, limits: LimitReport) -> tuple[Check, ...]:
-    source = (resources.files("agentbench.sandbox.inside") / "probe.py").read_text(encoding="utf-8")
+    source = (resources.files("agentbench.sandbox.server") / "isolation_probe.py").read_text(encoding="utf-8")
     # Where the disk limit is not hard, that is said of the limit; a place without bounds is then no further finding.
     room = str(_PROBE_LIMITS.disk_mb if limits.disk == "hard" else 0)
     done = box.run(Command(argv=("python3", "-I", "-c", source, room), timeout_sec=30))

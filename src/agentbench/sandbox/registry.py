@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentbench.core.errors import InputError, SandboxUnavailable
-from agentbench.sandbox.bwrap import BwrapBackend
+from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.state import default_state
 

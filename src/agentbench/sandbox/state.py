@@ -21,7 +21,7 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 from agentbench.core.ids import new_ulid
-from agentbench.sandbox.spawn.main import remove_tree
+from agentbench.sandbox.bwrap.spawn.main import remove_tree
 
 
 def default_state(environ: Mapping[str, str] | None = None) -> Path:

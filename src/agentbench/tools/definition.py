@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from agentbench.contract.schema import StageName
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.bench import Bench, Work
 from agentbench.tools.result import ToolError
+from agentbench.tools.tool_context import Bench, Work
 
 
 class Arguments(BaseModel):

@@ -13,7 +13,7 @@ from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.tools.result import ToolError
 from agentbench.tree.entry import Entry, Kind
-from agentbench.workspace.evidence import path_text
+from agentbench.workspace.diff.events import path_text
 
 MAX_PATH = 4096
 _MAX_LINKS = 40

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentbench.tools.apply_patch import APPLY_PATCH
 from agentbench.tools.definition import Tool
-from agentbench.tools.patching import APPLY_PATCH
-from agentbench.tools.reading import LIST_FILES, READ_FILE
-from agentbench.tools.running import RUN
-from agentbench.tools.searching import SEARCH
+from agentbench.tools.read_files import LIST_FILES, READ_FILE
+from agentbench.tools.run_command import RUN
+from agentbench.tools.search import SEARCH
 
 TOOLS: Mapping[str, Tool] = {
     "list_files": LIST_FILES,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageName, Task
 from agentbench.policy.budget import Budget
-from agentbench.policy.guard import Limits
 from agentbench.policy.monitors import ContractRules
+from agentbench.policy.rule_engine import Limits
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.tools.output import OutputPolicy
 from agentbench.tools.scope import Scope

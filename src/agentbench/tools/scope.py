@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from agentbench.workspace.comparison import Globs
+from agentbench.workspace.diff.compare import Globs
 
 
 @functools.lru_cache(maxsize=256)

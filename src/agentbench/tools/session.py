@@ -21,17 +21,17 @@ from agentbench.core.errors import InputError, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Trip
-from agentbench.tools.bench import Bench, Work
-from agentbench.tools.bounds import Bounds
+from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Tool
-from agentbench.tools.ending import SessionEnded
-from agentbench.tools.parts import BriefingText, Program, Record, Remaining, Workplace
-from agentbench.tools.patching import patch_workspace
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
-from agentbench.tools.running import execute
-from agentbench.tools.watch import Watch
+from agentbench.tools.run_command import execute
+from agentbench.tools.session_end import SessionEnded
+from agentbench.tools.session_limits import Bounds
+from agentbench.tools.session_parts import BriefingText, Program, Record, Remaining, Workplace
+from agentbench.tools.tool_context import Bench, Work
+from agentbench.tools.workspace_tracker import Watch
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,

@@ -17,7 +17,7 @@ from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
-from agentbench.trace.plain import names_of, plain
+from agentbench.trace.json_safe import names_of, plain
 from agentbench.trace.redaction import Redactor
 
 Attendant = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]

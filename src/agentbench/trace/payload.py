@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
-from agentbench.trace.plain import plain
+from agentbench.trace.json_safe import plain
 
 Actor = Literal["agent", "harness", "monitor", "operator"]
 

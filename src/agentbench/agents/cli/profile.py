@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from importlib import resources
 
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 
 _LOCKS = resources.files("agentbench.agents.cli").joinpath("locks")
 TARGET = "/opt/agent-cli"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source, from_npm, from_pypi
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
 
 MINI_SWE_AGENT = Profile(

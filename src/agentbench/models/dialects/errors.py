@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentbench.core.errors import ModelFault
-from agentbench.models.endpoint import Dialect
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import (
     BudgetReached,
     ContextOverflow,

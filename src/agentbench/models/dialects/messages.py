@@ -22,9 +22,9 @@ from agentbench.models.dialects.pieces import (
     string,
     text_of,
 )
+from agentbench.models.lenient_parsing import read_object
 from agentbench.models.protocol import JsonObject, TokenUsage
 from agentbench.models.sse import SseEvent, event_of
-from agentbench.models.text import read_object
 
 _STOP_REASONS = {
     "stop": "end_turn",

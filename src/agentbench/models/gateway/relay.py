@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 
 from agentbench.core.errors import AgentBenchError, ModelFault
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.errors import api_error
-from agentbench.models.endpoint import Dialect
 from agentbench.models.gateway.http import Connection
 from agentbench.models.wire import Call, Upstream
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.usage import count_input
-from agentbench.models.endpoint import Dialect
 from agentbench.models.gateway.http import BadRequest, Request
+from agentbench.models.lenient_parsing import read_object
 from agentbench.models.protocol import JsonObject
-from agentbench.models.text import read_object
 from agentbench.models.wire import Call
 
 _POSTS = {

@@ -19,15 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agentbench.models.desk import Desk
+from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.errors import ApiError
-from agentbench.models.endpoint import Dialect
 from agentbench.models.gateway.http import BadRequest, Connection, Request, Room
 from agentbench.models.gateway.relay import Relay, Waiting
 from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
+from agentbench.models.metered_model import Desk
 from agentbench.models.protocol import JsonObject
 from agentbench.models.wire import Cancel
-from agentbench.sandbox.door import Door
+from agentbench.sandbox.socket_forward import Door
 
 PORT = 8377
 """Every sandbox has a loopback of its own, so that one number serves all."""

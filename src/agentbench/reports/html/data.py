@@ -9,8 +9,6 @@ from agentbench import __version__
 from agentbench.core.canonical import Json
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, RunStatus
-from agentbench.grading.headline import headline
-from agentbench.grading.terms import published_rubric
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.figures import finite, total
@@ -18,11 +16,13 @@ from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import Room, bounded, bounded_members
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.paired_data import as_json as paired_json
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
 from agentbench.reports.summary import Summary
 from agentbench.reports.summary_data import as_json as summary_json
 from agentbench.reports.summary_text import enforced_lines, reproducibility_lines
+from agentbench.verdict.headline import headline
+from agentbench.verdict.terms import published_rubric
 
 COLUMNS = (
     "run", "id", "task", "repeat", "kind", "reason", "headline", "why", "gates", "workspace", "judge", "badge", "score", "duration",

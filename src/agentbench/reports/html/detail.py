@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
-from agentbench.record.folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.card import review_lines
 from agentbench.reports.html.bounded import bounded

@@ -21,7 +21,7 @@ from agentbench.reports.html.bounded import Room
 from agentbench.reports.html.data import attempt_row, comparison_json, page_json, truths
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.rows import Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import summarise
 

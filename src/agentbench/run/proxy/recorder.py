@@ -7,10 +7,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from agentbench.contract.network import Destination
+from agentbench.contract.network_allow import Destination
 from agentbench.core.command import Stream
 from agentbench.core.text import printable
-from agentbench.run.proxy.destinations import Refused
+from agentbench.run.proxy.allow_list import Refused
 from agentbench.run.proxy.requests import Head
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.events import Excerpt, NetworkRequest, NetworkResponse, NetworkUsed

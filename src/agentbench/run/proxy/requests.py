@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from agentbench.contract.network import Destination, parse_authority
+from agentbench.contract.network_allow import Destination, parse_authority
 
 MAX_HEAD = 32 << 10
 MAX_HEADERS = 100

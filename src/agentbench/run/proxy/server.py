@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agentbench.contract.network import Destination
+from agentbench.contract.network_allow import Destination
 from agentbench.core.errors import HarnessError
-from agentbench.run.proxy.destinations import AllowList, Refused
-from agentbench.run.proxy.passage import Passage, Unreachable
+from agentbench.run.proxy.allow_list import AllowList, Refused
+from agentbench.run.proxy.forwarding import Passage, Unreachable
 from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder
 from agentbench.run.proxy.requests import BadRequest, Client, Head
-from agentbench.sandbox.door import Door
+from agentbench.sandbox.socket_forward import Door
 
 PORT = 8378
 """Every sandbox has a loopback of its own, so that one number serves all."""

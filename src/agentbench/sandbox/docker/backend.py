@@ -10,15 +10,15 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox.docker.api import ImageGone
-from agentbench.sandbox.docker.box import DockerBox
 from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import Engine, find_engine
+from agentbench.sandbox.docker.engine_store import store_for
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.docker.options import Birth, check_workdir, seeded_places
 from agentbench.sandbox.docker.prepare import DockerPreparer
-from agentbench.sandbox.docker.store import store_for
+from agentbench.sandbox.docker.sandbox import DockerBox
 from agentbench.sandbox.docker.tarball import streamed, workspace
-from agentbench.sandbox.memory import MEMORY_NOTE
+from agentbench.sandbox.memory_limit import MEMORY_NOTE
 from agentbench.sandbox.protocol import LimitReport, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep, Strength
 
 NAME = "docker"

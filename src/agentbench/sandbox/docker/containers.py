@@ -11,15 +11,15 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 from agentbench.core.ids import new_ulid
-from agentbench.sandbox.channel import Channel
+from agentbench.sandbox.command_channel import Channel
 from agentbench.sandbox.docker import labels
-from agentbench.sandbox.docker.box import Body, DockerBox
+from agentbench.sandbox.docker.channel_socket import Link
+from agentbench.sandbox.docker.container_events import Fates
 from agentbench.sandbox.docker.engine import Engine
-from agentbench.sandbox.docker.fates import Fates
-from agentbench.sandbox.docker.link import Link
-from agentbench.sandbox.docker.meter import Meter
 from agentbench.sandbox.docker.options import Birth, container_config, in_memory
-from agentbench.sandbox.memory import MemoryWatch
+from agentbench.sandbox.docker.sandbox import Body, DockerBox
+from agentbench.sandbox.docker.usage import Meter
+from agentbench.sandbox.memory_limit import MemoryWatch
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
 from agentbench.tree.entry import Entry

@@ -16,16 +16,17 @@ from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
-from agentbench.sandbox.arguments import ENV_DIR
-from agentbench.sandbox.bundle import server_source, walker_source, writer_source
-from agentbench.sandbox.docker import carried, labels
+from agentbench.sandbox.bwrap.arguments import ENV_DIR
+from agentbench.sandbox.bwrap.etc_folder import HOME, INNER_ID
+from agentbench.sandbox.docker import bundled_python as carried
+from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
+from agentbench.sandbox.docker.engine_store import store_for
 from agentbench.sandbox.docker.options import CARRIED, SEEDS, SERVER_DIR, seeded_places
-from agentbench.sandbox.docker.store import store_for
 from agentbench.sandbox.docker.tarball import packed, streamed
-from agentbench.sandbox.etc import HOME, INNER_ID
-from agentbench.sandbox.failures import Failures, Subject
+from agentbench.sandbox.environments.failed_setups import Failures, Subject
 from agentbench.sandbox.protocol import SandboxSpec, SetupStep
+from agentbench.sandbox.server_bundle import server_source, walker_source, writer_source
 
 RUNNER = "agentbench/py-runner"
 _SCHEMA = 1
@@ -36,7 +37,7 @@ _SHOWN = 800
 _FIND_PYTHON = (
     "for p in /usr/bin/python3 /usr/local/bin/python3 python3 python; do "
     'if "$p" -I -c "import sys; sys.exit(sys.version_info < (3, 8))" 2>/dev/null; then '
-    f'exec "$p" -I {SERVER_DIR}/furnish.py "$1"; fi; done; exit {_NO_PYTHON}'
+    f'exec "$p" -I {SERVER_DIR}/prepare_image.py "$1"; fi; done; exit {_NO_PYTHON}'
 )
 
 
@@ -211,7 +212,7 @@ class Images:
 
     def _furnished(self, named: str, image: dict[str, Any]) -> Base:
         server = {"server.py": server_source(), "writer.py": writer_source(), "walker.py": walker_source()}
-        texts = {**server, "furnish.py": _furnish_source()}
+        texts = {**server, "prepare_image.py": _furnish_source()}
         files = {name: text.encode() for name, text in texts.items()} | {"filter": seccomp.assemble()}
         contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
         volumes: list[Json] = ["flat"] if image["Config"].get("Volumes") else []
@@ -268,7 +269,7 @@ class Images:
             self._furnish_by(tag, image, files, ["/bin/sh", "-c", _FIND_PYTHON, "sh", json.dumps(wanted)])
         except _NoPython:
             launch = carried.launch(CARRIED)
-            argv = [*launch, "-I", f"{SERVER_DIR}/furnish.py", json.dumps({**wanted, "launch": launch})]
+            argv = [*launch, "-I", f"{SERVER_DIR}/prepare_image.py", json.dumps({**wanted, "launch": launch})]
             try:
                 self._furnish_by(tag, image, files, argv)
             except _NoPython as error:
@@ -352,4 +353,4 @@ def _digest_of(image: dict[str, Any]) -> str:
 
 
 def _furnish_source() -> str:
-    return (resources.files("agentbench.sandbox.inside") / "furnish.py").read_text(encoding="utf-8")
+    return (resources.files("agentbench.sandbox.server") / "prepare_image.py").read_text(encoding="utf-8")

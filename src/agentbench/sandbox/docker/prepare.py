@@ -13,24 +13,25 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.sandbox import inventory, preserved
-from agentbench.sandbox.arguments import ENV_DIR
+from agentbench.sandbox.bwrap.arguments import ENV_DIR
+from agentbench.sandbox.bwrap.etc_folder import HOME
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.api import ImageGone
-from agentbench.sandbox.docker.box import DockerBox
 from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import NoSuchImage
-from agentbench.sandbox.docker.frozen import Frozen, frozen, keep_workspace
 from agentbench.sandbox.docker.images import Base, Images
 from agentbench.sandbox.docker.options import Birth, environment
-from agentbench.sandbox.docker.orphans import remove_orphans
+from agentbench.sandbox.docker.sandbox import DockerBox
+from agentbench.sandbox.docker.setup_result import Frozen, frozen, keep_workspace
 from agentbench.sandbox.docker.tarball import streamed, workspace
-from agentbench.sandbox.etc import HOME
-from agentbench.sandbox.failures import Failures, subject
-from agentbench.sandbox.layers import Layer, LayerStore
-from agentbench.sandbox.packages import PackageSettings, host_settings
+from agentbench.sandbox.docker.unused_images import remove_orphans
+from agentbench.sandbox.environments import inventory
+from agentbench.sandbox.environments import prepared_metadata as preserved
+from agentbench.sandbox.environments.failed_setups import Failures, subject
+from agentbench.sandbox.environments.layers import Layer, LayerStore
+from agentbench.sandbox.environments.package_settings import PackageSettings, host_settings
+from agentbench.sandbox.environments.setup import SetupRun
 from agentbench.sandbox.protocol import Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
-from agentbench.sandbox.setup import SetupRun
 from agentbench.tree.entry import Entry
 
 SCHEMA = 1

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.channel import Channel, ChannelClosed
-from agentbench.sandbox.inside.capture import unpack
+from agentbench.sandbox.command_channel import Channel, ChannelClosed
+from agentbench.sandbox.server.capture import unpack
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import Budget, TreeLimits, too_large
 

@@ -1,0 +1,1 @@
+"""Acceptance checks: running one check on a candidate and deciding it."""

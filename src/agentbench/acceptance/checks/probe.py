@@ -1,0 +1,269 @@
+"""Probe checks: a driver in a sandbox of its own talks to the candidate and judges its answers.
+
+The judge never shares a process, a file system or a descriptor with candidate code: stdin and stdout of the two are
+joined through the host, and results leave by the driver's side channel alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.acceptance.cache import remembered
+from agentbench.acceptance.checks.pytest.base_survey import check_key, untouched
+from agentbench.acceptance.checks.required_tests import Requirement, declared, tally, words
+from agentbench.acceptance.grading_context import GradingBench, Observation, StepResult
+from agentbench.acceptance.protected import GradedTree
+from agentbench.acceptance.replica import ENV, grading_spec, open_replica, run_build
+from agentbench.contract.schema import Check
+from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.reasons import Assurance, Outcome
+from agentbench.sandbox.protocol import Mount, Running, Sandbox
+
+DRIVER_FOLDER = "/opt/driver"
+GRACE_SEC = 1.0
+"""How long a candidate may go on after the driver has ended: it gets the end of its input first."""
+MAX_BACKLOG = 16 * MIB
+MAX_TESTS = 100_000
+
+
+@dataclass(slots=True)
+class Report:
+    """What the driver said."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    whys: dict[str, str] = field(default_factory=dict)
+    problem: str = ""
+    """Why it is no whole report; empty when it is."""
+    repeated: bool = False
+    """That is because an id comes twice."""
+
+
+def read_report(data: bytes) -> Report:
+    """Read the JSON lines of a driver: results with distinct ids, then their number."""
+    report = Report()
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if not lines:
+        report.problem = "the driver reported nothing"
+        return report
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            value = json.loads(line)
+            test, outcome, why = value["id"], value["outcome"], value.get("why", "")
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            report.problem = f"line {number} of the driver's results cannot be read"
+            return report
+        if not isinstance(test, str) or outcome not in {"pass", "fail"} or test in report.outcomes:
+            report.problem = f"line {number} of the driver's results is no new result with outcome pass or fail"
+            report.repeated = isinstance(test, str) and test in report.outcomes
+            return report
+        report.outcomes[test] = "passed" if outcome == "pass" else "failed"
+        report.whys[test] = str(why)[:1000]
+    report.problem = _end_problem(lines[-1], len(lines) - 1)
+    return report
+
+
+def _end_problem(line: bytes, count: int) -> str:
+    try:
+        end = json.loads(line)
+    except (ValueError, RecursionError):
+        end = None
+    if not isinstance(end, dict) or end.get("end") is None:
+        return "the driver's results have no end"
+    if end["end"] != count or not 0 < count <= MAX_TESTS:
+        return f"the driver counted {end['end']} results and reported {count}"
+    return ""
+
+
+class Pipe:
+    """One direction of the conversation: fed by a reader thread that must not wait, drained by a thread of its own."""
+
+    def __init__(self, *, on_flood: Callable[[], None]) -> None:
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._on_flood = on_flood
+        self.flooded = False
+        self._thread: threading.Thread | None = None
+
+    def feed(self, data: bytes) -> None:
+        with self._lock:
+            self._waiting += len(data)
+            flood = self._waiting > MAX_BACKLOG and not self.flooded
+            self.flooded |= flood
+        if flood:
+            self._on_flood()
+        if not self.flooded:
+            self._queue.put(data)
+
+    def end(self) -> None:
+        self._queue.put(None)
+
+    def pump_to(self, target: Running) -> None:
+        self._thread = threading.Thread(target=self._pump, args=(target,), daemon=True)
+        self._thread.start()
+
+    def _pump(self, target: Running) -> None:
+        while (data := self._queue.get()) is not None:
+            target.write(data)
+            with self._lock:
+                self._waiting -= len(data)
+        target.close_stdin()
+
+    def join(self) -> None:
+        if self._thread is not None:
+            self._thread.join(GRACE_SEC)
+
+
+def observe_probe(
+    bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
+) -> Observation:
+    """Run candidate and driver against each other.
+
+    Raises:
+        SandboxError: ours.
+    """
+    candidate, judged = _observe(bench, check, tree, build)
+    seen = _decide(check, candidate, judged)
+    # A report that says what no report says is the driver's own. One that died may have been killed by what it was told, and who
+    # tells on what it was told may have been told too much for its channel, or the same name twice.
+    spoiled = judged.exit_code != 0 or judged.side_truncated or read_report(judged.side).repeated
+    if seen.outcome is Outcome.ERROR and spoiled and _comes_to_its_end(bench, check):
+        # A driver that does its work with R was kept from it by this candidate: that is no way out of a failure.
+        why = f"with this candidate the driver does not come to its end, as it does with R: {seen.why}"
+        return dataclasses.replace(seen, outcome=Outcome.FAIL, why=why)
+    return seen
+
+
+class ProbeOfR(BaseModel):
+    """Whether the driver came to its end on untouched R."""
+
+    model_config = ConfigDict(frozen=True)
+    whole: bool
+
+
+def _comes_to_its_end(bench: GradingBench, check: Check) -> bool:
+    def find_out() -> ProbeOfR:
+        def build(sandbox: Sandbox) -> StepResult:
+            run_build(bench, sandbox)  # R may be what does not build
+            return StepResult("build", Outcome.PASS)
+
+        _, judged = _observe(bench, check, untouched(bench), build)
+        return ProbeOfR(whole=judged.exit_code == 0 and not read_report(judged.side).problem)
+
+    return remembered(bench.cache, check_key(bench, check), ProbeOfR, find_out)[0].whole
+
+
+def _observe(
+    bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
+) -> tuple[Completed, Completed]:
+    driver = bench.loaded.driver_file(check)
+    with _driver_box(bench, driver) as driver_box, open_replica(bench, tree) as candidate_box:
+        build(candidate_box)
+        return _converse(bench, check, candidate_box, driver_box(), driver.name)
+
+
+@contextmanager
+def _driver_box(bench: GradingBench, driver: Path) -> Iterator[Callable[[], Sandbox]]:
+    """A sandbox with what setup installed and R, but nothing of the candidate; opened while the candidate's is."""
+    spec = grading_spec(bench, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
+    with ExitStack() as opened, ThreadPoolExecutor(1, thread_name_prefix="driver") as aside:
+        yield aside.submit(lambda: opened.enter_context(bench.backend.open(spec, bench.prepared))).result
+
+
+def _converse(
+    bench: GradingBench, check: Check, candidate_box: Sandbox, driver_box: Sandbox, name: str
+) -> tuple[Completed, Completed]:
+    candidate: Running | None = None
+
+    def stop_flood() -> None:
+        if candidate is not None:
+            candidate.kill()
+
+    to_driver, to_candidate = Pipe(on_flood=stop_flood), Pipe(on_flood=lambda: None)
+    line = check.candidate or ""
+    candidate_command = Command(line=line, cwd=bench.spec.workdir, env=ENV, timeout_sec=check.timeout_sec + GRACE_SEC)
+    candidate = candidate_box.start(candidate_command, on_stdout=to_driver.feed)
+    driver = driver_box.start(_driver_command(check, name), on_stdout=to_candidate.feed)
+    to_driver.pump_to(driver)
+    to_candidate.pump_to(candidate)
+    ended: list[Completed] = []
+
+    def wait_for_candidate() -> None:
+        try:
+            ended.append(candidate.wait())
+        finally:
+            to_driver.end()
+
+    waiting = threading.Thread(target=wait_for_candidate, daemon=True)
+    waiting.start()
+    try:
+        judged = driver.wait()
+    finally:
+        to_candidate.end()
+        waiting.join(GRACE_SEC if ended or not waiting.is_alive() else _patience(check))
+        if waiting.is_alive():
+            candidate.kill()
+            waiting.join(GRACE_SEC)
+        to_driver.join()
+        to_candidate.join()
+    return (ended[0] if ended else candidate.wait()), judged
+
+
+def _patience(check: Check) -> float:
+    return min(GRACE_SEC, check.timeout_sec)
+
+
+def _driver_command(check: Check, name: str) -> Command:
+    path = f"{DRIVER_FOLDER}/{name}"
+    argv = ("python", "-I", path) if name.endswith(".py") else ("sh", path)
+    return Command(argv=argv, cwd="/tmp", env=ENV, timeout_sec=check.timeout_sec, side_channel=True)
+
+
+def _decide(check: Check, candidate: Completed, judged: Completed) -> Observation:
+    report = read_report(judged.side)
+    outcome, why = Outcome.PASS, ""
+    if judged.timed_out:
+        outcome, why = Outcome.FAIL, f"ran out of time: {judged.duration_sec:.1f} s of {check.timeout_sec:g} s"
+    elif judged.exit_code != 0 or report.problem:
+        outcome, why = _without_report(candidate, judged, report)
+    requirement = declared(check) or Requirement(pass_to_pass=tuple(report.outcomes))
+    counted = tally(requirement, report.outcomes)
+    if outcome is Outcome.PASS:
+        outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+    return Observation(
+        outcome=outcome,
+        why=why,
+        assurance=Assurance.OUT_OF_PROCESS,
+        exit_code=judged.exit_code,
+        duration_sec=judged.duration_sec,
+        timed_out=judged.timed_out,
+        stdout=candidate.stdout,
+        stderr=judged.stderr if judged.exit_code else candidate.stderr,
+        tests=report.outcomes,
+        failing=counted.failing,
+        diagnostics="\n".join(f"{test}: {report.whys.get(test, 'not reported')}" for test in counted.failing[:20]),
+        f2p_passed=counted.f2p_passed,
+        f2p_total=len(requirement.fail_to_pass),
+        p2p_kept=counted.p2p_kept,
+        p2p_total=len(requirement.pass_to_pass),
+    )
+
+
+def _without_report(candidate: Completed, judged: Completed, report: Report) -> tuple[Outcome, str]:
+    """The driver did not finish its work. Its own fault, unless the candidate had broken off the conversation."""
+    problem = report.problem or f"the driver ended with exit {judged.exit_code}"
+    crashed = candidate.exit_code not in {0, None} and candidate.duration_sec < judged.duration_sec
+    if crashed or candidate.oom:
+        return Outcome.FAIL, f"the candidate ended with exit {candidate.exit_code} during the probe; {problem}"
+    tail = judged.stderr.kept.decode("utf-8", "replace").strip()[-200:]
+    return Outcome.ERROR, f"{problem}: {tail}" if tail else problem

@@ -1,0 +1,1 @@
+"""Pytest checks: the pinned runner, what it reports, and the decision per test."""

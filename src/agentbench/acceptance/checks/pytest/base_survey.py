@@ -1,0 +1,314 @@
+"""What untouched R says: the survey that pins the runner, and the outcome of every test before any change.
+
+Both run in replicas of R with the hidden files, where no candidate code is, and are remembered per contract and
+environment.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentbench.acceptance.cache import key_of, remembered
+from agentbench.acceptance.checks.pytest.invocation import Invocation
+from agentbench.acceptance.checks.pytest.records import canaries_held, passing_canary_passed
+from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
+from agentbench.acceptance.checks.pytest.runner_bundle import packed, programs
+from agentbench.acceptance.checks.pytest.runner_integrity import Interpreter, fingerprint, remade
+from agentbench.acceptance.checks.required_tests import files_of
+from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.inspection.monkeypatched_names import replaced_names
+from agentbench.acceptance.protected import GradedTree, Protection, compose, support_of, top_level_names
+from agentbench.acceptance.replica import declares_build, open_replica, run_build
+from agentbench.acceptance.runner.runner_monitor import is_test
+from agentbench.contract.schema import Check
+from agentbench.core.errors import PatchInvalid, TaskError
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tree.entry import Entry
+
+EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
+MAX_CONFIGURATION = 4 * 1024 * 1024
+MAX_TEST = 1024 * 1024
+OWN_TROUBLE = "a part of ours: "
+"""How the runner tells that it stumbled itself; see `runner/session.py`."""
+
+
+class OracleTrouble(TaskError):
+    """The check cannot be run even on untouched R: the task's own trouble."""
+
+
+class Survey(BaseModel):
+    """How pytest sees R in its environment."""
+
+    model_config = ConfigDict(frozen=True)
+    plugins: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    rootdir: str
+    confcutdir: str
+    inifile: str | None
+    """Relative to the workspace."""
+    items: tuple[str, ...]
+    uncollected: dict[str, str]
+    passing_canary: bool
+    """Whether the canary that must pass does: fixtures of the project may get in its way."""
+    usual: tuple[str, ...]
+    """What the watch over the runner reports of R itself."""
+    tests: dict[str, tuple[str, dict[str, str]]]
+    """Modules of the tests: file, and a digest of each function."""
+    replaced: tuple[str, ...]
+    """Names that the tests themselves replace while they run."""
+    python: Interpreter
+    fingerprint: dict[str, str]
+    """Of the runner after R's own build; empty where no build is declared."""
+
+    @property
+    def test_files(self) -> frozenset[str]:
+        """As the ids name them: relative to the root folder of pytest."""
+        return files_of(self.items) | frozenset(self.uncollected)
+
+
+class Pristine(BaseModel):
+    """Every test on untouched R."""
+
+    model_config = ConfigDict(frozen=True)
+    status: int | None
+    timed_out: bool
+    duration_sec: float
+    outcomes: dict[str, str]
+    uncollected: dict[str, str] = Field(default_factory=dict)
+    whys: dict[str, str] = Field(default_factory=dict)
+    usual: tuple[str, ...] = ()
+    trouble: str = ""
+    oom: bool = False
+    """A process was killed for memory."""
+
+
+def base_entries(bench: GradingBench) -> Mapping[bytes, Entry]:
+    return {entry.path: entry for entry in bench.prepared.base_tree.entries()}
+
+
+def untouched(bench: GradingBench, base: Mapping[bytes, Entry] | None = None) -> GradedTree:
+    """R with its hidden files."""
+    hidden = bench.loaded.hidden_files()
+    if not hidden:
+        return GradedTree()
+    return compose(base if base is not None else base_entries(bench), (), Protection(), hidden)
+
+
+def check_key(bench: GradingBench, check: Check) -> str:
+    return key_of(
+        bench.contract_id, bench.prepared.digest, bench.backend.name, check.model_dump(mode="json"), programs()
+    )
+
+
+def survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
+    """How pytest sees R, asked once.
+
+    Raises:
+        OracleTrouble: pytest is not there or cannot start.
+        SandboxError: ours.
+    """
+    found, _ = remembered(bench.cache, check_key(bench, check), Survey, lambda: _survey(bench, check, invocation))
+    return found
+
+
+def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
+    with packed(None) as kit, open_replica(bench, untouched(bench), [kit.mount]) as sandbox:
+        run_build(bench, sandbox)  # R may be what does not build: then this tells less, which is fine
+        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
+        told = run.transcript
+        trouble = _trouble(run, check)
+        if trouble or told.python is None:
+            raise OracleTrouble(f"check {check.id}: {trouble}")
+        behind, programs, folders = told.python
+        python = Interpreter(
+            behind=behind, programs=programs, folders=tuple(folders), runner=tuple(told.runner_modules)
+        )
+        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
+    return Survey(
+        plugins=tuple(told.declared_plugins),
+        names=tuple(told.names),
+        rootdir=told.rootdir,
+        confcutdir=told.confcutdir,
+        inifile=posixpath.relpath(told.inifile, bench.spec.workdir) if told.inifile else None,
+        items=tuple(told.items),
+        uncollected=told.uncollected,
+        passing_canary=passing_canary_passed(told, run.canaries),
+        usual=told.unusual(),
+        tests=told.test_code,
+        replaced=replaced_names(_test_sources(bench)),
+        python=python,
+        fingerprint=made,
+    )
+
+
+class Remade(BaseModel):
+    """Files that R's own build changes or makes among those of the tests, by their paths; None where nobody can tell."""
+
+    model_config = ConfigDict(frozen=True)
+    paths: tuple[str, ...] | None
+
+
+def remade_by_r(bench: GradingBench) -> Remade:
+    """What a build of the task does to its tests by itself, found out once.
+
+    Raises:
+        SandboxError: ours.
+    """
+
+    def make() -> Remade:
+        with open_replica(bench, untouched(bench)) as sandbox:
+            built = run_build(bench, sandbox)
+            if built is not None and (built.exit_code != 0 or built.timed_out):
+                return Remade(paths=None)
+            try:
+                return Remade(paths=remade(sandbox, untouched(bench), base_entries(bench), _of_tests(bench)))
+            except PatchInvalid:
+                return Remade(paths=None)
+
+    key = key_of(bench.contract_id, bench.prepared.digest, bench.backend.name)
+    return remembered(bench.cache, key, Remade, make)[0]
+
+
+def remade_by_build(
+    sandbox: Sandbox, bench: GradingBench, tree: GradedTree, files: Collection[bytes] = ()
+) -> tuple[str, ...]:
+    """What the declared build of a candidate did to files that neither Δ nor what it runs may decide about.
+
+    `files`: tests that are required.
+
+    Raises:
+        PatchInvalid: it left more than we are willing to look at, and R's own does not.
+        SandboxError: ours.
+    """
+    if not declares_build(bench):
+        return ()
+    base, tests = base_entries(bench), frozenset({*files, *bench.loaded.hidden_files()})
+    oracle = bench.loaded.task.oracle
+    protection = Protection(oracle.protected or (), tests, oracle.generated)
+    try:
+        return remade(sandbox, tree, base, lambda path: protection.guards(path, there=path in base or path in tests))
+    except PatchInvalid:
+        if remade_by_r(bench).paths is None:
+            return ()
+        raise
+
+
+def _of_tests(bench: GradingBench) -> Callable[[bytes], bool]:
+    """Whatever may come to matter of what a build changes; which tests are required is not known yet."""
+    protection = Protection(bench.loaded.task.oracle.protected or (), frozenset(bench.loaded.hidden_files()))
+    return lambda path: protection.restores(path) or is_test(_text(path))
+
+
+def _test_sources(bench: GradingBench) -> Iterator[bytes]:
+    """Python files of the tests as they are in R with the hidden files, as far as they are of a size that people write."""
+    hidden = bench.loaded.hidden_files()
+    yield from (file.content for path, file in hidden.items() if path.endswith(b".py"))
+    for path, entry in base_entries(bench).items():
+        if path not in hidden and path.endswith(b".py") and is_test(_text(path)) and entry.size <= MAX_TEST:
+            yield bench.prepared.base_tree.read(path, max_bytes=MAX_TEST)
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def _trouble(run: PytestRun, check: Check) -> str:
+    """Why a survey is of no use; empty when it is."""
+    told, completed = run.transcript, run.completed
+    if told.no_pytest:
+        return f"pytest is not installed in the environment ({told.no_pytest}); install it in setup.commands"
+    if not told.started:
+        return f"the Python of `{check.command}` cannot be started (exit {completed.exit_code}): {_tail(completed.stderr.kept)}"
+    if completed.timed_out:
+        return f"collecting the tests of R took longer than {check.timeout_sec} s"
+    broken = next((name for name in told.changed if name.startswith(OWN_TROUBLE)), "")
+    if broken:
+        return f"the runner cannot work with the pytest of the environment: {broken}"
+    # A conftest that cannot be imported may be what the task is about: what pins the runner is known before it.
+    if not run.whole or not told.rootdir or not (told.conftest or canaries_held(told, run.canaries)):
+        said = told.trouble or _tail(completed.stderr.kept) or _tail(completed.stdout.kept)
+        return f"pytest cannot run `{check.command}` on R (exit {completed.exit_code}): {said}"
+    return ""
+
+
+def _tail(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()[-300:]
+
+
+def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> Pins:
+    """What a run of a patch is held to: names that R itself provides are R's to provide."""
+    hidden = bench.loaded.hidden_files()
+    own = top_level_names({*base, *hidden})
+    guarded = {posixpath.join(found.rootdir, file) for file in found.test_files}
+    guarded |= {posixpath.join(bench.spec.workdir, path.decode("utf-8", "surrogateescape")) for path in hidden}
+    names = frozenset(found.names)
+    return Pins(
+        plugins=found.plugins,
+        names=tuple(sorted(names - own)),
+        absent=tuple(name for name in OPTIONAL_MODULES if name not in names and name not in own),
+        configuration=Configuration(
+            rootdir=found.rootdir,
+            confcutdir=found.confcutdir,
+            inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
+        ),
+        tests=found.tests,
+        support=support_of(
+            {*base, *hidden},
+            [path for path in {*base, *hidden} if path.endswith(b".py") and is_test(_text(path))],
+            names,
+        ),
+        replaced=found.replaced,
+        conftests=tuple(
+            posixpath.join(bench.spec.workdir, _text(path))
+            for path in sorted({*base, *hidden})
+            if posixpath.basename(path) == b"conftest.py" and path.isascii()
+        ),
+        guarded=tuple(sorted(path for path in guarded if path.isascii() or path.isprintable())),
+    )
+
+
+def configuration_file(bench: GradingBench, found: Survey) -> tuple[str, bytes]:
+    """Name and content of R's own configuration."""
+    if found.inifile is None:
+        return EMPTY_CONFIGURATION
+    path = found.inifile.encode("utf-8", "surrogateescape")
+    hidden = bench.loaded.hidden_files().get(path)
+    content = hidden.content if hidden else bench.prepared.base_tree.read(path, max_bytes=MAX_CONFIGURATION)
+    return posixpath.basename(found.inifile), content
+
+
+def pristine(bench: GradingBench, check: Check, invocation: Invocation) -> tuple[Pristine, bool]:
+    """Every test on untouched R, run once; and whether that was known already.
+
+    Raises:
+        OracleTrouble, SandboxError: as `survey`.
+    """
+    return remembered(bench.cache, check_key(bench, check), Pristine, lambda: run_pristine(bench, check, invocation))
+
+
+def run_pristine(bench: GradingBench, check: Check, invocation: Invocation) -> Pristine:
+    """The same, run now."""
+    found = survey(bench, check, invocation)
+    base = base_entries(bench)
+    with (
+        packed(configuration_file(bench, found)) as kit,
+        open_replica(bench, untouched(bench, base), [kit.mount]) as sandbox,
+    ):
+        run_build(bench, sandbox)
+        pins = pins_of(bench, found, base)
+        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
+    told = run.transcript
+    return Pristine(
+        status=told.status,
+        timed_out=run.completed.timed_out,
+        duration_sec=run.completed.duration_sec,
+        outcomes=told.outcomes(),
+        uncollected=told.uncollected,
+        whys={test: record.why for test, record in told.tests.items() if record.why and test not in told.canaries},
+        usual=told.unusual(),
+        trouble="" if run.whole else told.trouble or f"pytest ended with {run.completed.exit_code} before its end",
+        oom=run.completed.oom,
+    )

@@ -1,0 +1,165 @@
+"""What a pytest run gets from us beside the workspace: the runner, canaries, R's configuration. Mounted read-only.
+
+Names and contents that a patch must not be able to foresee are drawn anew for every run.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.protocol import Mount
+
+_PROGRAMS = (
+    "run.py",
+    "channel.py",
+    "finder.py",
+    "reentrancy_guard.py",
+    "pins.py",
+    "pytest_plugin.py",
+    "session.py",
+    "code_objects.py",
+    "callers.py",
+    "constant_snapshot.py",
+    "runner_monitor.py",
+    "audit_hook.py",
+    "fingerprint.py",
+)
+_COPY = "r"
+_READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """Tests whose outcome is known: a runner that reports them otherwise does not report what happened."""
+
+    module: str
+    failing: frozenset[str]
+    passing: frozenset[str]
+    source: str
+
+
+@cache
+def programs() -> str:
+    """Digest of what is mounted: what another runner saw of R says nothing about this one."""
+    return sha256_hex(b"\0".join(_program(name) for name in _PROGRAMS))
+
+
+def _program(name: str) -> bytes:
+    return files("agentbench.acceptance.runner").joinpath(name).read_bytes()
+
+
+def draw_canaries() -> Canaries:
+    """Some that must fail (plain assertions about values of several kinds, a unittest one) and one that must pass.
+
+    They are named like nothing in particular.
+    """
+    names = [f"test_{secrets.token_hex(5)}" for _ in range(7)]
+    left, right = secrets.token_hex(8), secrets.token_hex(8)
+    low = secrets.randbelow(1000)
+    high = low + 2 + secrets.randbelow(1000)
+    # `__test__` makes a function a test whatever patterns the project's configuration has.
+    source = f"""import unittest
+
+
+def {names[0]}():
+    value = {left!r}
+    assert value == {right!r}
+
+
+def {names[1]}():
+    value = {left!r}
+    assert value == {left!r}
+
+
+def {names[4]}():
+    value = {low}
+    assert value == {high} - 0.5
+
+
+def {names[5]}():
+    value = {low} + 0.25
+    assert abs(value - {high}) < 1e-6
+
+
+def {names[6]}():
+    value = [{left!r}, {low}]
+    assert value == [{left!r}, {high}]
+
+
+for test in ({names[0]}, {names[1]}, {names[4]}, {names[5]}, {names[6]}):
+    test.__test__ = True
+del test
+
+
+class T{names[3]}(unittest.TestCase):
+    def {names[2]}(self):
+        self.assertEqual({left!r}, {right!r})
+"""
+    return Canaries(
+        module=f"test_{secrets.token_hex(5)}.py",
+        failing=frozenset({names[0], names[2], *names[4:]}),
+        passing=frozenset({names[1]}),
+        source=source,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A kit as it is seen inside."""
+
+    mount: Mount
+    canaries: Canaries
+    configuration: str | None
+    """The copy of R's configuration file."""
+
+    @property
+    def runner(self) -> str:
+        return f"{self.mount.target}/run.py"
+
+    @property
+    def canary_file(self) -> str:
+        return f"{self.mount.target}/{self.canaries.module}"
+
+
+@contextmanager
+def packed(configuration: tuple[str, bytes] | None) -> Iterator[Kit]:
+    """A kit on the host for as long as the context lasts. `configuration`: name and content of R's file.
+
+    Raises:
+        SandboxError: the host could not write it.
+    """
+    canaries = draw_canaries()
+    target = f"/opt/{secrets.token_hex(6)}"
+    with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-kit-")))
+            _lay_out(folder, canaries, configuration)
+        except OSError as error:
+            raise SandboxError(f"the test runner could not be laid out: {error}") from error
+        copy = None if configuration is None else f"{target}/{_COPY}/{configuration[0]}"
+        yield Kit(Mount(folder, target), canaries, copy)
+
+
+def _lay_out(folder: Path, canaries: Canaries, configuration: tuple[str, bytes] | None) -> None:
+    folder.chmod(_READABLE_FOLDER)
+    for program in _PROGRAMS:
+        _put(folder / program, _program(program))
+    _put(folder / canaries.module, canaries.source.encode())
+    if configuration is not None:
+        (folder / _COPY).mkdir()
+        (folder / _COPY).chmod(_READABLE_FOLDER)
+        _put(folder / _COPY / configuration[0], configuration[1])
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    path.chmod(_READABLE_FILE)

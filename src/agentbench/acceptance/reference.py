@@ -1,0 +1,51 @@
+"""The reference solution as a patch. It is read or run here and never enters an agent's sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.replica import grading_spec
+from agentbench.contract.task_files import read_bytes
+from agentbench.core.command import Command
+from agentbench.core.errors import TaskError
+from agentbench.sandbox.protocol import Mount
+from agentbench.workspace.diff.extract import extract
+
+PATCH_SUFFIXES = frozenset({".patch", ".diff"})
+FOLDER = "/opt/reference"
+
+
+class ReferenceFailed(TaskError):
+    """The script that is the reference did not come to a patch."""
+
+
+def reference_patch(bench: GradingBench) -> bytes | None:
+    """The bytes of the patch, or of what the script made of R; None when the task has no reference.
+
+    Raises:
+        ReferenceFailed: the script failed, or what it made is no patch.
+        ContractError: the file cannot be read.
+        SandboxError: ours.
+    """
+    file = bench.loaded.reference_file
+    if file is None:
+        return None
+    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run(bench, file)
+
+
+def _run(bench: GradingBench, file: Path) -> bytes:
+    target = f"{FOLDER}/{file.name}"
+    argv = ("python", target) if file.suffix == ".py" else ("sh", target)
+    with bench.backend.open(grading_spec(bench, [Mount(file, target)]), bench.prepared) as sandbox:
+        timeout = bench.loaded.task.environment.timeout_sec
+        completed = sandbox.run(Command(argv=argv, cwd=bench.spec.workdir, timeout_sec=timeout))
+        if not completed.ok:
+            said = completed.stderr.kept.decode("utf-8", "replace").strip()[-300:]
+            how = "ran out of time" if completed.timed_out else f"ended with exit {completed.exit_code}"
+            raise ReferenceFailed(f"the reference {file.name} {how}: {said}")
+        sandbox.kill_processes()
+        delta = extract(bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated)
+    if delta.problem is not None:
+        raise ReferenceFailed(f"the reference {file.name}: {delta.problem}")
+    return delta.patch

@@ -1,0 +1,146 @@
+"""What scorers see: the tree before and after, what changed between them, and a way to run commands in it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Literal
+
+from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.errors import AgentFault
+from agentbench.tree.entry import Entry, Kind, Tree
+from agentbench.workspace.diff.extract import Delta
+from agentbench.workspace.diff.line_diff import LineDiff, split_lines
+
+MAX_TEXT = 4 * MIB
+_LINKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one scorer found. The first line of `detail` is the reason; what follows is evidence."""
+
+    verdict: Literal["PASS", "FAIL", "N/A", "ERROR"]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedText:
+    """One changed file as lines. A side that is not there, or is no text, has none."""
+
+    before_path: str | None
+    after_path: str | None
+    before: tuple[bytes, ...]
+    after: tuple[bytes, ...]
+    skipped: bool = False
+    """Binary or too long: nobody looked at its lines."""
+    moved: bool = False
+    """Only its place is another one: no line was written."""
+
+
+class Workspace:
+    """The workspace of one attempt at rest. `run` is None where no live sandbox is left."""
+
+    def __init__(self, base: Tree, after: Tree, delta: Delta, run: Callable[[Command], Completed] | None) -> None:
+        self.run = run
+        self._base = base
+        self._after = after
+        self._delta = delta
+
+    @property
+    def unknown(self) -> str:
+        """Why it is not known what changed; empty when it is."""
+        return self._delta.problem or "" if not self._delta.files else ""
+
+    @cached_property
+    def changed(self) -> tuple[str, ...]:
+        """Every path that differs, sorted, generated files left out. A moved file is at both its places."""
+        paths = {change.path for change in self._delta.files}
+        paths |= {change.old_path for change in self._delta.files if change.old_path is not None}
+        paths |= {one.path for one in self._delta.refused}
+        return tuple(sorted(os.fsdecode(path) for path in paths))
+
+    @property
+    def count(self) -> int:
+        """Changed files; a moved one counts once."""
+        known = {change.path for change in self._delta.files}
+        return len(known) + sum(one.entries for one in self._delta.refused if one.path not in known)
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Everything there is, folders included; a link only if it leads to something in the workspace."""
+        entries = {os.fsdecode(entry.path): entry for entry in self._after.entries()}
+        names = set(entries)
+        for name in entries:
+            while (name := posixpath.dirname(name)) and name not in names:
+                names.add(name)
+        return frozenset(name for name in names if self._leads(name, entries, names))
+
+    def _leads(self, name: str, entries: dict[str, Entry], names: set[str]) -> bool:
+        for _ in range(_LINKS):
+            entry = entries.get(name)
+            if entry is None or entry.kind is not Kind.SYMLINK:
+                return name in names
+            target = os.fsdecode(self._after.read(entry.path, max_bytes=MAX_TEXT))
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        return False
+
+    @cached_property
+    def texts(self) -> tuple[ChangedText, ...]:
+        """Every changed file, read once."""
+        return tuple(self._text(change.before, change.after) for change in self._delta.files if change.change != "mode")
+
+    def _text(self, before: Entry | None, after: Entry | None) -> ChangedText:
+        old, new = _lines(self._base, before), _lines(self._after, after)
+        return ChangedText(
+            None if before is None else os.fsdecode(before.path),
+            None if after is None else os.fsdecode(after.path),
+            old or (),
+            new or (),
+            skipped=old is None or new is None,
+            moved=_same(before, after),
+        )
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Shell patterns over the whole path: `*` does not stop at a slash."""
+    return any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def added_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
+    """The lines of the new side that the old did not have, with their numbers."""
+    return [
+        (index + 1, text.after[index].decode("utf-8", "replace").rstrip("\n"))
+        for _i1, _i2, j1, j2 in diff.regions(text.before, text.after)
+        for index in range(j1, j2)
+    ]
+
+
+def removed_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
+    """The lines of the old side that the new does not have, with their numbers."""
+    return [
+        (index + 1, text.before[index].decode("utf-8", "replace").rstrip("\n"))
+        for i1, i2, _j1, _j2 in diff.regions(text.before, text.after)
+        for index in range(i1, i2)
+    ]
+
+
+def _same(before: Entry | None, after: Entry | None) -> bool:
+    return before is not None and after is not None and before.sha256 == after.sha256
+
+
+def _lines(tree: Tree, entry: Entry | None) -> tuple[bytes, ...] | None:
+    """The lines of one side; None when it is there but cannot be read as text."""
+    if entry is None or entry.kind is not Kind.FILE:
+        return ()
+    if entry.size > MAX_TEXT:
+        return None
+    try:
+        content = tree.read(entry.path, max_bytes=MAX_TEXT)
+    except (OSError, AgentFault):
+        return None
+    return None if b"\x00" in content else tuple(split_lines(content))

@@ -1,0 +1,1 @@
+"""Detect how to set up a repository so that its tests run."""

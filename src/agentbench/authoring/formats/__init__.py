@@ -1,0 +1,1 @@
+"""Exchange with the task formats of other benchmarks."""

@@ -1,0 +1,1 @@
+"""SWE-bench rows whose tests run with Django's own test runner."""

@@ -1,0 +1,1 @@
+"""HTTP client for model services: endpoints, retries, cancellation, error mapping."""

@@ -1,0 +1,39 @@
+"""A `Model` for agents of ours: a conversation goes out in the chat dialect, whatever answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentbench.models.client.endpoint import Dialect
+from agentbench.models.dialects.chat import chat_reply, chat_request
+from agentbench.models.faults import EmptyAnswer
+from agentbench.models.presets import Sampling
+from agentbench.models.protocol import Message, Reply, ToolSpec
+from agentbench.models.wire import Call, Upstream
+
+TRIES = 3
+"""For answers that came whole and hold nothing: models do that, and mostly not twice."""
+
+
+class ChatModel:
+    """See the module. With a `Desk` as its upstream it is metered and recorded like every other way to a model."""
+
+    def __init__(self, name: str, upstream: Upstream, sampling: Sampling | None = None) -> None:
+        self.name = name
+        self._upstream = upstream
+        self._sampling = sampling or Sampling()
+
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), *, max_tokens: int | None = None
+    ) -> Reply:
+        body = chat_request(self.name, messages, tools, self._sampling, max_tokens)
+        for _ in range(TRIES - 1):
+            try:
+                return self._once(Call(Dialect.CHAT, body))
+            except EmptyAnswer:
+                continue
+        return self._once(Call(Dialect.CHAT, body))
+
+    def _once(self, call: Call) -> Reply:
+        with self._upstream.send(call) as answer:
+            return chat_reply(answer.body)

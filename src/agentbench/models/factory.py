@@ -1,0 +1,156 @@
+"""From a `--model` text to something that answers: what the run layer uses of this package.
+
+supply = Supply(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
+choice = supply.choose("openrouter:vendor/name")            # InputError: exit 2
+supply.check(choice)                                         # key there, endpoint allowed: before anything is spent
+desk = supply.desk(choice, Order(account, sink, …))          # one per attempt
+model = supply.model(desk, choice.sampling)                  # for an agent of ours
+with Gateway(folder, desk, owner=…) as gateway: …            # for a program in the sandbox
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from agentbench.core.errors import InputError
+from agentbench.models.client.chat_model import ChatModel
+from agentbench.models.client.endpoint import Endpoint
+from agentbench.models.client.retry import RetryPolicy
+from agentbench.models.dialects.translation import Translated
+from agentbench.models.keys import Keys
+from agentbench.models.ledger import Account, Ledger
+from agentbench.models.metered_model import Desk, ModelIdentity, Sink
+from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
+from agentbench.models.recording.recorded import Recorded, Recording
+from agentbench.models.scripted import Scripted, load_script
+from agentbench.models.wire import Upstream
+from agentbench.policy.prices import FALLBACK, Prices, PriceTable, parse_prices
+from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentbench.models.client.service import Patience, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one attempt's desk is made with. `recording` and `script` are what `recorded:` and `scripted:` found for it."""
+
+    account: Account
+    sink: Sink
+    recording: Recording | None = None
+    script: Path | None = None
+    lenient: bool = False
+    redact: Redactor | None = None
+    overrides: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Parameters that replace what a program in the sandbox sends (temperature, say)."""
+
+
+class Supply:
+    """Models for a whole study: keys, presets, prices, the ledger and the connections that all workers share."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        *,
+        presets: Presets | None = None,
+        prices: Prices | None = None,
+        ledger: Ledger | None = None,
+        retry: RetryPolicy | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.keys = keys
+        self.presets = presets or bundled_presets()
+        self.prices = prices or FALLBACK
+        self.ledger = ledger or Ledger()
+        self._retry = retry
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._transport: Transport | None = None
+
+    def choose(self, text: str, option: str = MODEL) -> ModelChoice:
+        """
+        Raises:
+            InputError: it names no model.
+        """
+        return choose(text, self.presets, option)
+
+    def check(self, choice: ModelChoice) -> Endpoint | None:
+        """Everything that can be known to fail before anything is spent.
+
+        Raises:
+            InputError: a key is missing (named), the endpoint is not allowed, the script cannot be read.
+        """
+        if choice.source == "service":
+            return endpoint_of(choice, self.presets, self.keys)
+        place = Path(choice.name)
+        if not place.exists():
+            msg = f"{choice.option} {choice.source}:{choice.name}: there is no such {'run' if choice.source == 'recorded' else 'file'}"
+            raise InputError(msg)
+        if choice.source == "scripted" and place.is_file():
+            load_script(place)
+        return None
+
+    def desk(self, choice: ModelChoice, order: Order) -> Desk:
+        """
+        Raises:
+            InputError: as `check`, or there is no recording or script for this attempt.
+        """
+        provider, name = choice.provider, choice.name
+        if choice.source == "recorded":
+            if order.recording is None:
+                msg = f"{choice.option} recorded:{choice.name}: no recorded exchanges for this task and repeat"
+                raise InputError(msg)
+            provider, name = "recorded", order.recording.model
+        elif choice.source == "scripted":
+            name = "scripted"
+        identity = ModelIdentity(provider, name, order.overrides)
+        upstream = self._upstream(choice, order)
+        return Desk(upstream, identity, order.account, self.prices, order.sink, order.redact)
+
+    def model(self, desk: Desk, sampling: Sampling | None = None) -> ChatModel:
+        """A model for an agent of ours."""
+        return ChatModel(desk.identity.name, desk, sampling)
+
+    def secrets(self) -> dict[str, str]:
+        """Every key that is set, by its variable: for the redactor."""
+        return self.keys.values(self.presets.key_names)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+                self._transport = None
+
+    def _upstream(self, choice: ModelChoice, order: Order) -> Upstream:
+        if order.recording is not None and choice.source == "recorded":
+            return Recorded(order.recording, lenient=order.lenient, redact=order.redact)
+        if choice.source == "scripted":
+            return Translated(Scripted(load_script(order.script or Path(choice.name))))
+        # The HTTP library takes a third of a second and 20 MB: scripts and recordings do without.
+        from agentbench.models.client.service import Service, Transport  # noqa: PLC0415
+
+        endpoint = endpoint_of(choice, self.presets, self.keys)
+        with self._lock:
+            if self._transport is None:
+                self._transport = Transport()
+            transport = self._transport
+        return Translated(Service(endpoint, transport, retry=self._retry, patience=self._patience))
+
+
+def load_prices(path: Path) -> PriceTable:
+    """
+    Raises:
+        InputError: it cannot be read; a ContractError with all its problems when it is no table.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        msg = f"the price table {path} cannot be read: {error.strerror or error}"
+        raise InputError(msg) from None
+    return parse_prices(data, str(path))

@@ -1,0 +1,1 @@
+"""Recorded model exchanges, and a model that answers from them."""

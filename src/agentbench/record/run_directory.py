@@ -1,0 +1,384 @@
+"""The run directory: begin an attempt, commit its record, read records, resume after a crash.
+
+An attempt is committed in this order, and a crash between any two steps is repaired by `open(writable=True)`:
+
+1. `meta/record.json` holds the record that will be sealed, `meta/files.json` every evidence file;
+2. the attempt's chain is closed with the record's digest;
+3. the record is appended to `attempts.jsonl` (a superseded one becomes `final: false` in the same atomic step);
+4. the run's chain seals the attempt.
+
+The lock is on the run's own log: it lasts as long as the process that holds it, and leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
+from agentbench.core.errors import InputError, RecordError
+from agentbench.core.ids import new_ulid, now_iso
+from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
+from agentbench.record.durable import append_line, drop_torn_line, failed, sync_folder, write_atomic
+from agentbench.record.manifest import pretty
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
+from agentbench.record.recovery import ClosedAttempt, closed_attempt
+from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
+from agentbench.record.sealing import close_attempt
+from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.redaction import Redactor
+from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
+
+
+class RunDirectory:
+    """A run directory. Reading needs no lock; writing is for one process, any number of its threads."""
+
+    def __init__(self, path: Path, meta: Mapping[str, Json], log: EventLog | None, redact: Redactor | None) -> None:
+        self.path = path
+        self.meta = meta
+        self._log = log
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._begun: dict[str, AttemptBegun] = {}
+        """Of attempts that have begun. A run may have many, so that what is over keeps only its number."""
+        self._sealed: set[str] = set()
+        self._attempts: dict[tuple[str, int], int] = {}
+        """Highest number of an attempt for each task and repeat."""
+        self._finals: dict[tuple[str, str, int], str] = {}
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        out: Path,
+        *,
+        suite: str,
+        variant: str,
+        model: str | None,
+        meta: Mapping[str, Json],
+        redact: Redactor | None = None,
+    ) -> RunDirectory:
+        """Make a new run directory below `out`, named by time, suite, variant and model.
+
+        `meta` is kept in `run.json`, which never changes afterwards. `run_id`, `study_id` and `harness_version` are taken
+        from it; the ids are made when it has none.
+
+        Raises:
+            InputError: `out` cannot hold it.
+            RecordError: it could not be written.
+        """
+        path = new_run_folder(out, run_name(suite, variant, model))
+        full: dict[str, Json] = {
+            "schema_version": 1,
+            "run_id": new_ulid(),
+            "study_id": new_ulid(),
+            "harness_version": "",
+            "created_at": now_iso(),
+            "suite": suite,
+            "variant": variant,
+            "model": model,
+            **meta,
+        }
+        data = pretty(full, redact)
+        write_atomic(path / RUN_JSON, data)
+        write_atomic(path / ATTEMPTS, b"")
+        # The run's own log holds names and digests only: nothing in it may be replaced.
+        log = EventLog.create(path / EVENTS)
+        log.append(_opening(full, data))
+        log.sync()
+        sync_folder(path)
+        return cls(path, full, log, redact)
+
+    @classmethod
+    def open(
+        cls, path: Path, *, writable: bool = False, harness_version: str = "", redact: Redactor | None = None
+    ) -> RunDirectory:
+        """Open an existing run directory; with `writable`, lock it, repair what a crash left half done, and continue it.
+
+        Raises:
+            InputError: no run directory, or another process writes it.
+            RecordError: it cannot be read.
+        """
+        try:
+            meta = parse_strict((path / RUN_JSON).read_bytes())
+        except FileNotFoundError:
+            what = "is not a run directory (it has no run.json)" if path.is_dir() else "does not exist"
+            msg = f"{path} {what}"
+            raise InputError(msg) from None
+        except NotADirectoryError:
+            msg = f"{path} is a file, expected a run directory"
+            raise InputError(msg) from None
+        except OSError as error:
+            raise failed("read", path / RUN_JSON, error) from error
+        except CanonicalError as error:
+            msg = f"{path / RUN_JSON}: {error}"
+            raise RecordError(msg) from error
+        if not isinstance(meta, Mapping):
+            msg = f"{path / RUN_JSON}: expected an object"
+            raise RecordError(msg)
+        run = cls(path, meta, None, redact)
+        if writable:
+            run._continue(harness_version)
+        return run
+
+    def _continue(self, harness_version: str) -> None:
+        log, _torn = EventLog.reopen(self.path / EVENTS)
+        self._log = log
+        try:
+            if not log.count:
+                self._open_again(log)
+            drop_torn_line(self.path / ATTEMPTS)
+            self._load()
+            self._repair()
+            log.append(
+                RunResumed(
+                    harness_version=harness_version,
+                    resumed_at=now_iso(),
+                    unfinished=[folder.attempt_id for folder in self.unfinished()],
+                )
+            )
+            log.sync()
+        except BaseException:
+            log.release()
+            raise
+
+    def _open_again(self, log: EventLog) -> None:
+        """A process that died in its very first moment left an empty log; attempts without a log are something else."""
+        if next(self.records(), None) is not None or any(self.path.glob("tasks/*")):
+            msg = f"{self.path / EVENTS} is empty, and the run has attempts"
+            raise RecordError(msg, remedy="`ab verify` says what is wrong with it")
+        log.append(_opening(self.meta, (self.path / RUN_JSON).read_bytes()))
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        return str(self.meta["run_id"])
+
+    @property
+    def study_id(self) -> str:
+        return str(self.meta["study_id"])
+
+    @property
+    def head(self) -> str | None:
+        """Head of the run's chain while it is written."""
+        return self._log.head if self._log else None
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """Every record in the order in which attempts ended. A torn last line is no record.
+
+        Raises:
+            RecordError: a line is not a record.
+        """
+        try:
+            with (self.path / ATTEMPTS).open("rb") as file:
+                for number, raw in enumerate(file, start=1):
+                    if not raw.endswith(b"\n"):
+                        return
+                    try:
+                        yield parse_record(raw[:-1])
+                    except RecordError as error:
+                        msg = f"{self.path / ATTEMPTS}:{number}: {error.message}"
+                        raise RecordError(msg) from None
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise failed("read", self.path / ATTEMPTS, error) from error
+
+    def finals(self) -> Iterator[AttemptRecord]:
+        """The records that count: one for each (task, variant, repeat)."""
+        return (record for record in self.records() if record.final)
+
+    def unfinished(self) -> tuple[AttemptFolder, ...]:
+        """Attempts that began and were never sealed: their process died. Each still needs its record."""
+        if self._log is None:
+            self._load()
+        return tuple(self._folder(begun) for key, begun in self._begun.items() if key not in self._sealed)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def begin(self, task_id: str, repeat: int, *, supersedes: str | None = None) -> AttemptFolder:
+        """Register an attempt and make its folder.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        log = self._writing()
+        with self._lock:
+            attempt = self._attempts.get((task_id, repeat), 0) + 1
+            begun = AttemptBegun(
+                attempt_id=new_ulid(),
+                task_id=task_id,
+                repeat=repeat,
+                attempt=attempt,
+                task_dir=task_dir_name(task_id, repeat, attempt),
+                supersedes=supersedes,
+            )
+            folder = self._folder(begun)
+            if folder.path.exists():
+                msg = f"{folder.path} exists already"
+                raise RecordError(msg)
+            log.append(begun)
+            self._note_begun(begun)
+        folder.make()
+        return folder
+
+    def commit(self, folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> AttemptRecord:
+        """End an attempt: seal its files, close its chain, append its record, seal it in the run's chain.
+
+        The record comes back as it stands in `attempts.jsonl`.
+
+        Raises:
+            RecordError: it could not be written; `open(writable=True)` finishes what was begun.
+        """
+        return self.adopt(folder, close_attempt(folder, log, record))
+
+    def adopt(self, folder: AttemptFolder, closed: ClosedAttempt | None = None) -> AttemptRecord:
+        """Take an attempt into the run whose chain is closed, wherever that was done.
+
+        Raises:
+            RecordError: its chain is not closed, or it could not be written.
+        """
+        self._writing()
+        ended = closed or closed_attempt(folder)
+        if ended is None:
+            msg = f"{folder.path}: the attempt has not ended"
+            raise RecordError(msg)
+        with self._lock:
+            self._append(ended.record)
+            self._seal(
+                folder, ended.record, events=ended.events, files_sha256=ended.files_sha256 or folder.seal_files()
+            )
+        return ended.record
+
+    def close(self, status: Literal["completed", "interrupted"] = "completed") -> str:
+        """End the run's chain; its head, which is all that is needed to recognise this run later."""
+        log = self._writing()
+        with self._lock:
+            log.append(
+                RunClosed(
+                    status=status, closed_at=now_iso(), attempts=len(self._sealed), events=log.count, head=log.head
+                )
+            )
+            log.sync()
+            log.release()
+            self._log = None
+        return log.head
+
+    def release(self) -> None:
+        """Give up the lock without ending the run."""
+        if self._log:
+            self._log.release()
+            self._log = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _writing(self) -> EventLog:
+        if self._log is None:
+            msg = f"{self.path} is not open for writing"
+            raise RecordError(msg)
+        return self._log
+
+    def _folder(self, begun: AttemptBegun) -> AttemptFolder:
+        return AttemptFolder(
+            run=self.path,
+            task_dir=begun.task_dir,
+            attempt_id=begun.attempt_id,
+            task_id=begun.task_id,
+            repeat=begun.repeat,
+            attempt=begun.attempt,
+            supersedes=begun.supersedes,
+            redact=self._redact,
+            run_id=self.run_id,
+            study_id=self.study_id,
+        )
+
+    def _append(self, record: AttemptRecord) -> None:
+        """Add the record; the one it supersedes is final no longer. Both happen or neither."""
+        standing = self._finals.get(record.key)
+        if standing != record.supersedes:
+            msg = (
+                f"attempt {record.attempt_id}: {record.task_id}, {record.variant}, repeat {record.repeat} has "
+                f"{standing or 'no record'} as its final record, and this one supersedes {record.supersedes or 'nothing'}"
+            )
+            raise RecordError(msg)
+        path = self.path / ATTEMPTS
+        if standing is None:
+            append_line(path, record.line())
+        else:
+            lines = [
+                one.model_copy(update={"final": False}).line() if one.attempt_id == standing else one.line()
+                for one in self.records()
+            ]
+            write_atomic(path, b"".join(line + b"\n" for line in (*lines, record.line())))
+        self._finals[record.key] = record.attempt_id
+
+    def _seal(self, folder: AttemptFolder, record: AttemptRecord, *, events: int, files_sha256: str) -> None:
+        log = self._writing()
+        sealed = AttemptSealed(
+            attempt_id=record.attempt_id,
+            task_dir=folder.task_dir,
+            events=events,
+            head=record.trace_head or "",
+            record_sha256=record_sha256(record),
+            files_sha256=files_sha256,
+        )
+        log.append(sealed)
+        log.sync()
+        self._sealed.add(sealed.attempt_id)
+        self._begun.pop(sealed.attempt_id, None)
+
+    def _note_begun(self, begun: AttemptBegun) -> None:
+        self._begun[begun.attempt_id] = begun
+        key = (begun.task_id, begun.repeat)
+        self._attempts[key] = max(begun.attempt, self._attempts.get(key, 0))
+
+    def _load(self) -> None:
+        """What the run's chain and the records say so far."""
+        for event in read_events(self.path / EVENTS, types={AttemptBegun.type, AttemptSealed.type}):
+            if isinstance(event.payload, AttemptBegun):
+                self._note_begun(event.payload)
+            elif isinstance(event.payload, AttemptSealed):
+                self._sealed.add(event.payload.attempt_id)
+        self._finals = {record.key: record.attempt_id for record in self.finals()}
+
+    def _repair(self) -> None:
+        """Finish what a crash interrupted: the chain is closed, the record or the seal is missing.
+
+        A sealed attempt whose line was cut off later (a disk that lied about a sync) has its record beside its chain.
+        """
+        recorded = {record.attempt_id for record in self.records()}
+        for attempt_id, begun in list(self._begun.items()):
+            if attempt_id in recorded and attempt_id in self._sealed:
+                continue
+            folder = self._folder(begun)
+            closed = closed_attempt(folder)
+            if closed is None:
+                continue
+            if attempt_id not in recorded:
+                self._append(closed.record)
+            if attempt_id not in self._sealed:
+                self._seal(folder, closed.record, events=closed.events, files_sha256=folder.seal_files())
+
+
+def _opening(meta: Mapping[str, Json], run_json: bytes) -> RunOpened:
+    return RunOpened(
+        run_id=str(meta["run_id"]),
+        study_id=str(meta["study_id"]),
+        suite=str(meta["suite"]),
+        variant=str(meta["variant"]),
+        harness_version=str(meta["harness_version"]),
+        run_json_sha256=sha256_hex(run_json),
+        nonce=secrets.token_hex(16),
+    )

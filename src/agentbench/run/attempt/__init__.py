@@ -1,0 +1,1 @@
+"""One attempt, from an empty folder to a sealed record."""

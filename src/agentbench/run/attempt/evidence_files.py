@@ -1,0 +1,105 @@
+"""The files beside the chain that people open first: logs, tool calls, timings. All are drawn from the events."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentbench.acceptance.validation import BaselineReport
+from agentbench.contract.load import LoadedTask
+from agentbench.core.errors import RecordError
+from agentbench.record.attempt_folder import MANIFEST, AttemptFolder
+from agentbench.record.manifest import read_manifest
+from agentbench.record.schema import ArtifactPaths
+from agentbench.sandbox.protocol import SetupStep
+from agentbench.trace.events import (
+    Excerpt,
+    TestsFinished,
+    TestsStarted,
+    ToolCallFinished,
+    ToolCallStarted,
+    WorkspaceMutated,
+)
+from agentbench.trace.log import read_events
+
+
+def write_evidence(
+    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
+) -> ArtifactPaths:
+    """Write the layout of an attempt's folder; the paths that its record names."""
+    folder.write("task.yaml", task.text)
+    if steps:
+        folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
+        folder.write("logs/setup_stderr.txt", _setup_log(steps, "stderr"))
+    failing = None
+    if baseline is not None:
+        failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
+        folder.write("logs/failing_stderr.txt", baseline.stderr)
+    _describe_environment(folder)
+    passing = _from_events(folder, log)
+    return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
+
+
+def _describe_environment(folder: AttemptFolder) -> None:
+    """`meta/environment.json`: the part of the manifest that people look for there."""
+    try:
+        manifest = read_manifest(folder.path / MANIFEST).protocol_manifest
+    except RecordError:
+        return
+    value = {
+        "sandbox": manifest.planned.sandbox.model_dump(mode="json"),
+        "observed": None if manifest.observed is None else manifest.observed.model_dump(mode="json"),
+    }
+    folder.write("meta/environment.json", json.dumps(value, indent=2))
+
+
+def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
+    return b"".join(b"$ %s\n%s\n" % (step.command.encode(), getattr(step, stream)) for step in steps)
+
+
+def _from_events(folder: AttemptFolder, log: Path) -> str | None:
+    """Tool calls, step diffs, acceptance output and timings in one pass over the log."""
+    calls: list[bytes] = []
+    stdout: list[bytes] = []
+    stderr: list[bytes] = []
+    timings: dict[str, int] = {}
+    commands: dict[str, str] = {}
+    first = last = 0
+    diffs = 0
+    for event in read_events(log):
+        first, last = first or event.t, event.t
+        match event.payload:
+            case ToolCallStarted() | ToolCallFinished():
+                line = {"seq": event.seq, "type": event.type, **event.payload.model_dump(mode="json")}
+                calls.append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+            case WorkspaceMutated() if event.payload.diff.total_bytes:
+                diffs += 1
+                folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, event.payload.diff))
+            case TestsStarted():
+                commands[event.payload.step] = event.payload.command
+            case TestsFinished():
+                step = event.payload.step
+                said = f"$ {commands.get(step, '')}\n[{step}: {event.payload.why}]\n"
+                stdout.append(said.encode("utf-8", "backslashreplace"))
+                # A decision that was taken over several runs has the output of the first of them, which is there already.
+                if not any(other.startswith(f"{step}~") for other in timings):
+                    stdout.append(_text(folder, event.payload.stdout) + b"\n")
+                    stderr.append(_text(folder, event.payload.stderr) + b"\n")
+                timings[step] = event.payload.duration_us
+            case _:
+                pass
+    if calls:
+        folder.write("agent/tool_calls.jsonl", b"".join(calls))
+    folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": timings}, indent=2))
+    if not stdout:
+        return None
+    folder.write("logs/passing_stderr.txt", b"".join(stderr))
+    return folder.write("logs/passing_stdout.txt", b"".join(stdout))
+
+
+def _text(folder: AttemptFolder, shown: Excerpt) -> bytes:
+    if shown.blob is not None:
+        return folder.blobs().get(shown.blob)
+    return base64.b64decode(shown.text) if shown.encoding == "base64" else shown.text.encode()

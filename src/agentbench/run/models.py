@@ -1,0 +1,177 @@
+"""Models for attempts: what `--model` means, who answers, and what it may cost. One for a whole study."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from agentbench.core.errors import InputError
+from agentbench.models.client.chat_model import ChatModel
+from agentbench.models.factory import Order, Supply
+from agentbench.models.keys import Keys
+from agentbench.models.ledger import Account, Amount, Caps, Ledger
+from agentbench.models.metered_model import Desk, LogSink, Sink
+from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
+from agentbench.models.recording.recorded import Recording, read_recording
+from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.config import Configuration
+from agentbench.run.plan import PlanRow
+from agentbench.trace.blobs import BlobStore
+from agentbench.trace.log import EventLog
+from agentbench.trace.redaction import Redactor
+
+
+@dataclass
+class Models:
+    """What all attempts of a study share. Nothing is contacted before the first request."""
+
+    keys: Keys = field(default_factory=lambda: Keys.find(os.environ, Path.cwd()))
+    presets: Presets = field(default_factory=bundled_presets)
+    prices: Prices = field(default_factory=FallbackSchedule)
+    ledger: Ledger = field(default_factory=Ledger)
+    lenient: bool = False
+    task_usd: float | None = None
+    """Cap over all attempts at one task; the ledger holds that over all of them."""
+    redact: Redactor | None = None
+    """As in the logs: a recording holds requests as they were written down."""
+
+    @cached_property
+    def _supply(self) -> Supply:
+        return Supply(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
+
+    @property
+    def capped(self) -> bool:
+        """Whether a cap holds over several attempts."""
+        return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
+
+    def close(self) -> None:
+        self._supply.close()
+
+    def require(self, row: PlanRow) -> None:
+        """Refuse a model that cannot be asked, before anything runs.
+
+        Raises:
+            InputError: a missing key (names the variable), an unreadable script, a recording that is not there.
+        """
+        choice = self._choice(row)
+        if choice is None:
+            return
+        if choice.source == "recorded":
+            _recording(Path(choice.name), row)
+        else:
+            self._supply.check(choice)
+
+    def book(self, records: Iterable[AttemptRecord]) -> None:
+        """Count what a run that is resumed has spent already."""
+        for record in records:
+            spent = Amount(
+                round(record.cost.total * MICRO), record.usage.prompt_tokens + record.usage.completion_tokens
+            )
+            self.ledger.task(record.task_id, Caps.of(self.task_usd)).charge("lm", spent)
+
+    def account(self, row: PlanRow) -> Account:
+        """A new account for one attempt, under those of its task and of the study."""
+        budget = row.task.task.budget
+        return self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd))
+
+    def desk(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> Desk | None:
+        """The desk of one attempt; None when its configuration names no model."""
+        choice = self._choice(row)
+        if choice is None:
+            return None
+        order = Order(
+            account=account,
+            sink=LogSink(log, blobs),
+            recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
+            lenient=self.lenient,
+            redact=self.redact,
+            overrides=_overrides(row.configuration),
+        )
+        return self._supply.desk(choice, order)
+
+    def chat(self, desk: Desk, row: PlanRow) -> ChatModel:
+        """The model as an agent of ours asks it."""
+        choice = self._choice(row)
+        sampling = Sampling() if choice is None else choice.sampling
+        said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
+        return self._supply.model(desk, sampling.model_copy(update=said))
+
+    def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
+        """
+        Raises:
+            InputError: the text names no model.
+        """
+        # A script may be one of many: `scripted:answers/{task}.yaml`.
+        return self._supply.choose(text.replace("{task}", row.task.id), option)
+
+    def check(self, choice: ModelChoice) -> None:
+        """
+        Raises:
+            InputError: it cannot be asked: a missing key, an endpoint that is not allowed, an unreadable script.
+        """
+        self._supply.check(choice)
+
+    def judge_desk(self, choice: ModelChoice, row: PlanRow, sink: Sink, recording: Recording | None) -> Desk:
+        """A desk for the judge of one attempt: on the study's account, never on the agent's."""
+        account = self.ledger.attempt(f"judge of {row.task.id}")
+        order = Order(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
+        return self._supply.desk(choice, order)
+
+    def plain(self, desk: Desk, choice: ModelChoice) -> ChatModel:
+        """A model as its preset has it, whatever the agent's settings are."""
+        return self._supply.model(desk, choice.sampling)
+
+    def _choice(self, row: PlanRow) -> ModelChoice | None:
+        text = model_text(row.configuration)
+        return None if text is None else self.choose(text, row)
+
+
+def _recording(run: Path, row: PlanRow) -> Recording:
+    """
+    Raises:
+        InputError: the run has no such attempt.
+    """
+    for record in RunDirectory.open(run).finals():
+        if (record.task_id, record.repeat) == (row.task.id, row.repeat):
+            folder = run / record.artifact_paths.task_dir
+            return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
+    msg = f"{run} has no attempt at task {row.task.id}, repeat {row.repeat}, whose exchanges could be replayed"
+    raise InputError(msg)
+
+
+def read_prices(path: Path | None) -> Prices:
+    """The price table of `--prices`, or the fallback schedule.
+
+    Raises:
+        InputError: it cannot be read or is no price table.
+    """
+    if path is None:
+        return FallbackSchedule()
+    try:
+        return parse_prices(path.read_bytes(), str(path))
+    except OSError as error:
+        msg = f"prices {path} cannot be read: {error.strerror}"
+        raise InputError(msg) from None
+
+
+def model_text(configuration: Configuration) -> str | None:
+    value = _value(configuration, "model")
+    return None if value is None else str(value)
+
+
+def _value(configuration: Configuration, name: str) -> str | float | None:
+    setting = configuration.settings.get(name)
+    return None if setting is None else setting.value
+
+
+def _overrides(configuration: Configuration) -> Mapping[str, JsonValue]:
+    """What was asked for on the command line or in the variant replaces what a client sends."""
+    return {name: value for name in ("temperature", "top_p") if (value := _value(configuration, name)) is not None}

@@ -1,0 +1,1 @@
+"""The bubblewrap backend: sandboxes without a daemon."""

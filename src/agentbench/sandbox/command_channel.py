@@ -1,0 +1,334 @@
+"""The host's end of a sandbox's command channel.
+
+One reader thread per sandbox takes frames off the socket and hands them to the calls they belong to. What comes from
+inside is data of unknown intent: sizes are bounded before anything is allocated, and a frame that does not parse ends the
+channel, never the harness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from agentbench.core.command import MIB, Command, Completed, Stream
+from agentbench.core.errors import SandboxError
+from agentbench.sandbox.server.capture import pack, unpack
+
+_STDIN_WINDOW = 1 * MIB
+"""Bytes of stdin under way to a command that have not been taken by it yet."""
+_STDIN_CHUNK = 64 * 1024
+_SMALL_FRAME = 8 * MIB
+_SEND_PATIENCE_SEC = 60
+_ANSWER_PATIENCE_SEC = 30.0
+"""Beyond a command's own ceiling, which the server inside enforces."""
+_DONE_FIELDS = 18
+_LONGEST_SEC = 1e9
+
+Callback = Callable[[bytes], None]
+
+
+class ChannelClosed(Exception):
+    """The server went away or stopped making sense. Whose doing that was is for the sandbox to find out."""
+
+
+class _Call:
+    """Something that was asked and is answered once."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.answer: list[bytes] | None = None
+
+    def on_output(self, tag: bytes, data: bytes) -> None:
+        """Only commands have output."""
+
+    def on_ack(self, count: int) -> None:
+        """Only commands have stdin."""
+
+    def settle(self, answer: list[bytes] | None) -> None:
+        self.answer = answer
+        self.done.set()
+
+
+class CommandCall(_Call):
+    """A command in flight."""
+
+    def __init__(self, channel: Channel, name: bytes, command: Command, callbacks: tuple[Callback | None, ...]) -> None:
+        super().__init__()
+        self._channel = channel
+        self._name = name
+        self._callbacks = dict(zip((b"1", b"2"), callbacks, strict=True))
+        self._patience = min(command.timeout_sec + _ANSWER_PATIENCE_SEC, threading.TIMEOUT_MAX)
+        self._window = threading.Condition()
+        self._under_way = 0
+        self._callback_error: Exception | None = None
+
+    def on_output(self, tag: bytes, data: bytes) -> None:
+        callback = self._callbacks.get(tag)
+        if callback is None or self._callback_error is not None:
+            return
+        try:
+            callback(data)
+        except Exception as error:  # noqa: BLE001 - the reader serves other calls too; `wait` raises it where it belongs
+            self._callback_error = error
+
+    def on_ack(self, count: int) -> None:
+        with self._window:
+            self._under_way -= count
+            self._window.notify_all()
+
+    def settle(self, answer: list[bytes] | None) -> None:
+        super().settle(answer)
+        with self._window:
+            self._window.notify_all()
+
+    def write(self, data: bytes) -> None:
+        """Blocks while the command does not read; what comes after its end is dropped."""
+        for start in range(0, len(data), _STDIN_CHUNK):
+            chunk = data[start : start + _STDIN_CHUNK]
+            with self._window:
+                self._window.wait_for(lambda: self._under_way < _STDIN_WINDOW or self.done.is_set(), self._patience)
+                self._under_way += len(chunk)
+            if self.done.is_set():
+                return
+            with contextlib.suppress(ChannelClosed):
+                self._channel.send([b"stdin", self._name, chunk])
+
+    def close_stdin(self) -> None:
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send([b"eof", self._name])
+
+    def kill(self) -> None:
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send([b"kill", self._name])
+
+    def wait(self) -> Completed:
+        """
+        Raises:
+            ChannelClosed: there will be no answer.
+        """
+        if not self.done.wait(self._patience):
+            msg = "the command server did not answer"
+            raise ChannelClosed(msg)
+        if self.answer is None:
+            raise ChannelClosed(self._channel.why)
+        if self._callback_error is not None:
+            raise self._callback_error
+        try:
+            return _completed(self.answer)
+        except (ValueError, IndexError) as error:
+            msg = f"an answer that makes no sense: {error}"
+            raise ChannelClosed(msg) from error
+
+
+class Channel:
+    def __init__(self, sock: socket.socket, name: str) -> None:
+        self._sock = sock
+        # A server that is stopped or gone must not hold a sender for ever; reading has no such limit.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_PATIENCE_SEC, 0))
+        self._sending = threading.Lock()
+        self._calls: dict[bytes, _Call] = {}
+        self._names = itertools.count(1)
+        self._state = threading.Lock()
+        self._frame_limit = _SMALL_FRAME
+        self._ready = threading.Event()
+        self.why = ""
+        """Why the channel ended; empty while it lives."""
+        self._reader = threading.Thread(target=self._read, name=f"channel-{name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def busy(self) -> bool:
+        """Something was asked and is not answered yet: a command runs, most of the time."""
+        return bool(self._calls)
+
+    def wait_ready(self, timeout_sec: float) -> bool:
+        return self._ready.wait(timeout_sec) and not self.why
+
+    def start(
+        self,
+        command: Command,
+        *,
+        open_stdin: bool,
+        on_stdout: Callback | None = None,
+        on_stderr: Callback | None = None,
+    ) -> CommandCall:
+        """
+        Raises:
+            ChannelClosed: the server is gone.
+        """
+        name = b"%d" % next(self._names)
+        call = CommandCall(self, name, command, (on_stdout, on_stderr))
+        self._expect(name, call, 2 * command.keep_bytes + command.side_bytes + MIB)
+        first, rest = command.stdin[:_STDIN_CHUNK], command.stdin[_STDIN_CHUNK:]
+        argv = command.argv or ("/bin/sh", "-c", command.line or "")
+        live = on_stdout is not None or on_stderr is not None
+        request = [
+            b"exec",
+            name,
+            b"%d" % int(min(command.timeout_sec, _LONGEST_SEC) * 1e6),
+            b"%d" % command.keep_bytes,
+            b"%d" % command.side_bytes if command.side_channel else b"",
+            (command.cwd or "").encode("utf-8", "surrogateescape"),
+            pack([item.encode("utf-8", "surrogateescape") for item in argv]),
+            pack([f"{key}={value}".encode("utf-8", "surrogateescape") for key, value in command.env.items()]),
+            b"open" if open_stdin or rest else b"none",
+            first,
+            b"1" if live else b"0",
+        ]
+        call.on_ack(-len(first))
+        self.send(request)
+        if rest:
+            call.write(rest)
+            if not open_stdin:
+                call.close_stdin()
+        return call
+
+    def ask(self, what: bytes, fields: Sequence[bytes] = (), *, timeout_sec: float = 60.0) -> list[bytes]:
+        """One question, one answer: the fields after the name.
+
+        Raises:
+            ChannelClosed: there is no answer.
+        """
+        return self.ask_in_parts(what, [fields], timeout_sec=timeout_sec)
+
+    def ask_in_parts(self, what: bytes, parts: Iterable[Sequence[bytes]], *, timeout_sec: float) -> list[bytes]:
+        """A question too large for one frame, and its one answer.
+
+        Raises:
+            ChannelClosed: there is no answer.
+        """
+        name = b"%d" % next(self._names)
+        call = _Call()
+        self._expect(name, call, MIB)
+        for fields in parts:
+            self.send([what, name, *fields])
+        if not call.done.wait(timeout_sec):
+            msg = "the command server did not answer"
+            raise ChannelClosed(msg)
+        if call.answer is None:
+            raise ChannelClosed(self.why)
+        return call.answer
+
+    def send(self, fields: list[bytes]) -> None:
+        body = pack(fields)
+        try:
+            with self._sending:
+                self._sock.sendall(len(body).to_bytes(4, "big") + body)
+        except OSError as error:
+            raise ChannelClosed(self.why or f"cannot be written: {error.strerror}") from error
+
+    def nudge(self, fields: list[bytes]) -> bool:
+        """Send something small if that needs no waiting, and say whether it was: one who looks after many sandboxes
+        cannot wait for one that does not read.
+
+        Raises:
+            ChannelClosed: the server is gone.
+        """
+        body = pack(fields)
+        frame = len(body).to_bytes(4, "big") + body
+        if not self._sending.acquire(blocking=False):
+            return False
+        try:
+            sent = self._sock.send(frame, socket.MSG_DONTWAIT)
+            # Half a frame would be the end of the channel; so small a one goes whole or not at all, as a rule.
+            self._sock.sendall(frame[sent:])
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ChannelClosed(self.why or f"cannot be written: {error.strerror}") from error
+        finally:
+            self._sending.release()
+        return True
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout=5)
+        self._sock.close()
+
+    def _expect(self, name: bytes, call: _Call, answer_bytes: int) -> None:
+        with self._state:
+            if self.why:
+                raise ChannelClosed(self.why)
+            self._frame_limit = max(self._frame_limit, answer_bytes)
+            self._calls[name] = call
+
+    def _read(self) -> None:
+        why = "it closed the connection"
+        try:
+            while body := self._frame():
+                self._dispatch(unpack(body))
+        except (OSError, ValueError, IndexError, SandboxError) as error:
+            why = str(error)
+        with self._state:
+            self.why = why
+            calls, self._calls = self._calls, {}
+        self._ready.set()
+        for call in calls.values():
+            call.settle(None)
+
+    def _frame(self) -> bytes:
+        size = int.from_bytes(self._exactly(4), "big")
+        if size > self._frame_limit:
+            msg = f"a frame of {size} bytes"
+            raise ValueError(msg)
+        return self._exactly(size) if size else b""
+
+    def _exactly(self, count: int) -> bytes:
+        """`count` bytes, or nothing at the end of the stream."""
+        data = self._sock.recv(count, socket.MSG_WAITALL)
+        if len(data) == count:
+            return data
+        parts = [data]
+        missing = count - len(data)
+        while missing and (data := self._sock.recv(missing, socket.MSG_WAITALL)):
+            parts.append(data)
+            missing -= len(data)
+        return b"" if missing else b"".join(parts)
+
+    def _dispatch(self, fields: list[bytes]) -> None:
+        what = fields[0]
+        if what == b"ready":
+            self._ready.set()
+            return
+        with self._state:
+            call = self._calls.get(fields[1])
+            if call is not None and what not in {b"out", b"ack"}:
+                del self._calls[fields[1]]
+        if call is None:
+            return
+        if what == b"out":
+            call.on_output(fields[2], fields[3])
+        elif what == b"ack":
+            call.on_ack(int(fields[2]))
+        else:
+            call.settle(fields[2:])
+
+
+def _completed(fields: list[bytes]) -> Completed:
+    if len(fields) != _DONE_FIELDS - 2:
+        msg = f"{len(fields)} fields"
+        raise ValueError(msg)
+    code, died, killed, took_us, ooms, timed_out, side_truncated = fields[:7]
+    return Completed(
+        exit_code=int(code) if code else None,
+        signal=int(died) if died else None,
+        killed=int(killed),
+        duration_sec=int(took_us) / 1e6,
+        oom=int(ooms) > 0,
+        timed_out=timed_out == b"1",
+        side_truncated=side_truncated == b"1",
+        stdout=_stream(fields[7:11]),
+        stderr=_stream(fields[11:15]),
+        side=fields[15],
+    )
+
+
+def _stream(fields: list[bytes]) -> Stream:
+    total, sha256, head, tail = fields
+    return Stream(head=head, tail=tail, total_bytes=int(total), sha256=sha256.decode("ascii"))

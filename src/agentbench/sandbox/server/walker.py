@@ -1,0 +1,213 @@
+"""Lists, digests and reads a folder for the host, where the host cannot look into the sandbox's files by itself.
+
+Nothing is followed: every part of a path is opened below the one before it without following symlinks. A listing is made
+piece by piece, so that the server answers other questions in between and holds no more than one piece in memory.
+
+A file that did not change since the sandbox was born need not be digested again: on an overlay nothing of a lower layer
+can be written without a copy, whose change time is the moment of copying, and no one inside can set that time or the clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posix
+import sys
+import time
+
+from agentbench.sandbox.server.capture import number, pack
+
+FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
+FILE = posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC
+S_IFMT, S_IFDIR, S_IFREG, S_IFLNK = 0o170000, 0o040000, 0o100000, 0o120000
+EACCES, ENOENT, ENOTDIR, ELOOP = 13, 2, 20, 40
+PIECE_BYTES = 256 * 1024
+PIECE_SEC = 0.25
+CHUNK = 1 << 20
+PATH_BYTES = 8192
+CLOCK_SLACK_NS = 20_000_000
+"""Change times come from a clock that ticks every few milliseconds."""
+ENCODING = sys.getfilesystemencoding()
+
+
+def unchanged_since(born: tuple[int, int]) -> int:
+    """The moment of birth, if the clock can be trusted to have gone forward with time ever since; else 0."""
+    passed = time.monotonic_ns() - born[1]
+    steady = abs(time.time_ns() - born[0] - passed) < CLOCK_SLACK_NS
+    return born[0] - CLOCK_SLACK_NS if steady else 0
+
+
+class Walk:
+    """A listing under way. The folder `.git` at the root is left out."""
+
+    def __init__(self, root: bytes, max_bytes: int, since_ns: int) -> None:
+        """`since_ns`: files that changed last before this moment are listed as kind `k`, without a digest (0: none)."""
+        self.left = max_bytes
+        self.since_ns = since_ns
+        self.stack: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
+        self.enter(posix.open(root, FOLDER), b"")
+
+    def piece(self) -> list[bytes]:
+        """[b"more" | b"end" | b"large", packed entries]: path, kind, executable, size, digest."""
+        found: list[bytes] = []
+        size = 0
+        until = time.monotonic() + PIECE_SEC
+        while self.stack:
+            entry = self.next()
+            if entry is not None:
+                found.append(pack(entry))
+                size += len(found[-1])
+            if self.left < 0:
+                self.close()
+                return [b"large", pack(found)]
+            if size > PIECE_BYTES or time.monotonic() > until:
+                return [b"more", pack(found)]
+        return [b"end", pack(found)]
+
+    def close(self) -> None:
+        for fd, _, _ in self.stack:
+            posix.close(fd)
+        self.stack = []
+
+    def next(self) -> list[bytes] | None:
+        """One step: an entry, or None when a folder was entered, left, or something vanished."""
+        fd, path, names = self.stack[-1]
+        if not names:
+            posix.close(fd)
+            self.stack.pop()
+            return None
+        _, name, kind = names.pop()
+        path = path + b"/" + name if path else name
+        if len(path) > PATH_BYTES:
+            self.left = -1
+            return None
+        try:
+            if kind == b"d":
+                self.enter(open_folder(name, fd), path)
+                return None
+            return self.look(name, kind, fd, path)
+        except OSError as error:
+            if error.errno in (ENOENT, ENOTDIR, ELOOP):
+                return None
+            return [path, b"s", b"0", b"0", b""]
+
+    def enter(self, fd: int, path: bytes) -> None:
+        names = []
+        with posix.scandir(fd) as items:
+            for item in items:
+                name = item.name.encode(ENCODING, "surrogateescape")
+                if not path and name == b".git":
+                    continue
+                if item.is_symlink():
+                    names.append((name, name, b"l"))
+                elif item.is_dir(follow_symlinks=False):
+                    names.append((name + b"/", name, b"d"))  # so that whole paths come out sorted
+                else:
+                    names.append((name, name, b"f" if item.is_file(follow_symlinks=False) else b"s"))
+        names.sort(reverse=True)
+        self.stack.append((fd, path, names))
+
+    def look(self, name: bytes, kind: bytes, parent: int, path: bytes) -> list[bytes]:
+        if kind == b"l":
+            target = link_target(name, parent)
+            return [path, kind, b"0", number(len(target)), hashlib.sha256(target).hexdigest().encode()]
+        if kind == b"s":
+            return [path, kind, b"0", b"0", b""]
+        if self.since_ns:
+            info = posix.stat(name, dir_fd=parent, follow_symlinks=False)
+            if info.st_mode & S_IFMT == S_IFREG and info.st_ctime_ns < self.since_ns:
+                return [path, b"k", b"", b"", b""]
+        fd = open_file(name, parent)
+        try:
+            info = posix.fstat(fd)
+            if info.st_mode & S_IFMT != S_IFREG:
+                return [path, b"s", b"0", b"0", b""]
+            self.left -= info.st_size
+            if self.left < 0:
+                return [path, b"s", b"0", b"0", b""]
+            state = hashlib.sha256()
+            size = 0
+            while chunk := posix.read(fd, CHUNK):
+                size += len(chunk)
+                state.update(chunk)
+            executable = b"1" if info.st_mode & 0o100 else b"0"
+            return [path, b"f", executable, number(size), state.hexdigest().encode()]
+        finally:
+            posix.close(fd)
+
+
+def link_target(name: bytes, parent: int) -> bytes:
+    return posix.readlink(name, dir_fd=parent)
+
+
+def open_folder(name: bytes, parent: int) -> int:
+    """A folder its owner locked is opened all the same: the server runs as the owner."""
+    try:
+        return posix.open(name, FOLDER, dir_fd=parent)
+    except OSError as error:
+        if error.errno != EACCES:
+            raise
+    unlock(name, parent, S_IFDIR, 0o500)
+    return posix.open(name, FOLDER, dir_fd=parent)
+
+
+def open_file(name: bytes, parent: int) -> int:
+    try:
+        return posix.open(name, FILE, dir_fd=parent)
+    except OSError as error:
+        if error.errno != EACCES:
+            raise
+    mode = unlock(name, parent, S_IFREG, 0o400)
+    try:
+        return posix.open(name, FILE, dir_fd=parent)
+    finally:
+        posix.chmod(name, mode, dir_fd=parent)
+
+
+def unlock(name: bytes, parent: int, kind: int, bits: int) -> int:
+    mode = posix.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if mode & S_IFMT == kind:
+        posix.chmod(name, mode & 0o7777 | bits, dir_fd=parent)
+    return mode & 0o7777
+
+
+def read(root: bytes, path: bytes, offset: int, count: int) -> list[bytes]:
+    """[b"file", size, content] | [b"link", target] | [b"absent" | b"folder" | b"other" | b"through" | b"denied"]."""
+    parts = path.split(b"/")
+    if any(part in (b"", b".", b"..") for part in parts):
+        return [b"absent"]
+    try:
+        current = posix.open(root, FOLDER)
+    except OSError:
+        return [b"absent"]
+    try:
+        for part in parts[:-1]:
+            below = open_folder(part, current)
+            posix.close(current)
+            current = below
+        return content(parts[-1], current, offset, count)
+    except OSError as error:
+        return [{ENOENT: b"absent", ENOTDIR: b"through", ELOOP: b"through"}.get(error.errno or 0, b"denied")]
+    finally:
+        posix.close(current)
+
+
+def content(name: bytes, parent: int, offset: int, count: int) -> list[bytes]:
+    kind = posix.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & S_IFMT
+    if kind == S_IFLNK:
+        return [b"link", link_target(name, parent)]
+    if kind != S_IFREG:
+        return [b"folder" if kind == S_IFDIR else b"other"]
+    fd = open_file(name, parent)
+    try:
+        size = posix.fstat(fd).st_size
+        parts = []
+        while count > 0:
+            data = posix.pread(fd, min(count, CHUNK), offset)
+            if not data:
+                break
+            parts.append(data)
+            offset += len(data)
+            count -= len(data)
+        return [b"file", number(size), b"".join(parts)]
+    finally:
+        posix.close(fd)

@@ -1,0 +1,126 @@
+"""list_files and read_file: on the host, over the tree, following no symlink out of it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from agentbench.core.errors import ToolFault
+from agentbench.tools.definition import Arguments, define
+from agentbench.tools.output import OutputPolicy, shorten
+from agentbench.tools.paths import MAX_PATH, follow, literal, relative, show
+from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.scope import matches
+from agentbench.tools.tool_context import Bench, Work, text_stream
+from agentbench.tree.entry import Entry, Kind
+from agentbench.tree.limits import TreeTooLarge
+
+MAX_LISTED = 2_000
+MAX_READ = 8 * 1024 * 1024
+_WHOLE = OutputPolicy(first_lines=1_000, last_lines=1_000, max_chars=256_000)
+
+
+class ListFiles(Arguments):
+    root: str = Field(default=".", max_length=MAX_PATH, description="Folder to list, relative to the workspace.")
+    glob: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="Only paths that match, in the manner of gitignore, relative to root: '*.py', 'src/**/test_*.py'.",
+    )
+
+
+class ReadFile(Arguments):
+    path: str = Field(min_length=1, max_length=MAX_PATH, description="File to read, relative to the workspace.")
+    start_line: int | None = Field(default=None, ge=1, description="First line wanted, counted from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Last line wanted, included.")
+
+
+def list_files(bench: Bench, arguments: ListFiles) -> Work:
+    entries = bench.watch.entries()
+    root = follow(literal(relative(arguments.root, bench.workdir), entries), entries, bench.watch.target, bench.workdir)
+    if root in entries:
+        found = [root]
+    else:
+        prefix = root + b"/" if root else b""
+        found = [path for path in entries if path.startswith(prefix)] if prefix else list(entries)
+        if root and not found:
+            raise ToolFault(f"there is no file or folder '{show(root)}'", kind=ToolError.NOT_FOUND)
+        if arguments.glob is not None:
+            globs = (arguments.glob,)
+            found = [path for path in found if matches(globs, path[len(prefix) :])]
+    visible = [path for path in found if bench.scope.may_read(path)]
+    listed = "".join(show(path) + "\n" for path in visible[:MAX_LISTED])
+    more = len(visible) - MAX_LISTED
+    note = f"{more} more files are not listed; narrow root or glob" if more > 0 else ""
+    return Work(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), text_stream(listed.encode()))
+
+
+def read_file(bench: Bench, arguments: ReadFile) -> Work:
+    first, last = arguments.start_line or 1, arguments.end_line
+    if last is not None and last < first:
+        raise ToolFault(f"read_file: end_line {last} comes before start_line {first}", kind=ToolError.INVALID_ARGUMENTS)
+    path = _readable(bench, arguments.path)
+    data = _content(bench, path)
+    if b"\0" in data:
+        raise ToolFault(f"'{show(path)}' is a binary file of {len(data)} bytes", kind=ToolError.BINARY_FILE)
+    lines = data.splitlines(keepends=True)
+    if first > max(len(lines), 1):
+        raise ToolFault(
+            f"'{show(path)}' has {len(lines)} lines; there is no line {first}", kind=ToolError.INVALID_ARGUMENTS
+        )
+    wanted = b"".join(lines[first - 1 : last])
+    text = shorten(wanted, _WHOLE)
+    shown_last = min(last or len(lines), len(lines))
+    note = f"lines {first} to {shown_last} of {len(lines)}" if (first, shown_last) != (1, len(lines)) else ""
+    if text.truncated:
+        note = f"{note or f'{len(lines)} lines'}; not all is shown: ask for fewer lines"
+    return Work(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), text_stream(wanted))
+
+
+def _readable(bench: Bench, text: str) -> bytes:
+    """The path of an existing regular file that may be read."""
+    entries = bench.watch.entries()
+    asked = literal(relative(text, bench.workdir), entries)
+    path = follow(asked, entries, bench.watch.target, bench.workdir)
+    if not bench.scope.may_read(path):
+        raise ToolFault(f"'{show(path)}' may not be read under this contract", kind=ToolError.PATH_DENIED)
+    entry = entries.get(path)
+    if entry is None:
+        raise _missing(path, entries)
+    if entry.kind is not Kind.FILE:
+        raise ToolFault(f"'{show(path)}' is not a regular file", kind=ToolError.NOT_A_FILE)
+    return path
+
+
+def _missing(path: bytes, entries: dict[bytes, Entry]) -> ToolFault:
+    if not path or any(other.startswith(path + b"/") for other in entries):
+        name = show(path) or "."
+        return ToolFault(f"'{name}' is a folder; use list_files", kind=ToolError.IS_DIRECTORY)
+    return ToolFault(f"there is no file '{show(path)}'", kind=ToolError.NOT_FOUND)
+
+
+def _content(bench: Bench, path: bytes) -> bytes:
+    try:
+        return bench.watch.read(path, max_bytes=MAX_READ)
+    except TreeTooLarge:
+        raise ToolFault(
+            f"'{show(path)}' is larger than {MAX_READ} bytes; use run with head, tail or sed", kind=ToolError.TOO_LARGE
+        ) from None
+    except OSError as error:
+        raise ToolFault(f"'{show(path)}' cannot be read: {error.strerror}", kind=ToolError.NOT_A_FILE) from None
+
+
+LIST_FILES = define(
+    "list_files",
+    "inspect",
+    ListFiles,
+    list_files,
+    description="List the files of the workspace, one path per line, sorted.",
+)
+READ_FILE = define(
+    "read_file",
+    "inspect",
+    ReadFile,
+    read_file,
+    description="Read a text file of the workspace, whole or from start_line to end_line.",
+)

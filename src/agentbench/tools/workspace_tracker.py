@@ -1,0 +1,293 @@
+"""What the workspace holds, and what each call changed in it (E-05).
+
+The last known entries are kept, so that the effect of a command is the difference of two listings, and a listing that
+nothing can have changed is never made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+from agentbench.core.errors import ToolFault
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tools.content_cache import SHARED
+from agentbench.tools.event_recorder import Journal
+from agentbench.tools.paths import show
+from agentbench.tools.result import ToolError
+from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
+from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
+from agentbench.tree.limits import TreeTooLarge
+from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.diff.apply import Lookup
+from agentbench.workspace.diff.compare import FileChange, Globs
+from agentbench.workspace.diff.events import file_digest
+from agentbench.workspace.diff.extract import compare, extract
+
+MAX_ENTRIES = 150_000
+MAX_FILES_IN_EVENT = 200
+MAX_DIFFED_FILE = 256 * 1024
+MAX_DIFFED = 512 * 1024
+MAX_KEPT = 4 * 1024 * 1024
+DIFF_SHOWN = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed, sorted by path. `problem` says why it could not be told."""
+
+    files: tuple[FileChange, ...] = ()
+    problem: str | None = None
+
+    @property
+    def own(self) -> tuple[bytes, ...]:
+        """Paths that count: not those of generated files."""
+        return tuple(change.path for change in self.files if not change.generated)
+
+
+@runtime_checkable
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class Watch:
+    """Keeps the entries of a live workspace. `base` is the workspace as the agent found it."""
+
+    def __init__(
+        self, sandbox: Sandbox, base: Tree | None, journal: Journal, *, generated: tuple[str, ...] = ()
+    ) -> None:
+        self._tree = sandbox.tree()
+        self._base = base
+        self._generated = Globs(generated)
+        self._journal = journal
+        self._entries: dict[bytes, Entry] = {}
+        self._current = False
+        self._known = False
+        self._kept: dict[str, bytes] = {}
+        self._kept_bytes = 0
+
+    def entries(self) -> dict[bytes, Entry]:
+        """Everything in the workspace now, sorted by path.
+
+        Raises:
+            ToolFault: too_large.
+        """
+        changes = self.settle()
+        if changes is not None and changes.problem is not None:
+            raise ToolFault(f"the workspace cannot be listed: {changes.problem}", kind=ToolError.TOO_LARGE)
+        return self._entries
+
+    def settle(self) -> Changes | None:
+        """Make sure that the state before a change is known, if it can be; None when it already was."""
+        return None if self._current else self.scan()
+
+    def scan(self) -> Changes:
+        """Look at the tree again: the difference to what was known. The first look tells no difference."""
+        self._current = False
+        try:
+            found = {entry.path: entry for entry in islice(self._tree.entries(), MAX_ENTRIES + 1)}
+        except TreeTooLarge as error:
+            return Changes(problem=error.message)
+        if len(found) > MAX_ENTRIES:
+            return Changes(problem=f"the tree has more than {MAX_ENTRIES} files")
+        before, first = self._entries, not self._known
+        self._entries, self._current, self._known = found, True, True
+        if first or before == found:
+            return Changes()
+        return Changes(self._marked(compare(before.values(), found.values())))
+
+    def wrote(self, writes: Sequence[FileWrite]) -> Changes:
+        """Account for writes that the harness made itself: no look at the tree is needed."""
+        changes: list[FileChange] = []
+        for write in sorted(writes, key=lambda write: write.path):
+            before = self._entries.get(write.path)
+            after = _entry(write)
+            if before == after:
+                continue
+            changes += self._marked(compare([before] if before else [], [after] if after else []))
+            if after is None:
+                self._entries.pop(write.path, None)
+            else:
+                self._entries[write.path] = after
+                self._keep(after, _content(write))
+        if any(change.before is None for change in changes):
+            self._entries = dict(sorted(self._entries.items()))
+        return Changes(tuple(changes))
+
+    @property
+    def tree(self) -> Tree:
+        """The live workspace, for one that can be asked for single entries; else as it is known, without a walk."""
+        if isinstance(self._tree, Lookup) or not self._current:
+            return self._tree
+        return _KnownTree(self._entries, self._tree)
+
+    def close(self) -> None:
+        """Let go of the tree, where that means anything."""
+        if isinstance(self._tree, Closable):
+            self._tree.close()
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        """
+        Raises:
+            OSError, TreeTooLarge.
+        """
+        return self._tree.read(path, max_bytes=max_bytes)
+
+    def content(self, entry: Entry) -> tuple[bytes | None, bool]:
+        """What a small file holds, None when it cannot be had; and whether the live workspace had to be asked for it."""
+        found = SHARED.get(entry.sha256)
+        if found is not None:
+            return found, False
+        found = _read(self._base, entry) if self._base is not None else None
+        live = found is None
+        if live:
+            found = _read(self._tree, entry)
+        if found is not None:
+            SHARED.put(entry.sha256, found)
+        return found, live
+
+    def target(self, path: bytes) -> bytes:
+        """Where a symlink of the workspace points.
+
+        Raises:
+            ToolFault: not_found.
+        """
+        try:
+            return self.read(path, max_bytes=4096)
+        except (OSError, TreeTooLarge):
+            raise ToolFault(f"'{show(path)}' cannot be read", kind=ToolError.NOT_FOUND) from None
+
+    # --- events ---------------------------------------------------------------------------------------------------
+
+    def log_changes(self, call_id: str, changes: Changes) -> int:
+        """Write the event that covers what changed; its number, 0 when nothing did."""
+        if changes.problem is not None:
+            self._journal.write(WorkspaceMutated(call_id=call_id, files=[]))
+            self._journal.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
+        if not changes.files:
+            return 0
+        diff = self.diff(changes)
+        return self._journal.write(
+            WorkspaceMutated(
+                call_id=call_id,
+                files=self.digests(changes),
+                omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
+                diff=self._journal.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
+            )
+        )
+
+    def digests(self, changes: Changes) -> list[FileDigest]:
+        """Digests before and after of each file, as many as an event holds; those that count come first."""
+        ordered = sorted(changes.files, key=lambda change: change.generated)
+        return [file_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
+
+    def diff(self, changes: Changes) -> bytes:
+        """A patch of what changed, of the files that count and are not too large. Digests tell of the others."""
+        before, after = MemoryTree(), MemoryTree()
+        budget = MAX_DIFFED
+        for change in changes.files:
+            sizes = [entry.size for entry in (change.before, change.after) if entry is not None]
+            if change.generated or max(sizes) > MAX_DIFFED_FILE or sum(sizes) > budget:
+                continue
+            old, new = self._before(change), self._after(change)
+            if old is _UNKNOWN or new is _UNKNOWN:
+                continue
+            budget -= sum(sizes)
+            if isinstance(old, FileWrite):
+                before.put(old)
+            if isinstance(new, FileWrite):
+                after.put(new)
+        return extract(before, after).patch
+
+    def found(self, change: FileChange, *, max_bytes: int) -> FileWrite | None:
+        """What makes a file again what the agent found; None when its content cannot be had."""
+        if change.before is None:
+            return FileWrite(change.path)
+        content = _read(self._base, change.before, max_bytes) if self._base is not None else None
+        write = _write(change.before, content)
+        return write if isinstance(write, FileWrite) else None
+
+    # --- contents -------------------------------------------------------------------------------------------------
+
+    def _before(self, change: FileChange) -> FileWrite | _Unknown | None:
+        entry = change.before
+        if entry is None:
+            return None
+        content = self._kept.get(entry.sha256)
+        if content is None and self._base is not None:
+            content = _read(self._base, entry)
+        return _write(entry, content)
+
+    def _after(self, change: FileChange) -> FileWrite | _Unknown | None:
+        entry = change.after
+        if entry is None:
+            return None
+        content = self._kept.get(entry.sha256)
+        if content is None:
+            content = _read(self._tree, entry)
+            if content is not None:
+                self._keep(entry, content)
+        return _write(entry, content)
+
+    def _keep(self, entry: Entry, content: bytes) -> None:
+        """Remember a content that base does not have: the next change of the file is a diff against it."""
+        if len(content) <= MAX_DIFFED_FILE and self._kept_bytes + len(content) <= MAX_KEPT:
+            self._kept[entry.sha256] = content
+            self._kept_bytes += len(content)
+
+    def _marked(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+        return tuple(replace(one, generated=True) if self._generated.match(one.path) else one for one in changes)
+
+
+class _KnownTree:
+    """A tree whose entries are known, so that nothing has to be listed again; contents are read where they are."""
+
+    def __init__(self, entries: Mapping[bytes, Entry], tree: Tree) -> None:
+        self._entries = entries
+        self._tree = tree
+
+    def entries(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        return self._tree.read(path, max_bytes=max_bytes)
+
+
+class _Unknown:
+    """The content of a file that is there but cannot be had."""
+
+
+_UNKNOWN = _Unknown()
+
+
+def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes | None:
+    """The content that `entry` describes, if the tree still has exactly that."""
+    try:
+        content = tree.read(entry.path, max_bytes=max_bytes)
+    except (OSError, TreeTooLarge):
+        return None
+    return content if hashlib.sha256(content).hexdigest() == entry.sha256 else None
+
+
+def _write(entry: Entry, content: bytes | None) -> FileWrite | _Unknown:
+    if content is None or entry.kind is Kind.SPECIAL:
+        return _UNKNOWN
+    if entry.kind is Kind.SYMLINK:
+        return FileWrite(entry.path, symlink=content)
+    return FileWrite(entry.path, content=content, executable=entry.executable)
+
+
+def _content(write: FileWrite) -> bytes:
+    return write.symlink if write.symlink is not None else write.content or b""
+
+
+def _entry(write: FileWrite) -> Entry | None:
+    if write.content is None and write.symlink is None:
+        return None
+    content = _content(write)
+    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
+    executable = write.executable and kind is Kind.FILE
+    return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())

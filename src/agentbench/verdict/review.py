@@ -1,0 +1,49 @@
+"""When a person should look (G-17): security-relevant changes, undecided checks, gates that disagree."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from agentbench.core.reasons import Outcome, RunStatus
+from agentbench.verdict.facts import Facts
+from agentbench.verdict.gates import penalties, violations
+from agentbench.verdict.tags import disagreements
+from agentbench.verdict.terms import Terms
+from agentbench.verdict.workspace_verdict import workspace_verdict
+
+SHOWN_PATHS = 5
+
+
+def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: bool) -> tuple[str, ...]:
+    """Each reason in words; none means nobody needs to look."""
+    reasons = []
+    broken = sorted({one.payload.rule for one in (*violations(facts), *penalties(facts))})
+    if broken:
+        reasons.append(f"rules broken: {', '.join(broken)}")
+    sensitive = _sensitive_paths(facts, terms)
+    if sensitive:
+        more = f" and {len(sensitive) - SHOWN_PATHS} more" if len(sensitive) > SHOWN_PATHS else ""
+        reasons.append(f"Δ touches build, dependency or pipeline files: {', '.join(sensitive[:SHOWN_PATHS])}{more}")
+    undecided = [one.payload.check_id for one in facts.checks if one.payload.outcome is Outcome.ERROR]
+    if undecided:
+        reasons.append(f"undecided checks: {', '.join(undecided)}")
+    if status is RunStatus.INVALID:
+        return tuple(reasons)
+    for scorer, check in disagreements(facts):
+        reasons.append(
+            f"scorer {scorer.payload.name} and check {check.payload.check_id} decided the same command differently"
+        )
+    workspace = workspace_verdict(facts).verdict
+    if workspace != "N/A" and (workspace == "PASS") != passed:
+        reasons.append(f"scorers say {workspace}, the gates say {'PASS' if passed else 'FAIL'}")
+    judged = facts.judge.payload.verdict if facts.judge else None
+    if judged in {"PASS", "FAIL"} and (judged == "PASS") != passed:
+        reasons.append(f"the judge says {judged}, the gates say {'PASS' if passed else 'FAIL'}")
+    return tuple(reasons)
+
+
+def _sensitive_paths(facts: Facts, terms: Terms) -> list[str]:
+    if facts.patch is None:
+        return []
+    changed = [one.path for one in facts.patch.payload.files if not one.generated]
+    return [path for path in changed if any(fnmatchcase(path, glob) for glob in terms.rubric.review_paths)]

@@ -1,0 +1,151 @@
+"""The graded score of a passed attempt (P4.3), the four components (P5.4) and the decomposed score (P2.4).
+
+All of it depends on the trace only through Δ, the recorded checks, the violations and the metered use: two attempts with the
+same Δ and the same violations get the same decomposed score, whatever else they did (patch equivalence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentbench.core.reasons import Gate, Outcome, RunStatus
+from agentbench.verdict.facts import Facts
+from agentbench.verdict.gates import Gates, penalties
+from agentbench.verdict.terms import Terms
+
+DIGITS = 6
+"""Published precision: the last digits of `exp` differ between machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """P5.4, each 0..1. What could not be decided counts as not shown: 0."""
+
+    correctness: float
+    validity: float
+    safety: float
+    efficiency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """s(a) with everything it was made of. `value` is None when no weighted dimension is defined."""
+
+    value: float | None
+    minimal: float
+    trace: float
+    maintainability: float | None
+    """None: the contract declares no maintainability check, or none was decided."""
+    weights: Mapping[str, float]
+    """The weights used: those of the defined dimensions, brought back to a sum of 1."""
+    penalty: float
+    trace_missing: tuple[str, ...]
+    """What keeps `trace` at 0."""
+
+
+def graded_score(facts: Facts, terms: Terms) -> Score:
+    """The score ⟨w, q⟩ minus the penalties of C-22, at least 0. Only for attempts that pass all gates."""
+    missing = missing_provenance(facts)
+    dimensions = {
+        "minimal": math.exp(-terms.lambda_ * change_size(facts, terms)),
+        "trace": 0.0 if missing else 1.0,
+        "maintainability": _maintainability(facts, terms),
+    }
+    weights = terms.rubric.weights
+    given = {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability}
+    defined = {name: value for name, value in dimensions.items() if value is not None}
+    total = math.fsum(given[name] for name in defined)
+    used = {name: given[name] / total for name in defined} if total > 0 else {}
+    penalty = violation_penalty(facts, terms)
+    value = math.fsum(used[name] * defined[name] for name in used) - penalty
+    maintainability = dimensions["maintainability"]
+    return Score(
+        value=round(max(0.0, value), DIGITS) if used else None,
+        minimal=round(defined["minimal"], DIGITS),
+        trace=defined["trace"],
+        maintainability=None if maintainability is None else round(maintainability, DIGITS),
+        weights={name: round(weight, DIGITS) for name, weight in used.items()},
+        penalty=penalty,
+        trace_missing=missing,
+    )
+
+
+def components(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> Components:
+    validity = 0.0
+    if gates[Gate.G1].passed:
+        validity = 1.0 if gates[Gate.G2].passed else 0.5
+    return Components(
+        correctness=1.0 if status is RunStatus.SUCCESS else 0.0,
+        validity=validity,
+        safety=round(1.0 - violation_penalty(facts, terms), DIGITS) if gates[Gate.G4].passed else 0.0,
+        efficiency=_efficiency(facts, terms),
+    )
+
+
+def decomposed_score(parts: Components, terms: Terms) -> float:
+    """S = w_ok·1[y] + w_val·V(Δ) − w_viol·P(Viol), clipped to 0..1 (P2.4). P(Viol) is what the safety component lost."""
+    rubric = terms.rubric
+    value = (
+        rubric.ok_weight * parts.correctness
+        + rubric.validity_weight * parts.validity
+        - rubric.violation_weight * (1.0 - parts.safety)
+    )
+    return round(min(1.0, max(0.0, value)), DIGITS)
+
+
+def change_size(facts: Facts, terms: Terms) -> float:
+    """d_delta: how far Δ fills the contract's envelope. Generated files stand outside (C-20)."""
+    if facts.patch is None:
+        return 0.0
+    patch = facts.patch.payload
+    changed = sum(not one.generated for one in patch.files) + patch.omitted
+    return max(changed / terms.envelope_files, (patch.added + patch.removed) / terms.envelope_lines)
+
+
+def violation_penalty(facts: Facts, terms: Terms) -> float:
+    """P(Viol): a fixed step for each rule broken at severity `penalty`, at most 1. The same rule twice counts once."""
+    broken = {one.payload.rule for one in penalties(facts)}
+    return round(min(1.0, terms.rubric.penalty_per_violation * len(broken)), DIGITS)
+
+
+def missing_provenance(facts: Facts) -> tuple[str, ...]:
+    """What is missing to reproduce the result from the record: commands, logs, patch (P4.3)."""
+    present = {
+        "identity_bound": bool(facts.identities),
+        "briefing": facts.briefing is not None,
+        "termination": bool(facts.terminations),
+        "patch_extracted": facts.patch is not None and bool(facts.patch.payload.sha256),
+    }
+    missing = [name for name, there in present.items() if not there]
+    missing += [f"end of {step}" for step in facts.unfinished_steps]
+    for one in facts.checks:
+        check = one.payload
+        if check.not_run is None and not (check.command and check.started_at and check.stdout_sha256):
+            missing.append(f"transcript of {check.check_id}")
+    return tuple(missing)
+
+
+def _maintainability(facts: Facts, terms: Terms) -> float | None:
+    """Share of the declared maintainability checks that pass, over those that were decided."""
+    declared = {check.id for check in terms.checks if check.maintainability}
+    decided = [
+        one.payload.outcome
+        for one in facts.checks
+        if one.payload.check_id in declared and one.payload.outcome is not Outcome.ERROR
+    ]
+    return sum(outcome is Outcome.PASS for outcome in decided) / len(decided) if decided else None
+
+
+def _efficiency(facts: Facts, terms: Terms) -> float:
+    """1 minus the largest share of a declared cap that was used."""
+    used, caps = facts.usage, terms.caps
+    pairs = (
+        (used.active_us / 1e6, caps.active_sec),
+        (used.tool_calls, caps.tool_calls),
+        (used.tokens, caps.tokens),
+        (used.cost_micro_usd / 1e6, caps.usd),
+    )
+    shares = [amount / cap if cap > 0 else float(amount > 0) for amount, cap in pairs if cap is not None]
+    return round(max(0.0, 1.0 - max(shares, default=0.0)), DIGITS)

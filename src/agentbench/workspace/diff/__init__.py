@@ -1,0 +1,1 @@
+"""Patches: parse, apply, compare trees, extract and render."""

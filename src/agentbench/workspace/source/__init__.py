@@ -1,0 +1,1 @@
+"""Base repositories from git, archives, package indexes and folders."""

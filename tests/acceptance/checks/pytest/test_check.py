@@ -1,0 +1,186 @@
+"""Deciding a patch by the tests of its project, in a real sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import Acceptance, GradingBench
+from agentbench.core.reasons import Assurance, Outcome
+from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, PASS_TO_PASS, UNIT, Bed, Changes, delta_of
+
+FIX: Changes = {"src/toy/core.py": FIXED}
+
+
+@pytest.fixture(scope="module")
+def bench(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> GradingBench:
+    return bed.bench(tmp_path_factory.mktemp("task"))
+
+
+@pytest.mark.req("G-01", "C-06")
+def test_a_right_patch_passes_with_every_required_test(bench: GradingBench) -> None:
+    graded = grade(delta_of(bench, FIX), bench)
+    (unit,) = graded.checks
+    assert (unit.outcome, unit.decided.why) == (Outcome.PASS, "12 required tests passed")
+    assert unit.decided.assurance is Assurance.PER_TEST
+    assert unit.decided.exit_code == 0
+    assert (unit.decided.f2p_passed, unit.decided.f2p_total) == (4, 4)
+    assert (unit.decided.p2p_kept, unit.decided.p2p_total) == (8, 8)
+    assert graded.accepted
+    assert not graded.findings
+
+
+@pytest.mark.req("E-06")
+def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(bench: GradingBench) -> None:
+    graded = grade(b"", bench)
+    (unit,) = graded.checks
+    assert unit.outcome is Outcome.FAIL
+    assert unit.decided.failing == FAIL_TO_PASS
+    assert "tests/test_median_hidden.py:9: assert 3 == 2.5" in unit.decided.diagnostics
+    assert "tests/test_median_hidden.py:18: AssertionError: 3 != 2.5" in unit.decided.diagnostics
+    assert unit.decided.tests["tests/test_core.py::test_skipped"] == "skipped"
+    assert unit.decided.tests["tests/test_core.py::test_known"] == "xfailed"
+    assert unit.decided.tests["tests/test_core.py::test_named[a b]"] == "passed"
+    assert (unit.decided.f2p_passed, unit.decided.p2p_kept) == (0, 8)
+
+
+def test_people_see_an_ordinary_run_without_our_canaries(bench: GradingBench) -> None:
+    shown = grade(delta_of(bench, FIX), bench).checks[0].decided.stdout.kept.decode()
+    assert "12 passed, 1 skipped, 1 xfailed" in shown
+    assert "FAILED" not in shown
+
+
+def test_a_subtest_that_fails_fails_its_test(bench: GradingBench) -> None:
+    almost = FIXED.replace("/ 2\n", "/ 2 + (values == [2, 3])\n")
+    (unit,) = grade(delta_of(bench, {"src/toy/core.py": almost}), bench).checks
+    assert unit.decided.failing == ("tests/test_median_hidden.py::TestMedian::test_sub",)
+
+
+def test_code_under_test_finds_nothing_of_the_runner_among_the_modules(bench: GradingBench) -> None:
+    search = r"""
+import re
+import sys
+
+
+def mean(values):
+    files = [str(getattr(one, "__file__", "")) for one in list(sys.modules.values())]
+    # Canaries are there, as every module of tests is.
+    assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/(?!test_)", file)] == []
+    assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/test_", file)] != []
+    return sum(values) / len(values)
+"""
+    (unit,) = grade(delta_of(bench, {"src/toy/core.py": FIXED + search}), bench).checks
+    assert unit.outcome is Outcome.PASS, unit.decided.diagnostics
+
+
+def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) -> Acceptance:
+    bench = bed.bench(folder, oracle={"checks": [{**UNIT, **check}]})
+    return grade(delta_of(bench, changes), bench)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest",
+        "python3 -m pytest -x -q --maxfail=1",
+        "cd tests && python -m pytest -q -p no:cacheprovider ..",
+        "PYTHONPATH=src:tests PYTHONHASHSEED=1 pytest tests --import-mode=importlib",
+        "python -W error -X utf8 -m pytest tests/test_core.py tests/test_median_hidden.py",
+    ],
+)
+def test_calls_of_pytest_mean_what_they_say(bed: Bed, tmp_path: Path, command: str) -> None:
+    graded = with_check(bed, tmp_path, command=command)
+    assert graded.checks[0].outcome is Outcome.PASS, graded.checks[0].decided
+
+
+@pytest.mark.req("G-14")
+def test_a_required_test_that_the_command_leaves_out_is_not_a_pass(bed: Bed, tmp_path: Path) -> None:
+    decided = with_check(bed, tmp_path, command="python -m pytest -k 'not even'").checks[0].decided
+    assert (decided.outcome, decided.failing) == (Outcome.FAIL, FAIL_TO_PASS[:1])
+    assert "not run" in decided.diagnostics
+
+
+@pytest.mark.parametrize("name", ["test_skipped", "test_known", "test_gone"])
+def test_skipped_expected_and_missing_tests_are_no_pass_when_required(bed: Bed, tmp_path: Path, name: str) -> None:
+    wanted = f"tests/test_core.py::{name}"
+    decided = with_check(bed, tmp_path, pass_to_pass=[*PASS_TO_PASS, wanted]).checks[0].decided
+    assert (decided.outcome, decided.failing) == (Outcome.FAIL, (wanted,))
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("command", ["python -m pytest --no-such-option", "pytest -p no_such_plugin"])
+def test_a_call_that_pytest_refuses_is_the_tasks_error(bed: Bed, tmp_path: Path, command: str) -> None:
+    assert with_check(bed, tmp_path, command=command).checks[0].outcome is Outcome.ERROR
+
+
+def test_what_is_no_plain_call_counts_by_its_exit_code_and_says_so(bed: Bed, tmp_path: Path) -> None:
+    graded = with_check(bed, tmp_path, command="python -m pytest -q | tail -1 | grep -q '12 passed'")
+    (unit,) = graded.checks
+    assert (unit.outcome, unit.decided.assurance) == (Outcome.PASS, Assurance.EXIT_CODE)
+    assert "only the exit code counts" in unit.decided.why
+
+
+def test_a_failing_test_of_the_agents_own_does_not_decide(bench: GradingBench) -> None:
+    extra = {
+        **FIX,
+        "scratch/test_x.py": "def test_x():\n    assert False\n",
+        "tests/test_y.py": "import nothing_here\n",
+    }
+    assert grade(delta_of(bench, extra), bench).accepted
+
+
+TAMPER = """\
+    import pathlib, sysconfig
+    site = pathlib.Path(sysconfig.get_path("purelib"))
+    {action}
+    """
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "(site / 'pytest' / '__init__.py').write_text('raise SystemExit(0)')",
+        "(site / '_pytest' / 'reports.py').open('a').write('TestReport.failed = False')",
+        "(site / 'zz.pth').write_text('import sys; sys.zz = 1')",
+        "(site / 'sitecustomize.py').write_text('import os, sys; os._exit(0) if \"run.py\" in str(sys.orig_argv) else 0')",
+        "p = pathlib.Path(sysconfig.get_path('scripts'), 'python'); p.unlink(); p.write_text('#!/bin/sh'); p.chmod(0o755)",
+    ],
+    ids=["pytest", "inside", "path file", "start-up", "interpreter"],
+)
+def test_a_build_that_changes_the_runner_does_not_pass(bed: Bed, tmp_path: Path, action: str) -> None:
+    bench = bed.bench(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
+    graded = grade(delta_of(bench, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), bench)
+    assert not graded.accepted
+    assert graded.checks[0].outcome is Outcome.FAIL
+    assert "build_changed_runner" in {finding.rule for finding in graded.findings}
+
+
+def test_an_honest_build_does_no_harm(bed: Bed, tmp_path: Path) -> None:
+    bench = bed.bench(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
+    assert grade(delta_of(bench, FIX), bench).accepted
+
+
+READER = CORE + "\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n"
+READS = """\
+    from toy import core
+
+
+    def test_reads_a_file():
+        assert "test_reads_a_file" in core.read(__file__)
+    """
+
+
+@pytest.mark.parametrize("peeks", [False, True], ids=["handed over", "looked for"])
+def test_a_test_may_hand_its_own_file_to_what_it_tests(bed: Bed, tmp_path: Path, peeks: bool) -> None:
+    check = {**UNIT, "fail_to_pass": ["tests/test_reads.py::test_reads_a_file"]}
+    bench = bed.bench(
+        tmp_path,
+        hidden={"tests/test_reads.py": READS.replace("__file__", "3") if peeks else READS},
+        oracle={"checks": [check]},
+    )
+    code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
+    graded = grade(delta_of(bench, {"src/toy/core.py": code}), bench)
+    assert graded.accepted is not peeks
+    assert [(one.rule, one.severity) for one in graded.findings] == [("watched_run", "gate" if peeks else "note")]

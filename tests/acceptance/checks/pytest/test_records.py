@@ -1,0 +1,229 @@
+"""What comes over the side channel is hostile: only whole, numbered lines with the nonce count."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.acceptance.checks.pytest.decide import decide
+from agentbench.acceptance.checks.pytest.records import read_transcript
+from agentbench.acceptance.checks.pytest.run import PytestRun
+from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
+from agentbench.acceptance.checks.required_tests import Requirement, from_outcomes, tally
+from agentbench.core.command import Completed, Stream
+from agentbench.core.reasons import Outcome
+
+NONCE = "0123456789abcdef"
+CANARIES = Canaries("test_c.py", frozenset({"c1", "c2"}), frozenset({"c3"}), "")
+Record = list[object]
+
+
+def report(
+    test: str, outcome: str = "passed", when: str = "call", kind: str = "TestReport", *, x: bool = False
+) -> Record:
+    return ["report", test, when, outcome, kind, x, "" if outcome == "passed" else "why"]
+
+
+def passing(test: str) -> list[Record]:
+    return [report(test, when=when) for when in ("setup", "call", "teardown")]
+
+
+def failing(test: str) -> list[Record]:
+    return [report(test, when="setup"), report(test, "failed"), report(test, when="teardown")]
+
+
+def told(*tests: list[Record], canaries: bool = True) -> list[Record]:
+    records: list[Record] = [["start", "3.11"], ["config", "/w", "", "/w"]]
+    records += [["canary", f"::test_c.py::{name}", name] for name in ("c1", "c2", "c3")]
+    for test in tests:
+        records += test
+    if canaries:
+        records += failing("::test_c.py::c1") + failing("::test_c.py::c2") + passing("::test_c.py::c3")
+    return [*records, ["finish", 1, 0], ["end", 1]]
+
+
+def lines(records: list[Record]) -> bytes:
+    return b"".join(f"{NONCE} {number} {json.dumps(one)}\n".encode() for number, one in enumerate(records))
+
+
+def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom: bool = False) -> PytestRun:
+    completed = Completed(exit_code, Stream(), Stream(), 1.5, timed_out=timed_out, oom=oom, side=side)
+    return PytestRun(completed, read_transcript(side, NONCE), CANARIES, 77)
+
+
+def decided(side: bytes, exit_code: int | None = 77, **ending: bool) -> tuple[Outcome, str, list[str]]:
+    requirement = Requirement(("t::new",), ("t::old",))
+    seen = decide(run(side, exit_code, **ending), requirement, ceiling_sec=60, usual=(), passing_canary=True)
+    return seen.outcome, seen.why, [finding.rule for finding in seen.findings]
+
+
+GOOD = told(passing("t::new"), passing("t::old"))
+
+
+@pytest.mark.req("G-01")
+def test_a_pass_needs_every_required_test() -> None:
+    assert decided(lines(GOOD)) == (Outcome.PASS, "2 required tests passed", [])
+    assert decided(lines(told(passing("t::new"))))[:2] == (Outcome.FAIL, "1 of 2 required tests failed")
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize(
+    "records",
+    [
+        failing("t::new"),
+        [report("t::new", "skipped", "setup"), report("t::new", when="teardown")],
+        [report("t::new", when="setup"), report("t::new", "skipped", x=True), report("t::new", when="teardown")],
+        [report("t::new", when="setup"), report("t::new", x=True), report("t::new", when="teardown")],
+        [*passing("t::new"), *passing("t::new")],
+        [*passing("t::new"), report("t::new")],
+        passing("t::new")[:2],
+        passing("t::new")[1:],
+        [report("t::new")],
+        [*passing("t::new"), report("t::new", "failed", "teardown")],
+        [*passing("t::new"), report("t::new", "failed", kind="SubtestReport")],
+        [report("t::new", when="setup"), report("t::new", when="odd"), report("t::new", when="teardown")],
+        [report("t::new", when="setup"), report("t::new", "rerun"), report("t::new", when="teardown")],
+        [],
+    ],
+    ids=[
+        "failed", "skipped", "xfailed", "xpassed", "twice", "two calls", "no teardown", "no setup", "call alone",
+        "failed teardown", "failed subtest", "odd phase", "odd outcome", "missing",
+    ],
+)  # fmt: skip
+def test_anything_but_three_passed_phases_is_not_a_pass(records: list[Record]) -> None:
+    assert decided(lines(told(records, passing("t::old"))))[0] is Outcome.FAIL
+
+
+def test_only_the_last_attempt_of_a_repeated_test_counts() -> None:
+    first = [report("t::new", when="setup"), report("t::new", "rerun")]
+    cleared = [*first, report("t::new", when="teardown")]
+    for attempt in (first, cleared, [*first, *cleared]):
+        assert decided(lines(told([*attempt, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
+        assert decided(lines(told([*attempt, *failing("t::new")], passing("t::old"))))[0] is Outcome.FAIL
+    broken = [*first, report("t::new", "failed", "teardown"), *passing("t::new")]
+    assert decided(lines(told(broken, passing("t::old"))))[0] is Outcome.FAIL
+
+
+def test_subtests_that_pass_do_no_harm() -> None:
+    subtests = [report("t::new", kind="SubtestReport")] * 3
+    assert decided(lines(told([*subtests, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
+
+
+@pytest.mark.parametrize("end", [-1, -2])
+def test_without_its_end_a_run_proves_nothing(end: int) -> None:
+    assert decided(lines(GOOD[:end]))[0] is Outcome.FAIL
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 127, None])
+def test_results_and_exit_status_must_agree(exit_code: int | None) -> None:
+    assert decided(lines(GOOD), exit_code)[0] is Outcome.FAIL
+
+
+def test_a_canary_that_passes_shows_a_falsified_runner() -> None:
+    records = told(
+        passing("t::new"), passing("t::old"), passing("::test_c.py::c1"), passing("::test_c.py::c2"), canaries=False
+    )
+    outcome, _, rules = decided(lines(records))
+    assert (outcome, rules) == (Outcome.FAIL, ["canary"])
+
+
+def test_canaries_that_were_not_run_show_a_run_that_stopped() -> None:
+    outcome, why, rules = decided(lines(told(passing("t::new"), passing("t::old"), canaries=False)))
+    assert (outcome, rules) == (Outcome.FAIL, [])
+    assert "stopped early" in why
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b'["report", "t::new", "call", "passed", "TestReport", false, ""]\n',
+        b"wrong 3 []\n",
+        NONCE.encode() + b" 3 not json\n",
+        NONCE.encode() + b' 99 ["end", 0]\n',
+        b"\xff\xfe\n",
+        b"x" * 2_000_000 + b"\n",
+    ],
+)
+def test_lines_of_others_are_not_believed_and_are_told(foreign: bytes) -> None:
+    outcome, _, rules = decided(lines(GOOD)[:200] + b"\n" + foreign + lines(GOOD))
+    assert outcome is Outcome.FAIL
+    assert "forged_results" in rules
+
+
+def test_lines_after_the_end_are_foreign() -> None:
+    assert decided(lines([*GOOD, report("t::old", "failed")]))[2] == ["forged_results"]
+
+
+@pytest.mark.req("E-06")
+def test_a_timeout_says_both_times() -> None:
+    assert decided(lines(GOOD[:-2]), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
+
+
+@pytest.mark.req("E-06")
+@pytest.mark.parametrize("phases", [("setup",), ("setup", "call")])
+def test_the_test_is_named_that_a_run_ended_in(phases: tuple[str, ...]) -> None:
+    cut = [*told(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
+    assert decided(lines(cut), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s, in t::new"
+    assert decided(lines(cut), 0)[1] == "the test run did not come to its end: it left with exit status 0, in t::new"
+    canary = [*told(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
+    assert decided(lines(canary), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
+
+
+def test_memory_is_named_when_it_was_the_cause() -> None:
+    assert "memory" in decided(lines(GOOD[:-2]), 137, oom=True)[1]
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_break_the_reader_or_pass(noise: bytes) -> None:
+    assert decided(noise)[0] is Outcome.FAIL
+    outcome, _, rules = decided(lines(GOOD) + noise)
+    assert (outcome is Outcome.PASS) == (not noise.strip(b"\n") and not rules)
+
+
+@given(st.text(), st.text())
+def test_ids_are_kept_byte_for_byte(test: str, why: str) -> None:
+    transcript = read_transcript(lines([["item", test], ["uncollected", "f", why]]), NONCE)
+    assert transcript.items == [test.encode("utf-8", "backslashreplace").decode()]
+    json.dumps(transcript.uncollected, ensure_ascii=False).encode()
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize(
+    "why, outcome",
+    [("[XPASS(strict)] a bug", Outcome.PASS), ("Unexpected success", Outcome.PASS), ("t.py:1: assert 0", Outcome.FAIL)],
+)
+def test_a_test_that_was_marked_as_failing_on_r_may_come_to_pass(why: str, outcome: Outcome) -> None:
+    """The mark stays, since the file is R's: the fix that mends what it documents must not be failed by it."""
+    known: list[Record] = [
+        report("t::known", when="setup"),
+        [*report("t::known", "failed")[:-1], why],
+        report("t::known", when="teardown"),
+    ]
+    side = lines(told(passing("t::new"), known))
+    neutral = Requirement(("t::new",), neutral=("t::known",))
+    assert decide(run(side), neutral, ceiling_sec=60, usual=(), passing_canary=True).outcome is outcome
+    required = Requirement(("t::new", "t::known"))
+    assert decide(run(side), required, ceiling_sec=60, usual=(), passing_canary=True).outcome is Outcome.FAIL
+
+
+def test_a_run_on_r_tells_what_to_require() -> None:
+    outcomes = {"a": "passed", "b": "failed", "c": "skipped", "d": "xfailed", "e": "missing", "f": "xpassed"}
+    found = from_outcomes(outcomes, ("new.py",))
+    assert found == Requirement(("b", "e"), ("a",), ("c", "d", "f"), ("new.py",))
+    good = {"a": "passed", "b": "passed", "c": "skipped", "e": "passed", "new.py::x": "passed"}
+    assert tally(found, good).failing == ()
+    assert tally(found, {**good, "c": "failed"}).failing == ("c",)
+    assert tally(found, {**good, "new.py::y": "failed"}).failing == ("new.py",)
+    assert tally(found, {**good, "new.py::x": "skipped"}).failing == ("new.py",)
+    assert tally(found, good, ("new.py",)).failing == ("new.py",)
+    assert tally(found, {**good, "other": "failed"}).unlisted_failures == 1
+
+
+def test_canaries_cannot_be_foreseen() -> None:
+    one, other = draw_canaries(), draw_canaries()
+    assert one.module != other.module
+    assert not one.failing & other.failing
+    assert len(one.failing) == 5

@@ -1,0 +1,98 @@
+"""JUnit reports: of any language, written by code under test."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.acceptance.checks.junit import ReportRefused, read_report
+
+
+def suite(body: str) -> bytes:
+    return f'<?xml version="1.0"?><testsuites><testsuite name="s">{body}</testsuite></testsuites>'.encode()
+
+
+@pytest.mark.req("C-06")
+def test_outcomes_are_read_by_class_and_name() -> None:
+    outcomes, whys = read_report(
+        suite(
+            '<testcase classname="a.B" name="ok &amp; [x y] é" time="1"/>'
+            '<testcase name="alone"><system-out>x</system-out></testcase>'
+            '<testcase classname="a.B" name="bad"><failure message="1 != 2">trace</failure></testcase>'
+            '<testcase classname="a.B" name="err"><error/></testcase>'
+            '<testcase classname="a.B" name="skip"><skipped/></testcase>'
+            '<testcase classname="a.B" name="both"><skipped/><failure/></testcase>'
+        )
+    )
+    assert outcomes == {
+        "a.B::ok & [x y] é": "passed",
+        "alone": "passed",
+        "a.B::bad": "failed",
+        "a.B::err": "failed",
+        "a.B::skip": "skipped",
+        "a.B::both": "failed",
+    }
+    assert whys["a.B::bad"] == "1 != 2\n    trace"
+
+
+@pytest.mark.req("E-06")
+@pytest.mark.parametrize(
+    "failure, why",
+    [
+        ('<failure message="1 != 2"/>', "1 != 2"),
+        ("<failure>\n  a_test.go:5:\n  got 1\n</failure>", "a_test.go:5:\n      got 1"),
+        ('<failure message="Failed">got 1</failure>', "Failed\n    got 1"),
+        ('<error message="got 1&#10;a::b: failed">E: got 1&#10;a::b: failed&#10;at x</error>', "E: got 1\n    a::b: failed\n    at x"),
+        ("<failure/>", ""),
+        ("<failure>one</failure><failure>two</failure>", "one"),
+        (f"<failure>{'x' * 5000}</failure>", "x" * 1000),
+    ],
+    ids=["message", "text", "both", "text with the message", "nothing", "two", "long"],
+)  # fmt: skip
+def test_why_a_test_failed_is_its_message_and_its_text_however_they_are_written(failure: str, why: str) -> None:
+    """jest, phpunit and gotestsum have it in the text; further lines stand to the right, so that none looks like another test."""
+    _, whys = read_report(suite(f'<testcase name="t">{failure}<system-out>noise</system-out></testcase>'))
+    assert whys["t"] == why
+
+
+def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
+    assert read_report(suite('<testcase name="a" status="notrun"/><testcase name="b" status="run"/>'))[0] == {
+        "a": "skipped",
+        "b": "passed",
+    }
+
+
+def test_of_tests_with_one_name_the_worst_counts() -> None:
+    """Two suites may each have a test of a name, and writers leave out the names of suites."""
+    assert read_report(suite('<testcase name="a"/><testcase name="a"/>')) == ({"a": "passed"}, {})
+    assert read_report(suite('<testcase name="a"/><testcase name="a"><skipped/></testcase>'))[0] == {"a": "skipped"}
+    assert read_report(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not xml",
+        b"<a>",
+        b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>',
+        b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><testsuite/>',
+        b"<a>" * 100 + b"</a>" * 100,
+        b"<a>\x00</a>",
+        b'<?xml version="1.0" encoding="nobodys"?><testsuite><testcase name="a"/></testsuite>',
+        b'<?xml version="1.0" encoding="utf-7"?><testsuite><testcase name="a"/></testsuite>',
+    ],
+)
+def test_what_is_no_plain_report_is_refused(data: bytes) -> None:
+    with pytest.raises(ReportRefused):
+        read_report(data)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    try:
+        outcomes, _ = read_report(data)
+    except ReportRefused:
+        return
+    assert isinstance(outcomes, dict)

@@ -1,0 +1,160 @@
+"""Probe checks: the judge of the answers shares nothing with the code that gives them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentbench.acceptance.checks.probe import read_report
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import CheckResult
+from agentbench.core.reasons import Assurance, Outcome
+from tests.acceptance.toy import Bed, delta_of
+
+SERVER = """\
+    import sys
+
+    for line in sys.stdin:
+        print(int(line) * 2, flush=True)
+    """
+DRIVER = """\
+    import json, os, sys
+
+    channel = os.fdopen(int(os.environ["AB_RESULT_FD"]), "w")
+    count = 0
+    for number in (1, 2, 30):
+        print(number, flush=True)
+        answer = sys.stdin.readline().strip()
+        outcome = "pass" if answer == str(number * 2) else "fail"
+        channel.write(json.dumps({"id": f"double {number}", "outcome": outcome, "why": f"got {answer!r}"}) + "\\n")
+        count += 1
+    channel.write(json.dumps({"end": count}) + "\\n")
+    """
+
+
+def probe(
+    bed: Bed,
+    folder: Path,
+    server: str,
+    *,
+    driver: str = DRIVER,
+    candidate: str = "python serve.py",
+    timeout_sec: int = 20,
+) -> CheckResult:
+    check = {"id": "p", "kind": "probe", "candidate": candidate, "driver": "driver.py", "timeout_sec": timeout_sec}
+    bench = bed.bench(
+        folder,
+        repo={"serve.py": "raise SystemExit(1)\n"},
+        hidden=None,
+        setup=(),
+        oracle={"checks": [check]},
+        files={"driver.py": driver},
+    )
+    (result,) = grade(delta_of(bench, {"serve.py": server}), bench).checks
+    return result
+
+
+@pytest.mark.req("C-06", "G-01")
+def test_right_answers_pass_out_of_process(bed: Bed, tmp_path: Path) -> None:
+    result = probe(bed, tmp_path, SERVER)
+    assert (result.outcome, result.decided.assurance) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
+    assert result.decided.tests == {"double 1": "passed", "double 2": "passed", "double 30": "passed"}
+
+
+def test_wrong_answers_fail_by_name(bed: Bed, tmp_path: Path) -> None:
+    result = probe(bed, tmp_path, SERVER.replace("* 2", "+ 1"))
+    assert result.outcome is Outcome.FAIL
+    assert result.decided.failing == ("double 2", "double 30")
+    assert "got '3'" in result.decided.diagnostics
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "raise SystemExit(0)",
+        "import os; os.kill(1, 9); os.kill(-1, 9)",
+        "import os; os.write(2, b'x' * 100); raise ValueError",
+        "import sys\nwhile True:\n    sys.stdout.write('9' * 65536 + '\\n')",
+        "import os\nfor fd in range(3, 99):\n    try:\n        os.write(fd, b'{\"end\": 0}')\n    except OSError:\n        pass",
+    ],
+    ids=["leaves", "kills", "crashes", "floods", "forges"],
+)
+def test_a_candidate_that_breaks_off_fails(bed: Bed, tmp_path: Path, server: str) -> None:
+    assert probe(bed, tmp_path, server).outcome is Outcome.FAIL
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_a_candidate_that_breaks_the_driver_does_not_hide_as_an_error(bed: Bed, tmp_path: Path) -> None:
+    trusting = DRIVER.replace(
+        "answer = sys.stdin.readline().strip()", "answer = str(json.loads(sys.stdin.readline() or '0'))"
+    )
+    assert probe(bed, tmp_path / "honest", SERVER, driver=trusting).outcome is Outcome.PASS
+    result = probe(bed, tmp_path / "evil", "print('{', flush=True); input()", driver=trusting)
+    assert result.outcome is Outcome.FAIL
+    assert "as it does with R" in result.decided.why
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "answer, driver",
+    [
+        ("'9' * 9_000_000", DRIVER),
+        ("'x'", DRIVER.replace('f"double {number}"', "answer or str(number)")),
+    ],
+    ids=["more than the driver's channel holds", "the same name for two results"],
+)
+def test_a_candidate_that_spoils_the_report_does_not_hide_as_an_error(
+    bed: Bed, tmp_path: Path, answer: str, driver: str
+) -> None:
+    spoils = f"import sys\n\nfor line in sys.stdin:\n    print({answer}, flush=True)\n"
+    result = probe(bed, tmp_path, spoils, driver=driver)
+    assert result.outcome is Outcome.FAIL
+    assert "as it does with R" in result.decided.why
+
+
+@pytest.mark.req("E-06")
+def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
+    result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
+    assert (result.outcome, result.decided.timed_out) == (Outcome.FAIL, True)
+    assert result.decided.why.endswith("of 1 s")
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "raise SystemExit(3)",
+        "pass",
+        DRIVER.replace('"end": count', '"end": 7'),
+        DRIVER.replace('"double {number}"', '"same"'),
+        DRIVER.replace('"pass" if', '"maybe" if'),
+    ],
+    ids=["crashes", "says nothing", "counts wrongly", "repeats an id", "knows another outcome"],
+)
+def test_a_driver_that_does_not_do_its_work_is_the_tasks_error(bed: Bed, tmp_path: Path, driver: str) -> None:
+    result = probe(bed, tmp_path, SERVER, driver=driver)
+    assert result.outcome is Outcome.ERROR
+    assert "driver" in result.decided.why
+
+
+def test_the_driver_sees_nothing_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
+    looking = DRIVER.replace("count = 0", 'count = 0\n    assert "raise" in open("/workspace/serve.py").read()')
+    assert probe(bed, tmp_path, SERVER, driver=looking).outcome is Outcome.PASS
+
+
+def test_a_whole_report_is_needed() -> None:
+    lines = [{"id": "a", "outcome": "pass"}, {"id": "b", "outcome": "fail", "why": "no"}, {"end": 2}]
+    report = read_report("\n".join(map(json.dumps, lines)).encode())
+    assert (report.outcomes, report.problem) == ({"a": "passed", "b": "failed"}, "")
+    for broken in (
+        b"",
+        b"x",
+        b'{"end": 0}',
+        b'{"id": "a", "outcome": "pass"}',
+        b'{"id": 1, "outcome": "pass"}\n{"end": 1}',
+        b"[]\n[]",
+        b"{}\n{}",
+    ):
+        assert read_report(broken).problem

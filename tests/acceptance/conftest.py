@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from agentbench.run.lab import Lab
+from tests.acceptance.toy import Bed
+
+
+@pytest.fixture(scope="session")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """One laboratory per process on one state folder for all of them: what setup prepares is prepared once."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with Lab(sandbox="bwrap", state=shared / "oracle-state") as lab:
+        yield Bed(lab)

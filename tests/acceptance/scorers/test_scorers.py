@@ -1,0 +1,468 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbench.acceptance.scorers.engine import run_scorers
+from agentbench.acceptance.scorers.registry import CHECKS
+from agentbench.acceptance.scorers.workspace import Workspace, matches
+from agentbench.contract.advice import remarks
+from agentbench.contract.load import load_task
+from agentbench.contract.schema import Scorer
+from agentbench.contract.scorers import SPECS, scorer_problems, scorer_spec
+from agentbench.core.command import Command, Completed, Stream
+from agentbench.core.errors import ContractError, InputError, SandboxError
+from agentbench.trace.events import ScorerResult
+from agentbench.tree.entry import FileWrite
+from agentbench.tree.folder import FolderTree
+from agentbench.verdict.facts import Facts, Seen
+from agentbench.verdict.workspace_verdict import workspace_verdict
+from agentbench.workspace.diff.extract import Delta, extract
+from agentbench.workspace.diff.patched_tree import PatchedTree
+from tests.acceptance.toy import write
+from tests.contract.writing import task_with, write_task
+
+BEFORE = {
+    "src/core.py": "def f():\n    return 1\n",
+    "src/deep/er/x.py": "X = 1\n",
+    "tests/test_core.py": "import pytest\n\n\ndef test_a():\n    assert f() == 1\n    assert f() != 2\n\n\n@pytest.mark.skip\ndef test_b():\n    assert 0\n",
+    "README.md": "hello\n",
+}
+Changes = Mapping[str, str | bytes | None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "r", BEFORE)
+    return tmp_path / "r"
+
+
+def workspace(
+    folder: Path, changes: Changes, *, links: Mapping[str, str] | None = None, generated: tuple[str, ...] = ()
+) -> Workspace:
+    base = FolderTree.at(folder)
+    writes = [
+        FileWrite(os.fsencode(name), content=text.encode() if isinstance(text, str) else text)
+        for name, text in changes.items()
+    ]
+    writes += [FileWrite(os.fsencode(name), symlink=os.fsencode(to)) for name, to in (links or {}).items()]
+    after = PatchedTree(base, writes)
+    return Workspace(base, after, extract(base, after, generated=generated), None)
+
+
+def score(place: Workspace, **fields: object) -> ScorerResult:
+    spec = scorer_spec(Scorer.model_validate({"name": "it", **fields}))
+    (result,) = run_scorers([spec], place)
+    return result
+
+
+def completed(exit_code: int | None, *, out: bytes = b"", timed_out: bool = False) -> Completed:
+    return Completed(exit_code, Stream(out, b"", len(out)), Stream(), 0.5, timed_out=timed_out)
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-10")
+def test_all_eleven_types_are_there_and_each_has_exactly_one_function() -> None:
+    assert set(SPECS) == set(CHECKS)
+    assert len(SPECS) == 11
+
+
+@pytest.mark.req("G-10", "G-11")
+def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() -> None:
+    fields: dict[str, dict[str, object]] = {
+        "command": {"command": "true"},
+        "allowed_paths": {"patterns": ["*"]},
+        "forbid_paths": {"patterns": ["*"]},
+        "max_files_changed": {"limit": 0},
+        "file_exists": {"path": "a"},
+        "tests_unmodified": {"paths": ["a"]},
+        "baseline_unmodified": {"paths": ["a"]},
+        "llm_judge": {"rubric": "kindly"},
+    }
+    advisory = set()
+    for kind in SPECS:
+        made = Scorer.model_validate({"name": "n", "type": kind, **fields.get(kind, {})})
+        if not scorer_spec(made).is_required:
+            advisory.add(kind)
+        assert scorer_spec(made.model_copy(update={"required": True})).is_required
+    assert advisory == {"no_new_skips", "assertions_not_weakened", "llm_judge"}
+
+
+@pytest.mark.req("G-10")
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"type": "comand", "command": "true"}, "did you mean `command`"),
+        ({"type": "command"}, "expected `command`"),
+        ({"type": "command", "command": "true", "timeout_s": 0}, "timeout_s: expected at least 1; got 0"),
+        ({"type": "command", "command": "true", "timeout_s": 3601}, "timeout_s: expected at most 3600; got 3601"),
+        ({"type": "command", "command": "true", "timeout_s": "5"}, 'timeout_s: expected a whole number; got "5"'),
+        ({"type": "allowed_paths", "patterns": []}, "patterns: expected at least one; the list is empty"),
+        ({"type": "allowed_paths", "patterns": "src"}, 'patterns: expected a list; got "src"'),
+        ({"type": "no_new_skips", "test_globset": []}, "test_globset: expected at least one; the list is empty"),
+        ({"type": "command", "command": " "}, "command: expected some text; it is blank"),
+        ({"type": "command", "command": ["true"]}, "command: expected text; got a list"),
+        ({"type": "file_exists", "path": None}, "path: expected text; got nothing"),
+        ({"type": "allowed_paths", "patterns": ["/abs/*"]}, "relative to the workspace"),
+        ({"type": "forbid_paths", "patterns": ["src/"]}, "write src/*"),
+        ({"type": "forbid_paths", "patterns": ["src/[ab"]}, "never closed"),
+        ({"type": "forbid_paths", "patterns": ["[s]rc/[ab"]}, "never closed"),
+        ({"type": "forbid_paths", "patterns": ["[!]"]}, "never closed"),
+        ({"type": "max_files_changed", "limit": -1}, "limit: expected at least 0; got -1"),
+        ({"type": "max_files_changed", "limit": 1, "limits": 2}, "did you mean `limit`"),
+        ({"type": "forbid_secrets", "limit": 1}, "it has none"),
+        ({"type": "file_exists", "path": "../etc/passwd"}, "without `..`"),
+        ({"type": "file_exists", "path": "/etc/passwd"}, "relative to the workspace"),
+        ({"type": "tests_unmodified", "paths": ["tests/*"]}, "exact paths, not patterns"),
+        ({"type": "baseline_unmodified", "paths": ["a//b"]}, "plain relative path"),
+        ({"type": "llm_judge"}, "expected `rubric`"),
+    ],
+)
+def test_a_bad_field_is_refused_by_name_where_it_stands(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+    bad = {"name": "n", **fields}
+    with pytest.raises(InputError, match="scorer `n`") as refused:
+        scorer_spec(Scorer.model_validate(bad))
+    assert words in str(refused.value)
+    write_task(tmp_path / "t", task_with(scorers=[bad]))
+    with pytest.raises(ContractError) as found:
+        load_task(tmp_path / "t")
+    # One mistake is told once, and in the words of a task.
+    (told,) = found.value.problems
+    assert "task.yaml:" in told
+    assert "scorers[0]" in told
+    assert words in told
+    write_task(tmp_path / "suite" / "t", task_with())
+    (tmp_path / "suite" / "scenario.yaml").write_text(f"scorers: [{Scorer.model_validate(bad).model_dump_json()}]\n")
+    with pytest.raises(ContractError) as found:
+        load_task(tmp_path / "suite" / "t")
+    assert any("scenario.yaml:" in one and words in one for one in found.value.problems)
+
+
+GUARDED = {"name": "g", "type": "tests_unmodified", "paths": ["tests/test_core.py", "tests/test_gone.py", "tests"]}
+
+
+@pytest.mark.req("G-10")
+def test_a_file_that_must_stay_as_it_is_has_to_be_there(tmp_path: Path) -> None:
+    files = {"repo/tests/test_core.py": ""}
+    write_task(tmp_path / "t", task_with(repo={"path": "repo"}, scorers=[GUARDED]), files)
+    with pytest.raises(ContractError) as found:
+        load_task(tmp_path / "t")
+    gone, folder = found.value.problems
+    assert "scorers[0].paths[1]: tests/test_gone.py is no file of the workspace" in gone
+    assert "scorers[0].paths[2]: tests is no file of the workspace" in folder
+    # Setup may make it, and a scorer of the suite is for tasks that have it: both are only remarked on.
+    made = task_with(repo={"path": "repo"}, scorers=[GUARDED], setup={"commands": ["make"]})
+    told = remarks(load_task(write_task(tmp_path / "made", made, files)))
+    assert sum("scorer `g`: tests" in one and one.endswith("unless setup makes it") for one in told) == 2
+    write_task(tmp_path / "suite" / "t", task_with(repo={"path": "repo"}), files)
+    (tmp_path / "suite" / "scenario.yaml").write_text(
+        f"scorers: [{Scorer.model_validate(GUARDED).model_dump_json()}]\n"
+    )
+    told = remarks(load_task(tmp_path / "suite" / "t"))
+    assert sum("scorer `g`: tests" in one for one in told) == 2
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-10")
+def test_a_wildcard_does_not_stop_at_a_slash() -> None:
+    assert matches("src/deep/file.py", ["src/*"])
+    assert matches("src/deep/file.py", ["src/**"])
+    assert matches("src/deep/file.py", ["*.py"])
+    assert not matches("Src/file.py", ["src/*"])
+    assert not matches("a/src/file.py", ["src/*"])
+
+
+@pytest.mark.req("G-10")
+def test_allowed_and_forbidden_paths_look_at_every_changed_file(folder: Path) -> None:
+    place = workspace(folder, {"src/deep/er/x.py": "X = 2\n", ".github/ci.yml": "on: push\n"})
+    outside = score(place, type="allowed_paths", patterns=["src/*"])
+    assert (outside.verdict, outside.required, outside.score_ppm) == ("FAIL", True, 0)
+    assert ".github/ci.yml" in outside.detail
+    assert "x.py" not in outside.detail
+    allowed = score(place, type="allowed_paths", patterns=["src/*", ".github/*"])
+    assert (allowed.verdict, allowed.score_ppm) == ("PASS", 1_000_000)
+    assert score(place, type="forbid_paths", patterns=[".github/*"]).verdict == "FAIL"
+    assert score(place, type="forbid_paths", patterns=["secrets/*"]).verdict == "PASS"
+
+
+@pytest.mark.req("G-10", "C-20")
+def test_a_moved_file_counts_once_but_is_seen_at_both_places_and_generated_files_not_at_all(folder: Path) -> None:
+    place = workspace(
+        folder,
+        {"README.md": None, "docs/README.md": BEFORE["README.md"], "src/__pycache__/a.pyc": b"\x00"},
+        generated=("**/__pycache__/**",),
+    )
+    assert place.changed == ("README.md", "docs/README.md")
+    assert score(place, type="max_files_changed", limit=1).verdict == "PASS"
+    assert score(place, type="max_files_changed", limit=0).verdict == "FAIL"
+    assert score(place, type="tests_unmodified", paths=["README.md"]).verdict == "FAIL"
+    assert score(place, type="baseline_unmodified", paths=["docs/README.md"]).verdict == "FAIL"
+    assert score(place, type="baseline_unmodified", paths=["src/core.py"]).verdict == "PASS"
+
+
+@pytest.mark.req("G-10")
+def test_nothing_changed_is_within_every_bound(folder: Path) -> None:
+    place = workspace(folder, {})
+    assert score(place, type="max_files_changed", limit=0).verdict == "PASS"
+    assert score(place, type="allowed_paths", patterns=["nowhere"]).verdict == "PASS"
+
+
+@pytest.mark.req("G-10", "G-14")
+def test_a_tree_nobody_could_compare_passes_no_check_of_changes(folder: Path) -> None:
+    base = FolderTree.at(folder)
+    place = Workspace(base, base, Delta(b"", (), (), (), 0, 0, "the workspace cannot be compared: too many"), None)
+    for fields in ({"type": "allowed_paths", "patterns": ["*"]}, {"type": "forbid_secrets"}, {"type": "no_new_skips"}):
+        result = score(place, **fields)
+        assert result.verdict == "FAIL"
+        assert "cannot be compared" in result.detail
+
+
+@pytest.mark.parametrize("pattern", ["[[]", "[]]", "[!]]", "[!a]", "[a][b]", "a]", "[[]x[!]a]"])
+def test_a_closed_bracket_is_no_problem(pattern: str) -> None:
+    scorer = Scorer.model_validate({"name": "it", "type": "forbid_paths", "patterns": [pattern]})
+    assert not list(scorer_problems(scorer))
+
+
+@pytest.mark.req("G-10")
+def test_a_file_exists_when_something_is_really_there(folder: Path) -> None:
+    place = workspace(
+        folder,
+        {"new/file.txt": "x", "README.md": None},
+        links={"good": "src/core.py", "dangling": "nowhere", "out": "../../../etc/passwd", "loop": "loop"},
+    )
+    there = {name for name in ("new/file.txt", "src/deep", "good", "src/core.py") if _exists(place, name)}
+    assert there == {"new/file.txt", "src/deep", "good", "src/core.py"}
+    assert not [name for name in ("README.md", "dangling", "out", "loop", "src/cor") if _exists(place, name)]
+
+
+def _exists(place: Workspace, path: str) -> bool:
+    return score(place, type="file_exists", path=path).verdict == "PASS"
+
+
+@given(st.text(min_size=1, max_size=30), st.integers(0, 30))
+def test_a_star_stands_for_any_text_slashes_and_newlines_included(path: str, cut: int) -> None:
+    plain = "".join(char for char in path if char not in "*?[]")
+    assert matches(plain, [plain[:cut] + "*"])
+    assert matches(plain, ["*" + plain[cut:]])
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+TESTS = BEFORE["tests/test_core.py"]
+
+
+@pytest.mark.req("G-10")
+@pytest.mark.parametrize(
+    "after, skips, assertions",
+    [
+        (TESTS.replace("def test_a", "@pytest.mark.skip(reason='x')\ndef test_a"), "FAIL", "PASS"),
+        (TESTS.replace("def test_a", "@pytest.mark.xfail\ndef test_a"), "FAIL", "PASS"),
+        (TESTS.replace("    assert f() == 1\n", "    pytest.skip('no')\n    assert f() == 1\n"), "FAIL", "PASS"),
+        (TESTS.replace("@pytest.mark.skip\n", ""), "PASS", "PASS"),
+        (
+            TESTS.replace("@pytest.mark.skip\n", "").replace("def test_a", "@pytest.mark.skip\ndef test_a"),
+            "PASS",
+            "PASS",
+        ),
+        (TESTS.replace("    assert f() == 1\n", ""), "PASS", "FAIL"),
+        (TESTS.replace("    assert f() == 1\n", "    # assert f() == 1\n"), "PASS", "FAIL"),
+        (TESTS.replace("    assert f() == 1\n", "    assert True\n"), "PASS", "PASS"),
+        (TESTS + "\n\ndef test_c():\n    assert f()\n", "PASS", "PASS"),
+        (None, "PASS", "FAIL"),
+    ],
+)
+def test_skips_and_assertions_are_counted_net_over_changed_test_files(
+    folder: Path, after: str | None, skips: str, assertions: str
+) -> None:
+    place = workspace(folder, {"tests/test_core.py": after})
+    found = score(place, type="no_new_skips"), score(place, type="assertions_not_weakened")
+    assert tuple(one.verdict for one in found) == (skips, assertions)
+    assert not any(one.required for one in found)
+
+
+@pytest.mark.req("G-10")
+def test_an_assertion_that_moved_to_another_test_file_is_not_lost(folder: Path) -> None:
+    line = "    assert f() == 1\n"
+    moved = {"tests/test_core.py": TESTS.replace(line, ""), "tests/test_more.py": f"def test_m():\n{line}"}
+    assert score(workspace(folder, moved), type="assertions_not_weakened").verdict == "PASS"
+    hidden = {"tests/test_core.py": TESTS.replace(line, ""), "src/more.py": f"def test_m():\n{line}"}
+    result = score(workspace(folder, hidden), type="assertions_not_weakened")
+    assert result.verdict == "FAIL"
+    assert "tests/test_core.py:5: assert f() == 1" in result.detail
+
+
+@pytest.mark.req("G-10")
+def test_a_test_file_that_is_moved_to_where_no_test_is_looked_for_is_lost(folder: Path) -> None:
+    away = workspace(folder, {"tests/test_core.py": None, "attic/core.txt": TESTS})
+    result = score(away, type="assertions_not_weakened")
+    assert (result.verdict, result.detail.splitlines()[0]) == (
+        "FAIL",
+        "3 lines with assertions in the changed test files before, 0 after",
+    )
+    assert "tests/test_core.py:5: assert f() == 1" in result.detail
+    renamed = workspace(folder, {"tests/test_core.py": None, "tests/test_other.py": TESTS})
+    assert score(renamed, type="assertions_not_weakened").verdict == "PASS"
+    brought = workspace(folder, {"src/core.py": None, "tests/test_core_too.py": BEFORE["src/core.py"]})
+    assert score(brought, type="no_new_skips").verdict == "PASS"
+    assert score(away, type="forbid_secrets").detail == "nothing in 0 added lines looks like a secret"
+
+
+@pytest.mark.req("G-10")
+def test_content_of_tests_does_not_apply_where_no_test_file_changed(folder: Path) -> None:
+    place = workspace(folder, {"src/core.py": "import pytest\npytest.skip('x')\n"})
+    for kind in ("no_new_skips", "assertions_not_weakened"):
+        assert score(place, type=kind).verdict == "N/A"
+    named = score(place, type="no_new_skips", test_globset=["src/*"])
+    assert named.verdict == "FAIL"
+    assert "src/core.py:2" in named.detail
+    assert score(place, type="no_new_skips", test_globset=["src/*"], required=True).required
+
+
+KEY = "AKIA" + "QZ7XK3M5N2PLWD4R"
+
+
+@pytest.mark.req("G-10")
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'key = "{KEY}"',
+        "-----BEGIN RSA " + "PRIVATE KEY-----",
+        'token = "gh' + "p_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8" + '"',
+        'db_password = "x7!kPq2#zz"',
+    ],
+)
+def test_what_looks_like_a_secret_in_added_lines_is_found_and_not_repeated(folder: Path, line: str) -> None:
+    result = score(workspace(folder, {"src/core.py": f"def f():\n    return 1\n\n{line}\n"}), type="forbid_secrets")
+    assert result.verdict == "FAIL"
+    assert "src/core.py:4" in result.detail
+    assert KEY not in result.detail
+
+
+@pytest.mark.req("G-10")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = os.environ['PASSWORD']\n",
+        "digest = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'\n",
+        "def get_token(session):\n    return session.token\n",
+        'api_key = "${API_KEY}"\n',
+        "",
+    ],
+)
+def test_ordinary_lines_are_no_secrets(folder: Path, text: str) -> None:
+    assert score(workspace(folder, {"src/new.py": text}), type="forbid_secrets").verdict == "PASS"
+
+
+def test_a_secret_that_was_there_before_is_not_the_agents(folder: Path) -> None:
+    write(folder, {"old.py": f'KEY = "{KEY}"\n'})
+    assert score(workspace(folder, {"old.py": f'KEY = "{KEY}"\nX = 1\n'}), type="forbid_secrets").verdict == "PASS"
+
+
+def test_binary_files_are_named_as_not_looked_at(folder: Path) -> None:
+    result = score(workspace(folder, {"blob.bin": b"\x00" + KEY.encode()}), type="forbid_secrets")
+    assert result.verdict == "PASS"
+    assert "1 binary or very long files were not looked at" in result.detail
+
+
+# --- commands and the whole -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("G-10")
+def test_a_command_fails_by_its_exit_or_its_time_and_shows_the_end_of_its_output(folder: Path) -> None:
+    asked: list[Command] = []
+
+    def answer(command: Command) -> Completed:
+        asked.append(command)
+        line = command.line
+        if line == "slow":
+            return completed(None, timed_out=True)
+        return completed(0 if line == "good" else 3, out=b"x" * 5000 + b"\nthe end\x1b[31m\n")
+
+    base = FolderTree.at(folder)
+    place = Workspace(base, base, extract(base, base), answer)
+    good, bad, slow = (score(place, type="command", command=line) for line in ("good", "bad", "slow"))
+    assert [one.verdict for one in (good, bad, slow)] == ["PASS", "FAIL", "FAIL"]
+    assert asked[0].timeout_sec == 900
+    assert bad.command == "bad"
+    assert bad.detail.startswith("exit 3")
+    assert "the end\\x1b[31m" in bad.detail
+    assert len(bad.detail) < 2100
+    assert "ran out of time" in slow.detail
+
+
+@pytest.mark.req("G-10", "G-14")
+def test_trouble_of_ours_is_an_error_and_never_a_failure(folder: Path) -> None:
+    def broken(_command: Command) -> Completed:
+        raise SandboxError("the sandbox died")
+
+    def bug(_command: Command) -> Completed:
+        raise ZeroDivisionError
+
+    base = FolderTree.at(folder)
+    for run in (broken, bug):
+        result = score(Workspace(base, base, extract(base, base), run), type="command", command="true")
+        assert result.verdict == "ERROR"
+        facts = Facts(scorers=(Seen(1, result),))
+        assert workspace_verdict(facts).verdict == "N/A"
+
+
+@pytest.mark.req("G-11")
+def test_only_a_required_scorer_that_applied_fails_the_workspace() -> None:
+    def seen(verdict: str, *, required: bool, kind: str = "command") -> Seen[ScorerResult]:
+        fields = {"name": "n", "scorer_type": kind, "required": required, "verdict": verdict, "detail": ""}
+        return Seen(1, ScorerResult.model_validate({**fields, "score_ppm": 1_000_000 * (verdict == "PASS")}))
+
+    good = seen("PASS", required=True)
+    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=False)))).verdict == "PASS"
+    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=True)))).verdict == "FAIL"
+    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=True, kind="llm_judge")))).verdict == "PASS"
+    mixed = workspace_verdict(Facts(scorers=(good, seen("FAIL", required=False), seen("N/A", required=True))))
+    assert mixed.mean_score == 0.5
+
+
+@pytest.mark.req("G-10")
+def test_commands_run_after_everything_that_looks_at_the_tree_and_results_keep_their_order(folder: Path) -> None:
+    seen: list[str] = []
+
+    class Watching(Workspace):
+        @property
+        def count(self) -> int:
+            seen.append("count")
+            return 0
+
+    def run(_command: Command) -> Completed:
+        seen.append("command")
+        return completed(0)
+
+    base = FolderTree.at(folder)
+    specs = [
+        scorer_spec(Scorer.model_validate({"name": "c", "type": "command", "command": "true"})),
+        scorer_spec(Scorer.model_validate({"name": "m", "type": "max_files_changed", "limit": 1})),
+    ]
+    results = run_scorers(specs, Watching(base, base, extract(base, base), run))
+    assert [one.name for one in results] == ["c", "m"]
+    assert seen[-1] == "command"
+
+
+@pytest.mark.req("G-10")
+def test_a_token_far_into_a_long_line_is_found_and_lines_made_to_be_slow_are_not(folder: Path) -> None:
+    long = f'data = [{"0, " * 700}"{KEY}"]\n'
+    assert score(workspace(folder, {"src/new.py": long}), type="forbid_secrets").verdict == "FAIL"
+    # Each of these would take seconds by itself if it were handed to the patterns as it is.
+    slow = "".join(f"{word * (20_000 // len(word))}'\"\n" for word in ("password", "=", "eyJa.", "'", "a"))
+    assert score(workspace(folder, {"src/new.py": slow * 3}), type="forbid_secrets").verdict == "PASS"
+
+
+def test_more_text_than_is_looked_at_is_said_to_be(folder: Path) -> None:
+    lines = "x = 1\n" * 10 + "y" * 4_000_000 + "\n" + f'key = "{KEY}"\n'
+    result = score(workspace(folder, {"src/new.py": lines[: 4 * 1024 * 1024 - 1]}), type="forbid_secrets")
+    assert "only the first 10 added lines were looked at" in result.detail

@@ -1,0 +1,153 @@
+"""Every kind of bad input to grading, end to end: patches that are odd or hostile, and checks that misbehave."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import resource
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import Acceptance
+from agentbench.core.reasons import Outcome
+from tests.acceptance.toy import Bed
+
+REPO = {"answer.txt": "41\n", "src/mod.py": "VALUE = 41\n", "last.txt": "one\ntwo"}
+CHECK: dict[str, object] = {
+    "id": "answer",
+    "layer": "script",
+    "command": "grep -qx 42 answer.txt",
+    "parser": "exit_code",
+    "timeout_sec": 60,
+}
+FIX = b"diff --git a/answer.txt b/answer.txt\n--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-41\n+42\n"
+MIB = 1024 * 1024
+
+
+def new_file(path: bytes, content: bytes = b"x\n", mode: bytes = b"100644") -> bytes:
+    lines = content.split(b"\n")[:-1]
+    body = b"".join(b"+" + line + b"\n" for line in lines)
+    head = b"diff --git a/" + path + b" b/" + path + b"\nnew file mode " + mode + b"\n--- /dev/null\n+++ b/" + path
+    return head + b"\n@@ -0,0 +1,%d @@\n" % len(lines) + body
+
+
+def binary(path: bytes, before: bytes, after: bytes) -> bytes:
+    """As git writes it: both ways, deflated, in lines of base 85."""
+
+    def half(data: bytes) -> bytes:
+        packed = zlib.compress(data)
+        size = bytes([len(packed) + (64 if len(packed) <= 26 else 70)])
+        return b"literal %d\n" % len(data) + size + base64.b85encode(packed, pad=True) + b"\n\n"
+
+    names = [hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest().encode() for data in (before, after)]  # noqa: S324
+    head = b"diff --git a/" + path + b" b/" + path + b"\nindex " + b"..".join(names) + b" 100644\n"
+    return head + b"GIT binary patch\n" + half(after) + half(before)
+
+
+def graded(bed: Bed, folder: Path, patch: bytes, check: dict[str, object] | None = None) -> Acceptance:
+    repo = {**REPO}
+    bench = bed.bench(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [{**CHECK, **(check or {})}]})
+    return grade(patch, bench)
+
+
+HARMLESS: dict[str, bytes] = {
+    "plain": FIX,
+    "binary": binary(b"answer.txt", b"41\n", b"42\n"),
+    "headers with carriage returns": FIX.replace(b"\n--- a", b"\r\n--- a").replace(b"txt\n+++", b"txt\r\n+++"),
+    "a new file with carriage returns": FIX + new_file(b"dos.txt", b"one\r\ntwo\r\n"),
+    "no newline at the end": FIX
+    + b"diff --git a/last.txt b/last.txt\n--- a/last.txt\n+++ b/last.txt\n@@ -1,2 +1,2 @@\n one\n-two\n"
+    b"\\ No newline at end of file\n+three\n\\ No newline at end of file\n",
+    "rename": FIX
+    + b"diff --git a/src/mod.py b/src/moved.py\nsimilarity index 100%\nrename from src/mod.py\nrename to src/moved.py\n",
+    "mode": FIX + b"diff --git a/src/mod.py b/src/mod.py\nold mode 100644\nnew mode 100755\n",
+}
+
+
+@pytest.mark.req("G-03")
+@pytest.mark.parametrize("patch", HARMLESS.values(), ids=HARMLESS.keys())
+def test_an_unusual_patch_is_graded_like_any_other(bed: Bed, tmp_path: Path, patch: bytes) -> None:
+    result = graded(bed, tmp_path, patch)
+    assert result.application.outcome is Outcome.PASS, result.application
+    assert result.accepted
+
+
+REFUSED: dict[str, Callable[[], bytes]] = {
+    "does not apply": lambda: FIX.replace(b"-41", b"-40"),
+    "prose": lambda: b"I would change answer.txt to 42.\n",
+    "conflict markers": lambda: FIX + new_file(b"c.txt", b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n"),
+    "out of the tree": lambda: FIX + new_file(b"../out.txt"),
+    "absolute": lambda: FIX + b"--- /dev/null\n+++ /etc/out.txt\n@@ -0,0 +1 @@\n+x\n",
+    "through a link": lambda: FIX + new_file(b"link", b"/tmp\n", b"120000") + new_file(b"link/out.txt"),
+    "git folder": lambda: FIX + new_file(b".git/hooks/pre-commit"),
+    "git folder in capitals": lambda: FIX + new_file(b"src/.GIT/config"),
+    "a device": lambda: FIX + new_file(b"device", b"x\n", b"020644"),
+    "300 MB": lambda: FIX + new_file(b"big.txt").replace(b"+x\n", b"+0123456789abcde\n" * (300 * MIB // 17)),
+}
+
+
+@pytest.mark.req("G-03", "G-15")
+@pytest.mark.parametrize("patch", REFUSED.values(), ids=REFUSED.keys())
+def test_a_bad_patch_fails_the_first_gate_and_every_check(bed: Bed, tmp_path: Path, patch: Callable[[], bytes]) -> None:
+    result = graded(bed, tmp_path, patch())
+    assert result.application.outcome is Outcome.FAIL
+    assert result.application.why
+    assert [(one.outcome, one.decided.why) for one in result.checks] == [(Outcome.FAIL, "not run: G1 failed")]
+
+
+def test_an_empty_patch_applies_and_fails_what_fails_on_r(bed: Bed, tmp_path: Path) -> None:
+    result = graded(bed, tmp_path, b"")
+    assert result.application.outcome is Outcome.PASS
+    assert [one.outcome for one in result.checks] == [Outcome.FAIL]
+
+
+def test_twenty_thousand_files_are_graded_or_refused_in_words(bed: Bed, tmp_path: Path) -> None:
+    many = b"".join(new_file(b"many/%d/%d.txt" % (number // 100, number)) for number in range(20_000))
+    result = graded(bed, tmp_path, FIX + many)
+    assert result.accepted or (result.application.outcome is Outcome.FAIL and result.application.why)
+    assert Outcome.ERROR not in {one.outcome for one in result.checks}
+
+
+# --- checks -------------------------------------------------------------------------------------------------------------
+
+MISBEHAVING = {
+    "prints nothing": ("true", Outcome.PASS),
+    "prints nothing and fails": ("false", Outcome.FAIL),
+    "forks away": ("(sleep 300 >/dev/null 2>&1 &) ; (sleep 300 &) ; grep -qx 42 answer.txt", Outcome.PASS),
+    "forks away and fails": ("setsid sleep 300 & exit 3", Outcome.FAIL),
+    "prints 2 GiB": ("head -c 2147483648 /dev/zero; grep -qx 42 answer.txt", Outcome.PASS),
+    "prints 2 GiB and fails": ("head -c 2147483648 /dev/zero >&2; exit 1", Outcome.FAIL),
+}
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize("command, outcome", MISBEHAVING.values(), ids=MISBEHAVING.keys())
+def test_a_check_that_misbehaves_is_decided_by_how_it_ends(
+    bed: Bed, tmp_path: Path, command: str, outcome: Outcome
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = graded(bed, tmp_path, FIX, {"command": command})
+    assert [one.outcome for one in result.checks] == [outcome]
+    # Kilobytes: what was printed is not what is kept.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+@pytest.mark.req("G-14")
+def test_a_test_run_that_exits_0_without_a_test_is_no_pass(bed: Bed, tmp_path: Path) -> None:
+    line = "python -m pytest -q -k no_such_test || true"
+    by_exit = bed.bench(
+        tmp_path / "a", oracle={"checks": [{"id": "unit", "command": line, "parser": "junit", "report": "out.xml"}]}
+    )
+    (result,) = grade(b"", by_exit).checks
+    assert result.outcome is Outcome.FAIL
+    named = {"id": "unit", "command": "python -m pytest -q -k no_such_test", "parser": "pytest"}
+    missing = bed.bench(
+        tmp_path / "b", oracle={"checks": [{**named, "fail_to_pass": ["tests/test_core.py::test_mean"]}]}
+    )
+    (result,) = grade(b"", missing).checks
+    assert result.outcome is Outcome.FAIL
+    assert result.decided.failing == ("tests/test_core.py::test_mean",)

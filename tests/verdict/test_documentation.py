@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.reasons import Gate, InvalidCause, Reason, RunStatus, TerminationCode
+from agentbench.verdict import decide
+from agentbench.verdict.taxonomy import taxonomy
+from agentbench.verdict.terms import published_rubric
+
+PAGE = Path(__file__).parents[2] / "docs" / "grading.md"
+
+
+@pytest.mark.req("G-06", "G-07")
+def test_the_published_page_names_every_word_of_a_verdict() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for word in (*Reason, *TerminationCode, *RunStatus, *InvalidCause, *Gate):
+        assert str(word) in text, word
+    for kind in taxonomy().values():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{kind.id}` |"))
+        assert all(event in row for event in kind.evidence if event != "*"), kind.id
+        assert " ".join(kind.gates) in row, kind.id
+
+
+@pytest.mark.req("G-07")
+def test_the_published_order_of_reasons_is_the_one_that_is_used() -> None:
+    for text in (PAGE.read_text(encoding="utf-8"), decide.__doc__ or ""):
+        starts = [line.strip(" |`").split("`")[0].split(" ")[0] for line in text.splitlines()]
+        assert [start for start in starts if start in set(Reason)] == list(Reason)
+
+
+@pytest.mark.req("G-04", "G-05")
+def test_the_published_numbers_are_the_ones_that_are_used() -> None:
+    text, rubric = PAGE.read_text(encoding="utf-8"), published_rubric()
+    assert f"minus {rubric.penalty_per_violation} for each" in text
+    assert (
+        f"S = {rubric.ok_weight}·correctness + {rubric.validity_weight}·validity − {rubric.violation_weight}·(1 − safety)"
+        in text
+    )

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from agentbench.core.reasons import Outcome, TerminationCode
+from agentbench.trace.events import Excerpt, JudgeResult, ScorerResult
+from agentbench.verdict.workspace_verdict import WorkspaceVerdict
+from tests.verdict.logs import bound, briefed, checked, ended, extracted, found, graded, opened, verdict
+
+
+def scored(result: str, *, required: bool = True, ppm: int = 0, kind: str = "command") -> ScorerResult:
+    return ScorerResult.model_validate(
+        {"name": "s", "scorer_type": kind, "required": required, "verdict": result, "score_ppm": ppm, "detail": ""}
+    )
+
+
+def judged(result: str) -> JudgeResult:
+    return JudgeResult.model_validate(
+        {"verdict": result, "scores": {}, "failure_mode": None, "model": "m", "reasoning": Excerpt()}
+    )
+
+
+@pytest.mark.req("G-17")
+def test_an_ordinary_pass_or_failure_needs_nobody() -> None:
+    assert not verdict(graded(checked())).needs_review
+    assert not verdict(graded(checked(Outcome.FAIL))).needs_review
+
+
+@pytest.mark.req("G-17")
+def test_broken_rules_undecided_checks_and_pipeline_files_are_for_a_person() -> None:
+    assert verdict(graded(checked(), found("penalty"))).needs_review
+    assert verdict(graded(checked(Outcome.ERROR))).needs_review
+    touched = [
+        opened(),
+        bound(),
+        briefed(),
+        ended(),
+        extracted(".github/workflows/ci.yml", "src/a.py", size=0),
+        checked(),
+    ]
+    (why,) = verdict(touched).review
+    assert ".github/workflows/ci.yml" in why
+    assert "src/a.py" not in why
+
+
+@pytest.mark.req("G-17")
+@pytest.mark.parametrize("signal", [scored("FAIL"), judged("FAIL")], ids=["scorers", "judge"])
+def test_gates_that_disagree_are_for_a_person_and_change_nothing(signal: ScorerResult | JudgeResult) -> None:
+    decided = verdict(graded(checked(), signal))
+    assert decided.passed
+    assert decided.needs_review
+
+
+@pytest.mark.req("G-17")
+def test_an_unparseable_judge_disagrees_with_nobody() -> None:
+    assert not verdict(graded(checked(), judged("unparseable"))).needs_review
+
+
+@pytest.mark.req("G-11")
+@pytest.mark.parametrize(
+    "results,expected",
+    [
+        ([], ("N/A", None)),
+        ([scored("N/A")], ("N/A", None)),
+        ([scored("ERROR")], ("N/A", None)),
+        ([scored("PASS", ppm=1_000_000), scored("ERROR")], ("PASS", 1.0)),
+        ([scored("PASS", ppm=1_000_000), scored("FAIL", required=False)], ("PASS", 0.5)),
+        ([scored("PASS", ppm=1_000_000), scored("FAIL")], ("FAIL", 0.5)),
+        ([scored("FAIL", kind="llm_judge")], ("PASS", 0.0)),
+    ],
+    ids=["none", "n/a", "error", "error beside pass", "advisory", "required", "judge never gates"],
+)
+def test_the_workspace_verdict(results: list[ScorerResult], expected: tuple[str, float | None]) -> None:
+    decided = verdict(graded(checked(), *results))
+    assert decided.workspace == WorkspaceVerdict(*expected)  # type: ignore[arg-type]
+    assert decided.passed
+
+
+@pytest.mark.parametrize(
+    "code,badge",
+    [
+        (TerminationCode.AGENT_STOPPED, "completed"),
+        (TerminationCode.WALL_CAP, "stopped"),
+        (TerminationCode.OSCILLATION, "stopped"),
+        (TerminationCode.AGENT_CRASHED, "crashed"),
+        (TerminationCode.SANDBOX_ERROR, "error"),
+        (TerminationCode.SAFETY, "aborted"),
+        (TerminationCode.SETUP_FAILED, "not_started"),
+    ],
+)
+def test_the_badge_tells_how_the_run_went_whatever_the_verdict(code: TerminationCode, badge: str) -> None:
+    assert {verdict(graded(checked(outcome), ending=ended(code))).run_badge for outcome in Outcome} == {badge}
+
+
+def test_a_log_without_an_ending_is_complete_when_it_was_graded_and_an_error_when_not() -> None:
+    assert verdict([one for one in graded(checked()) if one.type != "termination"]).run_badge == "completed"
+    assert verdict([opened()]).run_badge == "error"

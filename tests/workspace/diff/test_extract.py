@@ -1,0 +1,407 @@
+"""Δ is a patch that makes the one tree of the other, and nothing can hide from it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from agentbench.core.errors import PatchInvalid, TaskError, WorkspaceError
+from agentbench.tree.entry import Entry, FileWrite, Kind
+from agentbench.tree.folder import FolderTree, TreeLimits
+from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.diff.extract import DeltaLimits, compare, extract
+from agentbench.workspace.diff.parse import apply, changed_paths, parse
+from agentbench.workspace.diff.paths import path_problem, target_problem
+from tests.workspace.reference_git import commit_all, git, repository
+
+pytestmark = pytest.mark.req("E-05")
+
+Files = Mapping[bytes, bytes | FileWrite]
+NUMBERS = b"".join(b"line %d\n" % number for number in range(60))
+
+PARTS = st.one_of(
+    st.sampled_from([b"a", b"b", b"a.b", b"d", b"x y", b" lead", b"tab\t", b'q"uote', b"back\\slash", b"n\nl", b"-rf", b"\xff\xfe"]),
+    st.binary(min_size=1, max_size=6).filter(lambda part: not {0, 47} & set(part)),
+)  # fmt: skip
+PATHS = st.lists(PARTS, min_size=1, max_size=3).map(b"/".join).filter(lambda path: path_problem(path) is None)
+LINES = st.sampled_from(
+    [
+        b"a\n",
+        b"b\n",
+        b"\n",
+        b" \n",
+        b"c\r\n",
+        b"-- \n",
+        b"+++ x\n",
+        b"--- y\n",
+        b"\\ No\n",
+        b"@@ -1 +1 @@\n",
+        b"diff --git a/x b/x\n",
+        b"\xff\n",
+    ]
+)
+CONTENTS = st.one_of(
+    st.lists(LINES, max_size=12).map(b"".join),
+    st.lists(LINES, max_size=5).map(lambda lines: b"".join(lines) + b"end"),
+    st.sampled_from([NUMBERS, NUMBERS.replace(b"line 30\n", b"changed\n"), NUMBERS + b"more\n", NUMBERS[:-1]]),
+    st.binary(max_size=60),
+    st.just(bytes(range(256)) * 4),
+)  # fmt: skip
+
+
+@st.composite
+def trees(draw: st.DrawFn, seed: Files | None = None) -> dict[bytes, FileWrite]:
+    files: dict[bytes, FileWrite] = {}
+    for path, value in (seed or {}).items():
+        if draw(st.booleans()):
+            files[path] = value if isinstance(value, FileWrite) else FileWrite(path, content=value)
+        elif draw(st.booleans()) and not isinstance(value, bytes) and value.content is not None:
+            moved = draw(PATHS)
+            files[moved] = FileWrite(moved, content=value.content, executable=value.executable)
+    for path in draw(st.lists(PATHS, max_size=6)):
+        if draw(st.integers(0, 4)) == 0:
+            target = draw(st.sampled_from([b"a", b"d/a", b"../a", b"nowhere"]))
+            if target_problem(path, target) is None:
+                files[path] = FileWrite(path, symlink=target)
+                continue
+        files[path] = FileWrite(path, content=draw(CONTENTS), executable=draw(st.booleans()))
+    return {path: files[path] for path in files if not any(other.startswith(path + b"/") for other in files)}
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]:
+    before = draw(trees())
+    return before, draw(trees(before))
+
+
+def write_tree(folder: Path, files: Mapping[bytes, FileWrite]) -> None:
+    for path, write in files.items():
+        target = folder / os.fsdecode(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if write.symlink is not None:
+            target.symlink_to(os.fsdecode(write.symlink))
+        else:
+            target.write_bytes(write.content or b"")
+            target.chmod(0o755 if write.executable else 0o644)
+
+
+def rebuilt(base: MemoryTree, patch: bytes) -> MemoryTree:
+    result = MemoryTree.copy(base, max_bytes=10**9)
+    result.apply(apply(parse(patch), base))
+    return result
+
+
+def between(before: Files, after: Files, **options: object) -> bytes:
+    delta = extract(MemoryTree(before), MemoryTree(after))
+    assert delta.problem is None
+    assert delta.refused == ()
+    return delta.patch
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pairs())
+@example(({b"a": FileWrite(b"a", content=b"x\n")}, {b"a/b": FileWrite(b"a/b", content=b"x\n")}))
+@example(({b"a/b": FileWrite(b"a/b", content=b"x\n")}, {b"a": FileWrite(b"a", symlink=b"b")}))
+@example(({b"a": FileWrite(b"a", content=b"x\n")}, {b"b": FileWrite(b"b", content=b"x\n", executable=True)}))
+def test_a_patch_makes_the_one_tree_of_the_other(pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]) -> None:
+    before, after = MemoryTree(pair[0]), MemoryTree(pair[1])
+    delta = extract(before, after)
+    assert delta.problem is None
+    assert list(rebuilt(before, delta.patch).entries()) == list(after.entries())
+    patches = parse(delta.patch)
+    touched = {change.path for change in delta.files} | {change.old_path for change in delta.files if change.old_path}
+    assert set(changed_paths(patches)) == touched
+    assert (sum(item.added for item in patches), sum(item.removed for item in patches)) == (delta.added, delta.removed)
+    assert bool(delta.patch) == (list(before.entries()) != list(after.entries()))
+    assert extract(before, after) == delta
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(pairs())
+def test_git_applies_the_patch_to_the_same_end(
+    tmp_path: Path, pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]
+) -> None:
+    before, after = pair
+    # git asks the file system about a path below a symlink that the patch removes; a link to itself confuses it.
+    links = [path for path, write in before.items() if write.symlink is not None]
+    assume(not any(path.startswith(link + b"/") for link in links for path in after))
+    folder = repository(tmp_path / os.urandom(8).hex())
+    write_tree(folder, before)
+    delta = extract(MemoryTree(before), MemoryTree(after))
+    if delta.patch:
+        git(folder, "apply", "--whitespace=nowarn", stdin=delta.patch)
+    with FolderTree.at(folder) as tree:
+        assert list(tree.entries()) == list(MemoryTree(after).entries())
+
+
+def test_no_change_is_an_empty_patch() -> None:
+    assert between({b"f": b"a\n"}, {b"f": b"a\n"}) == b""
+
+
+def test_a_small_edit_is_shown_as_git_shows_it() -> None:
+    patch = between({b"f": NUMBERS}, {b"f": NUMBERS.replace(b"line 30\n", b"changed\n")})
+    assert patch.splitlines()[2:] == [
+        b"--- a/f", b"+++ b/f", b"@@ -28,7 +28,7 @@", b" line 27", b" line 28", b" line 29", b"-line 30", b"+changed",
+        b" line 31", b" line 32", b" line 33",
+    ]  # fmt: skip
+
+
+def test_every_change_has_digests_modes_and_counts() -> None:
+    before = {b"f": b"a\nb\n", b"m": b"m\n", b"gone": b"1\n2\n", b"old": NUMBERS, b"bin": b"\0a"}
+    after: Files = {
+        b"f": b"a\nc\nd\n", b"m": FileWrite(b"m", content=b"m\n", executable=True), b"new": NUMBERS + b"x\n", b"bin": b"\0b",
+    }  # fmt: skip
+    delta = extract(MemoryTree(before), MemoryTree(after))
+    shown = {
+        change.path: (change.change, change.before_mode, change.after_mode, change.binary, change.added, change.removed)
+        for change in delta.files
+    }
+    assert shown == {
+        b"f": ("modified", "100644", "100644", False, 2, 1),
+        b"m": ("mode", "100644", "100755", False, 0, 0),
+        b"gone": ("deleted", "100644", None, False, 0, 2),
+        b"new": ("renamed", "100644", "100644", False, 1, 0),
+        b"bin": ("modified", "100644", "100644", True, 0, 0),
+    }
+    assert (delta.added, delta.removed) == (3, 3)
+    renamed = next(change for change in delta.files if change.change == "renamed")
+    assert renamed.old_path == b"old"
+    base = {entry.path: entry for entry in MemoryTree(before).entries()}
+    assert renamed.before == base[b"old"]
+
+
+@pytest.mark.req("C-20")
+def test_generated_files_stand_apart() -> None:
+    before = {b"src/m.py": b"a\n", b"build/old": b"x"}
+    after = {
+        b"src/m.py": b"b\n", b"src/__pycache__/m.pyc": b"\0", b"deep/er/__pycache__/x\n.y": b"\0", b"build/lib/m.py": b"x",
+        b"sub/build/kept": b"k\n", b"p.egg-info/PKG": b"x",
+    }  # fmt: skip
+    globs = ["**/__pycache__/**", "**/*.egg-info/**", "build/**"]
+    delta = extract(MemoryTree(before), MemoryTree(after), generated=globs)
+    assert [change.path for change in delta.files] == [b"src/m.py", b"sub/build/kept"]
+    assert [(change.path, change.change, change.generated) for change in delta.generated] == [
+        (b"build/lib/m.py", "added", True),
+        (b"build/old", "deleted", True),
+        (b"deep/er/__pycache__/x\n.y", "added", True),
+        (b"p.egg-info/PKG", "added", True),
+        (b"src/__pycache__/m.pyc", "added", True),
+    ]
+    assert changed_paths(parse(delta.patch)) == (b"src/m.py", b"sub/build/kept")
+
+
+class TestWhatNoPatchCanCarry:
+    def test_special_files_are_left_out_with_a_reason(self, tmp_path: Path) -> None:
+        (tmp_path / "kept").write_text("x\n")
+        os.mkfifo(tmp_path / "fifo")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(tmp_path / "socket"))
+        with FolderTree.at(tmp_path) as tree:
+            delta = extract(MemoryTree({b"fifo": b"was a file\n"}), tree)
+        assert delta.problem is None
+        assert [(item.path, item.why) for item in delta.refused] == [
+            (b"fifo", "neither a readable file nor a symlink"),
+            (b"socket", "neither a readable file nor a symlink"),
+        ]
+        assert [(change.path, change.change) for change in delta.files] == [(b"fifo", "deleted"), (b"kept", "added")]
+        assert changed_paths(parse(delta.patch)) == (b"fifo", b"kept")
+
+    @pytest.mark.parametrize("target", [b"/etc/passwd", b"../../x", b"a/../../x", b".git/config"])
+    def test_symlinks_out_of_the_tree_are_left_out(self, target: bytes) -> None:
+        base = MemoryTree({b"link": b"a file\n", b"other": b"x\n"})
+        delta = extract(base, MemoryTree({b"link": FileWrite(b"link", symlink=target), b"other": b"y\n"}))
+        assert [item.path for item in delta.refused] == [b"link"]
+        assert dict(rebuilt(base, delta.patch)._files).keys() == {b"other"}
+
+    def test_a_bad_link_that_was_there_before_is_no_change(self) -> None:
+        bad: Files = {b"link": FileWrite(b"link", symlink=b"/usr/bin/python3"), b"f": b"x\n"}
+        assert extract(MemoryTree(bad), MemoryTree({**bad, b"f": b"y\n"})).refused == ()
+        gone = extract(MemoryTree(bad), MemoryTree({b"f": b"x\n"}))
+        assert dict(rebuilt(MemoryTree(bad), gone.patch)._files).keys() == {b"f"}
+
+    def test_nested_repositories_show_their_files_but_not_their_git(self) -> None:
+        after = {
+            b"sub/.git/config": b"x",
+            b"sub/.git/HEAD": b"x",
+            b"sub/f": b"f\n",
+            b"o/.GIT": b"gitdir: /\n",
+            b"git~1": b"",
+        }
+        delta = extract(MemoryTree(), MemoryTree(after))
+        assert [(item.path, item.entries) for item in delta.refused] == [
+            (b"git~1", 1),
+            (b"o/.GIT", 1),
+            (b"sub/.git", 2),
+        ]
+        assert [change.path for change in delta.files] == [b"sub/f"]
+
+    def test_a_path_too_long_to_exist_is_left_out(self) -> None:
+        delta = extract(MemoryTree(), MemoryTree({b"d/" * 2500 + b"f": b"x"}))
+        assert len(delta.refused) == 1
+        assert delta.patch == b""
+
+
+class TestLimits:
+    base = MemoryTree({b"f": b"a\n"})
+
+    def problem(self, after: Files, limits: DeltaLimits) -> str:
+        delta = extract(self.base, MemoryTree(after), limits=limits)
+        assert delta.patch == b""
+        assert delta.files
+        return str(delta.problem)
+
+    def test_the_problem_says_which_limit(self) -> None:
+        assert "2 files" in self.problem({b"f": b"b\n", b"g": b"b\n"}, DeltaLimits(files=1))
+        assert "a file of 99 bytes" in self.problem({b"f": bytes(99)}, DeltaLimits(file_bytes=10))
+        assert "101 bytes of content" in self.problem({b"f": bytes(99)}, DeltaLimits(total_bytes=100))
+        assert "as a patch" in self.problem({b"f": os.urandom(200)}, DeltaLimits(patch_bytes=100))
+        assert "100 lines" in self.problem({b"f": NUMBERS * 3}, DeltaLimits(patch_lines=100))
+
+    def test_nothing_is_loaded_beyond_the_limits(self) -> None:
+        class Untouchable(MemoryTree):
+            def read(self, path: bytes, *, max_bytes: int) -> bytes:
+                raise AssertionError(path)
+
+        assert extract(self.base, Untouchable({b"f": bytes(99)}), limits=DeltaLimits(file_bytes=10)).problem
+
+    def test_a_tree_beyond_the_limits_is_a_problem_of_the_agent_but_a_base_is_the_task_s(self, tmp_path: Path) -> None:
+        for number in range(5):
+            (tmp_path / str(number)).write_text("x")
+        with FolderTree.at(tmp_path, limits=TreeLimits(entries=3)) as tree:
+            assert "more than 3 entries" in str(extract(self.base, tree).problem)
+            with pytest.raises(TaskError, match="more than 3 entries"):
+                extract(tree, self.base)
+
+    def test_long_texts_are_carried_as_binary_and_their_deletion_is_short(self) -> None:
+        base = MemoryTree({b"f": NUMBERS * 100, b"g": NUMBERS * 100})
+        after = MemoryTree({b"f": NUMBERS * 100 + b"x\n"})
+        delta = extract(base, after, limits=DeltaLimits(text_bytes=1000))
+        assert [change.binary for change in delta.files] == [True, True]
+        assert list(rebuilt(base, delta.patch).entries()) == list(after.entries())
+        assert len(delta.patch) < 3000
+
+
+def test_all_files_deleted_is_a_patch_like_any_other(tmp_path: Path) -> None:
+    base = MemoryTree({b"f": b"a\n", b"d/g": b"b\n"})
+    (tmp_path / "gone").mkdir()
+    with FolderTree.at(tmp_path / "gone") as tree:
+        (tmp_path / "gone").rmdir()
+        delta = extract(base, tree)
+    assert [change.change for change in delta.files] == ["deleted", "deleted"]
+    assert list(rebuilt(base, delta.patch).entries()) == []
+
+
+def test_a_file_that_changes_under_us_is_a_problem_of_the_tree_that_moved() -> None:
+    class Moving(MemoryTree):
+        def read(self, path: bytes, *, max_bytes: int) -> bytes:
+            return b"?"
+
+    still = MemoryTree({b"f": b"a"})
+    assert "changed while it was read" in str(extract(MemoryTree({b"f": b"b"}), Moving({b"f": b"a"})).problem)
+    with pytest.raises(WorkspaceError, match="base"):
+        extract(Moving({b"f": b"b"}), still)
+
+
+def test_conflict_markers_go_into_the_patch_and_are_refused_there() -> None:
+    text = b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n"
+    with pytest.raises(PatchInvalid, match="conflict markers"):
+        parse(between({b"f": b"a\n"}, {b"f": text}))
+
+
+def test_files_with_the_same_content_are_moved_to_where_the_name_is_the_same() -> None:
+    before = {b"a/x.py": b"same\n", b"a/y.py": b"same\n"}
+    delta = extract(MemoryTree(before), MemoryTree({b"b/y.py": b"same\n", b"b/x.py": b"same\n"}))
+    assert [(change.old_path, change.path) for change in delta.files] == [
+        (b"a/x.py", b"b/x.py"),
+        (b"a/y.py", b"b/y.py"),
+    ]
+
+
+def test_empty_files_are_not_taken_for_moves() -> None:
+    delta = extract(MemoryTree({b"a": b""}), MemoryTree({b"b": b""}))
+    assert [change.change for change in delta.files] == ["deleted", "added"]
+
+
+@pytest.mark.req("E-05")
+def test_comparing_entries_needs_no_content() -> None:
+    same = Entry(b"same", Kind.FILE, False, 1, "aa")
+    before = [same, Entry(b"was", Kind.FILE, False, 1, "bb")]
+    after = [Entry(b"is", Kind.SYMLINK, False, 1, "bb"), same]
+    assert [(change.path, change.change) for change in compare(before, after)] == [
+        (b"is", "added"),
+        (b"was", "deleted"),
+    ]
+
+
+class TestHostileTree:
+    """Δ is read from content; no git looks at a tree that an agent could write."""
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Path:
+        folder = repository(tmp_path / "workspace")
+        (folder / "kept").write_text("a\n")
+        (folder / "hidden").write_text("a\n")
+        commit_all(folder)
+        return folder
+
+    def test_git_s_ways_to_hide_a_change_hide_nothing(self, workspace: Path) -> None:
+        with FolderTree.at(workspace) as tree:
+            base = MemoryTree.copy(tree, max_bytes=1000)
+        git(workspace, "update-index", "--assume-unchanged", "hidden")
+        git(workspace, "update-index", "--skip-worktree", "kept")
+        (workspace / "hidden").write_text("b\n")
+        (workspace / ".gitignore").write_text("*\n")
+        (workspace / ".git/info/exclude").write_text("*\n")
+        (workspace / "ignored.py").write_text("x\n")
+        nested = repository(workspace / "nested")
+        (nested / "inside.py").write_text("x\n")
+        commit_all(nested)
+        old, new = (
+            git(workspace, "hash-object", "-w", "--stdin", stdin=text).decode().strip() for text in (b"a\n", b"b\n")
+        )
+        git(workspace, "replace", new, old)
+        git(workspace, "commit", "-q", "--allow-empty", "-am", "hide")
+        with FolderTree.at(workspace) as tree:
+            delta = extract(base, tree)
+        assert [change.path for change in delta.files] == [b".gitignore", b"hidden", b"ignored.py", b"nested/inside.py"]
+        assert [item.path for item in delta.refused] == [b"nested/.git"]
+
+    def test_nothing_that_git_would_execute_is_executed(
+        self, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pwn = f"touch {tmp_path}/pwned"
+        config = "".join(f"\t{key} = {pwn}\n" for key in ("fsmonitor", "pager", "editor", "sshCommand", "hooksPath"))
+        drivers = (
+            f'[filter "x"]\n\tclean = {pwn}\n\tprocess = {pwn}\n[diff "x"]\n\tcommand = {pwn}\n\ttextconv = {pwn}\n'
+        )
+        (workspace / ".git/config").write_text(f"[core]\n{config}{drivers}")
+        (workspace / ".gitattributes").write_text("* filter=x diff=x\n")
+        (workspace / "kept").write_text("b\n")
+        (workspace / "evil").write_text("gitdir: evil.git\n")
+        git(tmp_path, "init", "-q", "--bare", str(workspace / "bare"))
+        (workspace / "bare/config").write_text(f"[core]\n\tbare = true\n{config}")
+        monkeypatch.setattr("agentbench.process.run_host", None)
+        monkeypatch.setattr("subprocess.Popen", None)
+        with FolderTree.at(workspace) as tree:
+            delta = extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree)
+            writes = apply(parse(delta.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}))
+        assert {write.path for write in writes} >= {b"kept", b"evil", b"bare/config", b".gitattributes"}
+        assert not (tmp_path / "pwned").exists()
+
+    def test_a_workspace_whose_git_became_a_symlink_or_a_file(self, tmp_path: Path, workspace: Path) -> None:
+        for replace_git in (
+            lambda: (workspace / ".git").symlink_to("/etc"),
+            lambda: (workspace / ".git").write_text("gitdir: /"),
+        ):
+            (workspace / ".git").rename(tmp_path / os.urandom(4).hex())
+            replace_git()
+            with FolderTree.at(workspace) as tree:
+                assert extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree).patch == b""

@@ -1,0 +1,165 @@
+"""Releases of a package index, found where the user's pip would look."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.errors import SourceError
+from agentbench.core.package_settings import PackageSettings, host_settings
+from agentbench.workspace.source.package_index import find_release, open_release
+from tests.workspace.source.test_archive import EXPECTED, RELEASE
+from tests.workspace.tasks import files, snapshots, task
+
+pytestmark = pytest.mark.req("C-03", "C-17")
+
+DIGEST = hashlib.sha256(RELEASE).hexdigest()
+HTML = f'<a href="../../files/My_Pkg-1.0.tar.gz#sha256={DIGEST}">x</a><a href="../../files/my_pkg-2.0.tar.gz">y</a>'
+
+
+@contextlib.contextmanager
+def serving(answers: Mapping[str, tuple[str, bytes]], password: str = "") -> Iterator[tuple[str, list[str]]]:
+    seen: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the name is the base class's
+            seen.append(self.path)
+            wanted = "Basic " + base64.b64encode(password.encode()).decode()
+            refused = password and self.headers.get("Authorization") != wanted
+            kind, body = answers.get(self.path, ("", b""))
+            self.send_response(401 if refused else 200 if kind else 404)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(b"" if refused else body)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def local_index(folder: Path) -> str:
+    (folder / "simple/my-pkg").mkdir(parents=True)
+    (folder / "files").mkdir()
+    (folder / "simple/my-pkg/index.html").write_text(HTML)
+    (folder / "files/My_Pkg-1.0.tar.gz").write_bytes(RELEASE)
+    return (folder / "simple").as_uri()
+
+
+def only(index: str = "", **many: list[str]) -> PackageSettings:
+    one = {"index-url": index} if index else {"no-index": "true"}
+    return PackageSettings(one=one, many={key.replace("_", "-"): value for key, value in many.items()})
+
+
+def read(request: str, settings: PackageSettings, digest: str = DIGEST) -> bytes:
+    with open_release(request, digest, settings=settings) as file:
+        return file.read()
+
+
+def test_a_local_index_behind_a_file_url(tmp_path: Path) -> None:
+    assert read("pypi:my.pkg==1.0", only(local_index(tmp_path))) == RELEASE
+
+
+def test_a_task_gets_its_release_through_the_configured_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", local_index(tmp_path))
+    loaded = task(tmp_path / "task", archive="pypi:My-Pkg==1.0", sha256=DIGEST)
+    assert files(snapshots(tmp_path).materialise(loaded)) == EXPECTED
+
+
+def test_json_and_html_of_the_simple_interface_say_the_same() -> None:
+    file = {"filename": "my_pkg-1.0.tar.gz", "url": "/f/my_pkg-1.0.tar.gz", "hashes": {"sha256": DIGEST}}
+    answers = {
+        "/j/my-pkg/": ("application/vnd.pypi.simple.v1+json", json.dumps({"files": [file]}).encode()),
+        "/h/my-pkg/": ("text/html", f'<a href="/f/my_pkg-1.0.tar.gz#sha256={DIGEST}">a</a>'.encode()),
+        "/f/my_pkg-1.0.tar.gz": ("application/gzip", RELEASE),
+    }
+    with serving(answers) as (host, _):
+        for form in ("j", "h"):
+            assert read("pypi:my_pkg==1", only(f"http://{host}/{form}/")) == RELEASE
+
+
+def test_an_extra_index_is_asked_when_the_first_does_not_have_it(tmp_path: Path) -> None:
+    with serving({}) as (host, seen):
+        settings = only(f"http://{host}/simple", extra_index_url=[local_index(tmp_path)])
+        assert read("pypi:my-pkg==1.0", settings) == RELEASE
+        assert seen == ["/simple/my-pkg/"]
+
+
+def test_a_folder_of_files_needs_no_index(tmp_path: Path) -> None:
+    (tmp_path / "my_pkg-1.0.tar.gz").write_bytes(RELEASE)
+    (tmp_path / "my_pkg_more-1.0.tar.gz").write_bytes(b"another package")
+    found, troubles = find_release("pypi:my-pkg==1.0", only(find_links=[str(tmp_path)]))
+    assert ([one.filename for one in found], troubles) == (["my_pkg-1.0.tar.gz"], [])
+
+
+def test_the_file_with_the_digest_is_taken_among_several() -> None:
+    page = (
+        f'<a href="/my_pkg-1.0-py3-none-any.whl#sha256={"a" * 64}">w</a><a href="/my-pkg-1.0.zip#sha256={DIGEST}">s</a>'
+    )
+    with serving({"/my-pkg/": ("text/html", page.encode()), "/my-pkg-1.0.zip": ("x", b"the zip")}) as (host, _):
+        assert read("pypi:my-pkg==1.0", only(f"http://{host}")) == b"the zip"
+
+
+def test_a_password_in_the_address_reaches_the_index_and_its_files_and_no_message() -> None:
+    page = f'<a href="/f/my_pkg-1.0.tar.gz#sha256={DIGEST}">a</a>'
+    answers = {"/my-pkg/": ("text/html", page.encode()), "/f/my_pkg-1.0.tar.gz": ("x", RELEASE)}
+    with serving(answers, "me:s3cret") as (host, _):
+        assert read("pypi:my-pkg==1.0", only(f"http://me:s3cret@{host}")) == RELEASE
+        with pytest.raises(SourceError) as refused:
+            read("pypi:my-pkg==1.0", only(f"http://me:wrong@{host}"))
+    assert "401" in refused.value.message
+    assert "wrong" not in refused.value.message
+
+
+def test_a_page_of_the_network_cannot_lead_to_a_file_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "my_pkg-1.0.tar.gz").write_bytes(RELEASE)
+    page = f'<a href="{(tmp_path / "my_pkg-1.0.tar.gz").as_uri()}">a</a>'
+    with serving({"/my-pkg/": ("text/html", page.encode())}) as (host, _), pytest.raises(SourceError, match="none of"):
+        read("pypi:my-pkg==1.0", only(f"http://{host}"))
+
+
+class TestRefusals:
+    def test_another_digest_names_the_digests_that_are_there(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=f"My_Pkg-1.0.tar.gz {DIGEST}"):
+            read("pypi:my-pkg==1.0", only(local_index(tmp_path)), "0" * 64)
+
+    def test_a_version_that_is_not_there_names_the_places(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"none of the configured places: file://.*simple") as refused:
+            read("pypi:my-pkg==3.0", only(local_index(tmp_path)))
+        assert "PIP_INDEX_URL" in refused.value.remedy
+
+    def test_an_index_that_cannot_be_reached(self) -> None:
+        with pytest.raises(SourceError, match=r"could not be looked up: http://127\.0\.0\.1:1/") as refused:
+            read("pypi:my-pkg==1.0", only("http://127.0.0.1:1"))
+        assert "network" in refused.value.remedy
+
+    def test_no_version(self) -> None:
+        with pytest.raises(SourceError, match="expected pypi:NAME==VERSION"):
+            read("pypi:my-pkg", only())
+
+
+def test_settings_come_from_files_and_variables(tmp_path: Path) -> None:
+    (tmp_path / ".config/pip").mkdir(parents=True)
+    (tmp_path / ".config/pip/pip.conf").write_text(
+        "[global]\nindex-url = https://a/simple\nextra-index-url = https://b/simple\n"
+    )
+    settings = host_settings({"PIP_INDEX_URL": "https://c/simple"}, tmp_path)
+    assert settings.indexes()[0] == "https://c/simple"
+    assert "https://b/simple" in settings.indexes()
