@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import WorkspaceError
+from agentbench.core.file_lock import file_lock
 
 FORMAT = 2
 """Raised when what is remembered, or how it is found out, changes meaning."""
@@ -37,12 +35,12 @@ def remembered(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -> 
         return known, True
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(path.with_suffix(".lock")):
+        with file_lock(path.with_suffix(".lock")):
             known = _read(path, kind)
             if known is not None:
                 return known, True
             made = make()
-            _write(path, made)
+            write_atomic(path, made.model_dump_json().encode("utf-8", "surrogatepass"))
             return made, False
     except OSError as error:
         raise WorkspaceError(f"the cache {folder} cannot be used: {error.strerror or error}") from error
@@ -54,25 +52,3 @@ def _read(path: Path, kind: type[M]) -> M | None:
         return kind.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
-
-
-def _write(path: Path, value: BaseModel) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(value.model_dump_json().encode("utf-8", "surrogatepass"))
-        Path(temporary).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

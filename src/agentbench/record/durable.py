@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from pathlib import Path
 
+from agentbench.core import atomic_file
+from agentbench.core.atomic_file import write_all
 from agentbench.core.errors import RecordError
 
 
@@ -16,18 +17,9 @@ def write_atomic(path: Path, data: bytes) -> None:
     Raises:
         RecordError: it could not be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            _write_all(fd, data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        temporary.rename(path)
-        sync_folder(path.parent)
+        atomic_file.write_atomic(path, data, durable=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise failed("write", path, error) from error
 
 
@@ -42,7 +34,7 @@ def append_line(path: Path, line: bytes) -> None:
         try:
             before = os.fstat(fd).st_size
             try:
-                _write_all(fd, line + b"\n")
+                write_all(fd, line + b"\n")
                 os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, before)
@@ -65,15 +57,6 @@ def drop_torn_line(path: Path) -> bytes:
     return data[whole:]
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names in `folder` survive a loss of power."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def failed(what: str, path: Path, error: OSError) -> RecordError:
     """The error for a file of ours that could not be handled."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -81,9 +64,3 @@ def failed(what: str, path: Path, error: OSError) -> RecordError:
         f"cannot {what} {path}: {error.strerror or error}",
         remedy="free some disk space and resume the run" if full else "",
     )
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

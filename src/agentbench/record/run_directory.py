@@ -19,11 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from agentbench.core.atomic_file import sync_folder
 from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
-from agentbench.record.durable import append_line, drop_torn_line, failed, sync_folder, write_atomic
+from agentbench.record.durable import append_line, drop_torn_line, failed, write_atomic
 from agentbench.record.manifest import pretty
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
 from agentbench.record.recovery import ClosedAttempt, closed_attempt

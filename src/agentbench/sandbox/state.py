@@ -11,7 +11,6 @@ the lock has proven that both are dead, whatever became of their process ids.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -20,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
+from agentbench.core.file_lock import try_lock
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
 
@@ -54,7 +54,7 @@ class Owner:
         try:
             hidden.mkdir(parents=True)
             self.lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self.lock_fd, fcntl.LOCK_EX)
+            try_lock(self.lock_fd)
             # Under its real name only once it is locked: nobody takes it for a dead owner's.
             hidden.rename(self.folder)
         except OSError as error:
@@ -105,9 +105,7 @@ def _take(folder: Path) -> int | None:
         return None
     except OSError:
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(fd):
         os.close(fd)
         return None
     return fd

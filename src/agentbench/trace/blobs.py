@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import secrets
 from pathlib import Path
 from typing import Literal
 
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Stream
 from agentbench.core.errors import RecordError
@@ -38,15 +38,9 @@ class BlobStore:
         target = self.folder / name
         if target.exists():
             return name
-        temporary = self.folder / f".{name}.{secrets.token_hex(4)}"
         try:
             self.folder.mkdir(exist_ok=True)
-            try:
-                temporary.write_bytes(kept)
-                temporary.rename(target)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            write_atomic(target, kept)
         except OSError as error:
             msg = f"cannot write {target}: {error.strerror or error}"
             raise RecordError(msg) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Self
 
 from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
+from agentbench.core.file_lock import try_lock
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import names_of, plain
@@ -256,11 +256,8 @@ def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator
 
 
 def _lock(fd: int, path: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        msg = f"{path} is being written by another process"
-        raise InputError(msg, remedy="wait until it ends, or stop it") from None
+    if not try_lock(fd):
+        raise InputError(f"{path} is being written by another process", remedy="wait until it ends, or stop it")
 
 
 def _failed(what: str, path: Path, error: OSError) -> RecordError:

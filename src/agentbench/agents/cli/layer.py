@@ -9,19 +9,19 @@ interpreter, its own folder) is right. A task's own environment never gets to se
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.agents.cli.profile import TARGET, Profile, Source
 from agentbench.core.canonical import digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed, WorkspaceError
+from agentbench.core.file_lock import file_lock
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tree.digest import tree_digest
 from agentbench.tree.entry import Entry, Kind
@@ -165,15 +165,12 @@ def _copy(prepared: Prepared, entry: Entry, tree: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path, name: str) -> Iterator[Path]:
-    """One at a time installs a program, whichever process it is."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / f"{name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        msg = f"the state folder {folder} cannot be written: {error.strerror}"
-        raise SandboxError(msg, remedy="set AB_STATE to a folder that can") from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    """Let one process at a time install a program."""
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(folder / f"{name}.lock", 0o600))
+        except OSError as error:
+            msg = f"cannot write the state folder {folder}: {error.strerror}"
+            raise SandboxError(msg, remedy="set AB_STATE to a folder that can be written") from error
         yield folder
-    finally:
-        os.close(fd)

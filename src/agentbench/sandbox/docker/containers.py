@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
+from agentbench.core.file_lock import is_locked
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.command_channel import Channel
 from agentbench.sandbox.docker import labels
@@ -171,17 +170,7 @@ class Containers:
         return done.stdout.kept.decode("utf-8", "replace").strip() or "it ended before its server was ready"
 
     def _lives(self, owner: str) -> bool:
-        try:
-            fd = os.open(self.state / "live" / owner / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return is_locked(self.state / "live" / owner / "lock")
 
     def _watch(self) -> None:
         """The disk limit, held from outside: look often, end what is over it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import time
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentbench.core.errors import WorkspaceError
+from agentbench.core.file_lock import try_lock
 
 _LOCK_WAIT_SEC = 3600.0
 _POLL_SEC = 0.02
@@ -65,7 +65,7 @@ class Store:
             fd = os.open(self.folder("locks", name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             deadline = time.monotonic() + _LOCK_WAIT_SEC
-            while not _try_lock(fd):
+            while not try_lock(fd):
                 if time.monotonic() > deadline:
                     raise WorkspaceError(f"the cache is locked by another process for too long: {name}")
                 time.sleep(_POLL_SEC)
@@ -82,7 +82,7 @@ class Store:
             folder.mkdir(mode=0o755)
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _try_lock(fd)
+            try_lock(fd)
             yield folder
         finally:
             os.close(fd)
@@ -100,18 +100,10 @@ class Store:
                 continue
             try:
                 # Young ones may belong to a process that has made but not yet locked its folder.
-                if time.time() - os.fstat(fd).st_mtime > 60 and _try_lock(fd):
+                if time.time() - os.fstat(fd).st_mtime > 60 and try_lock(fd):
                     remove(left)
             finally:
                 os.close(fd)
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def make_folder(path: Path) -> None:
