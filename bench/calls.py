@@ -20,7 +20,7 @@ from agentbench.policy.thresholds import published_thresholds
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, SandboxSpec, SetupPlan
 from agentbench.tools.result import ToolResult
 from agentbench.tools.rules import Caps, Rules
-from agentbench.tools.session import BriefingText, Record, Session, Workplace
+from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog, read_events
 from bench.measuring import Report, milliseconds, opened, parser, reporting, usable
@@ -56,8 +56,8 @@ def session(backend: Backend, prepared: Prepared, record: Path, spec: SandboxSpe
         backend.open(spec, prepared) as box,
         EventLog.create(record / "events.jsonl") as log,
     ):
-        place = Workplace(box, base=prepared.base_tree)
-        made = Session(BriefingText("do it\n"), place, rules(), Record(log, BlobStore(record / "blobs")))
+        place = SessionEnvironment(box, base=prepared.base_tree)
+        made = Session(BriefingText("do it\n"), place, rules(), SessionLog(log, BlobStore(record / "blobs")))
         made.begin()
         try:
             yield made

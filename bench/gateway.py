@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from agentbench.models.factory import Order, Supply
+from agentbench.models.factory import ModelFactory, ModelParams
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Caps
@@ -132,9 +132,9 @@ class Harness:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
-        self.supply = Supply(Keys({"AB_MODEL_API_KEY": "k" * 40}))
-        self.choice = self.supply.choose(f"m@http://127.0.0.1:{port}/v1")
-        self.redact = Redactor(self.supply.secrets())
+        self.factory = ModelFactory(Keys({"AB_MODEL_API_KEY": "k" * 40}))
+        self.choice = self.factory.choose(f"m@http://127.0.0.1:{port}/v1")
+        self.redact = Redactor(self.factory.secrets())
         self.gateways: list[Gateway] = []
 
     def open(self) -> str:
@@ -142,8 +142,10 @@ class Harness:
         place.mkdir()
         log = EventLog.create(place / "events.jsonl", redact=self.redact)
         sink = LogSink(log, BlobStore(place / "blobs", redact=self.redact))
-        desk = self.supply.desk(self.choice, Order(self.supply.ledger.attempt("t", Caps.of(usd=1000)), sink))
-        self.gateways.append(Gateway(place / "gateway", desk))
+        metered_model = self.factory.metered_model(
+            self.choice, ModelParams(self.factory.ledger.attempt("t", Caps.of(usd=1000)), sink)
+        )
+        self.gateways.append(Gateway(place / "gateway", metered_model))
         return str(self.gateways[-1].door.socket)
 
 
@@ -178,7 +180,7 @@ def waiting(report: Report, harness: Harness, paths: list[str]) -> None:
     report.value("  longest after the model's own time", (max(times) - HOLD_SEC) * 1e3, "ms")
     for gateway in harness.gateways:
         gateway.close()
-    harness.supply.close()
+    harness.factory.close()
 
 
 def main() -> None:

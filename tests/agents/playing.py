@@ -11,7 +11,7 @@ from agentbench.agents.base import AgentExit, AgentSetup, conduct
 from agentbench.agents.registry import make_agent
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.models.client.chat_model import ChatModel
-from agentbench.models.scripted import ModelScript, Scripted
+from agentbench.models.scripted import ModelScript, ScriptedUpstream
 from agentbench.models.wire import Answer, Call
 from agentbench.tools.rules import Rules
 from agentbench.workspace.diff.extract import extract
@@ -59,7 +59,7 @@ def fenced(diff: str) -> dict[str, Any]:
 class Heard:
     """Passes requests on and keeps them."""
 
-    upstream: Scripted
+    upstream: ScriptedUpstream
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -99,11 +99,11 @@ def play(
     after: str = "fail",
 ) -> Played:
     script = ModelScript.model_validate({"answers": list(answers), "after": after})
-    heard = Heard(Scripted(script))
+    heard = Heard(ScriptedUpstream(script))
     setup = AgentSetup("t", record, model=ChatModel("scripted", heard), test_command=tests)
     with boxes.open(record, rules) as here:
         ended = conduct(make_agent(agent, setup), here.session)
-        sandbox = here.session._bench.sandbox
+        sandbox = here.session._context.sandbox
         sandbox.kill_processes()
         delta = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
         return Played(ended, here, delta.patch, heard.bodies)

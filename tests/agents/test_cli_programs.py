@@ -220,4 +220,4 @@ def test_names_that_are_no_programs_have_no_profile() -> None:
 
 
 def _in(session: Session, line: str) -> str:
-    return session._bench.sandbox.run(Command(line=line)).stdout.kept.decode()
+    return session._context.sandbox.run(Command(line=line)).stdout.kept.decode()

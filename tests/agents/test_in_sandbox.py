@@ -27,12 +27,12 @@ def run_command(boxes: Boxes, tmp_path: Path, line: str, rules: Rules | None = N
     setup = AgentSetup("t", tmp_path, command=line)
     with boxes.open(tmp_path, rules) as here:
         ended = conduct(make_agent("command", setup), here.session)
-        here.session._bench.sandbox.kill_processes()
+        here.session._context.sandbox.kill_processes()
         return ended, here, delta(boxes.prepared.base_tree, here)
 
 
 def delta(base: Tree, here: Place) -> bytes:
-    return extract(base, here.session._bench.sandbox.tree(), generated=DEFAULT_GENERATED).patch
+    return extract(base, here.session._context.sandbox.tree(), generated=DEFAULT_GENERATED).patch
 
 
 def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(boxes: Boxes, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path:
     line = "setsid sh -c 'trap \"\" TERM HUP; exec >/dev/null 2>&1; sleep 1; echo planted > late; sleep 100' & exit 0"
     with boxes.open(tmp_path) as here:
         ended = conduct(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
-        sandbox = here.session._bench.sandbox
+        sandbox = here.session._context.sandbox
         assert ended.code is TerminationCode.AGENT_STOPPED
         assert sandbox.kill_processes() == 0
         (finished,) = here.of(ToolCallFinished)
@@ -131,7 +131,7 @@ def test_a_reference_script_runs_and_leaves_only_its_work(boxes: Boxes, tmp_path
         (finished,) = here.of(ToolCallFinished)
         place = finished.stdout.text.strip()
         assert place.startswith("/tmp/")
-        assert here.session._bench.sandbox.run(Command(argv=("ls", place))).exit_code != 0
+        assert here.session._context.sandbox.run(Command(argv=("ls", place))).exit_code != 0
 
 
 def test_a_reference_script_that_fails_says_so(boxes: Boxes, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.retry import RetryPolicy
-from agentbench.models.client.service import Patience, Service, Transport
-from agentbench.models.dialects.translation import Translated
+from agentbench.models.client.service import ServiceUpstream, Timeouts, Transport
+from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Secret
 from agentbench.models.wire import Upstream
 from tests.models.rig import Rig
@@ -49,12 +49,14 @@ def transport() -> Iterator[Transport]:
 
 
 @pytest.fixture
-def reach(serve: Serve, transport: Transport) -> Callable[..., Service]:
+def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
     """A client's side of a service that behaves as told."""
 
-    def make(*behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any) -> Service:
+    def make(
+        *behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any
+    ) -> ServiceUpstream:
         where = Endpoint("test", serve(*behaviours).url, Secret("TEST_KEY", KEY), **endpoint)
-        return Service(where, transport, retry=retry, patience=Patience(connect_sec=5, silence_sec=silence))
+        return ServiceUpstream(where, transport, retry=retry, patience=Timeouts(connect_sec=5, silence_sec=silence))
 
     return make
 
@@ -64,7 +66,7 @@ def rig(tmp_path: Path) -> Iterator[OpenRig]:
     rigs: list[Rig] = []
 
     def make(upstream: Upstream, **options: Any) -> Rig:
-        spoken = upstream if upstream.dialects == frozenset(Dialect) else Translated(upstream)
+        spoken = upstream if upstream.dialects == frozenset(Dialect) else TranslatedUpstream(upstream)
         rigs.append(Rig(tmp_path / f"rig{len(rigs)}", spoken, **options))
         return rigs[-1]
 

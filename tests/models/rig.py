@@ -12,12 +12,12 @@ from typing import Any
 import anthropic
 import openai
 
-from agentbench.models.dialects.translation import Translated
-from agentbench.models.gateway.relay import Waiting
+from agentbench.models.dialects.translation import TranslatedUpstream
+from agentbench.models.gateway.relay import KeepAliveIntervals
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.ledger import Account, Caps, Ledger
-from agentbench.models.metered_model import Desk, LogSink, ModelIdentity
-from agentbench.models.scripted import ModelScript, Scripted
+from agentbench.models.metered_model import LogSink, MeteredModel, ModelIdentity
+from agentbench.models.scripted import ModelScript, ScriptedUpstream
 from agentbench.models.wire import Upstream
 from agentbench.policy.prices import FALLBACK, Prices
 from agentbench.sandbox.server import forward
@@ -29,13 +29,13 @@ from agentbench.trace.redaction import Redactor
 PROMPT: list[Any] = [{"role": "user", "content": "hi"}]
 
 
-def script(*answers: Mapping[str, Any], after: str = "fail") -> Translated:
-    return Translated(Scripted(ModelScript.model_validate({"answers": list(answers), "after": after})))
+def script(*answers: Mapping[str, Any], after: str = "fail") -> TranslatedUpstream:
+    return TranslatedUpstream(ScriptedUpstream(ModelScript.model_validate({"answers": list(answers), "after": after})))
 
 
 @dataclass
 class Rig:
-    """A desk with its log. `url` leads to a gateway once `open_gateway` was called."""
+    """A metered_model with its log. `url` leads to a gateway once `open_gateway` was called."""
 
     folder: Path
     upstream: Upstream
@@ -52,12 +52,14 @@ class Rig:
         self.blobs = BlobStore(self.folder / "blobs", redact=self.redact)
         self.account: Account = self.ledger.attempt("t", self.caps)
         sink = LogSink(self.log, self.blobs)
-        self.desk = Desk(self.upstream, ModelIdentity("test", "vendor/model"), self.account, self.prices, sink)
+        self.metered_model = MeteredModel(
+            self.upstream, ModelIdentity("test", "vendor/model"), self.account, self.prices, sink
+        )
         self.gateway: Gateway | None = None
         self.forwarder: subprocess.Popen[bytes] | None = None
 
-    def open_gateway(self, waiting: Waiting | None = None) -> Rig:
-        self.gateway = Gateway(self.folder / "gateway", self.desk, waiting=waiting)
+    def open_gateway(self, waiting: KeepAliveIntervals | None = None) -> Rig:
+        self.gateway = Gateway(self.folder / "gateway", self.metered_model, waiting=waiting)
         self.forwarder = subprocess.Popen(
             [sys.executable, "-I", forward.__file__, "0", str(self.gateway.door.socket)], stdout=subprocess.PIPE
         )
@@ -92,5 +94,5 @@ class Rig:
             self.forwarder.kill()
             self.forwarder.communicate()
             self.forwarder = None
-        self.desk.close()
+        self.metered_model.close()
         self.log.release()

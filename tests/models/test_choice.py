@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentbench.core.errors import ContractError, InputError
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.retry import RetryPolicy, retry_after
-from agentbench.models.factory import Order, Supply, load_prices
+from agentbench.models.factory import ModelFactory, ModelParams, load_prices
 from agentbench.models.keys import Keys, Secret, parse_env, read_env_file
 from agentbench.models.ledger import Caps
 from agentbench.models.lenient_parsing import find_patch, read_object
@@ -67,15 +67,15 @@ def test_preset_fills_what_it_says_and_defaults_the_rest() -> None:
 )
 def test_missing_key_is_bad_input_that_names_the_variable(text: str, variable: str) -> None:
     with pytest.raises(InputError, match=variable) as caught:
-        Supply(Keys({})).check(choose(text, PRESETS))
+        ModelFactory(Keys({})).check(choose(text, PRESETS))
     assert caught.value.exit_code == 2
     with pytest.raises(InputError, match=variable):
-        Supply(Keys({variable: "  "})).check(choose(text, PRESETS))
+        ModelFactory(Keys({variable: "  "})).check(choose(text, PRESETS))
 
 
 def test_key_that_would_break_a_header_is_refused_without_showing_it() -> None:
     with pytest.raises(InputError, match="OPENAI_API_KEY") as caught:
-        Supply(Keys({"OPENAI_API_KEY": "abc\r\nx: y"})).check(choose("openai:g", PRESETS))
+        ModelFactory(Keys({"OPENAI_API_KEY": "abc\r\nx: y"})).check(choose("openai:g", PRESETS))
     assert "abc" not in str(caught.value)
 
 
@@ -97,7 +97,7 @@ def test_providers_are_reached_in_their_own_way() -> None:
 def test_code_goes_only_to_endpoints_on_the_list() -> None:
     def check(text: str, allowed: str) -> None:
         keys = Keys({"OPENAI_API_KEY": "k", "OPENROUTER_API_KEY": "k", "AB_ALLOWED_ENDPOINTS": allowed})
-        Supply(keys).check(choose(text, PRESETS))
+        ModelFactory(keys).check(choose(text, PRESETS))
 
     check("m@http://127.0.0.1:8000/v1", "127.0.0.1")
     check("m@https://models.corp.example/v1", "*.corp.example, 127.0.0.1")
@@ -175,7 +175,7 @@ def test_environment_goes_before_the_file_and_secrets_do_not_show(tmp_path: Path
     assert found is not None
     assert found.reveal() == "from-environment"
     assert "from-environment" not in f"{found} {found!r}"
-    assert Supply(keys).secrets() == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
+    assert ModelFactory(keys).secrets() == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
     assert not hasattr(Secret("N", "v"), "__dict__")
     (tmp_path / ".env").write_bytes(b"A=\xff")
     assert "not UTF-8" in read_env_file(tmp_path / ".env").problems[0]
@@ -283,18 +283,18 @@ def test_supply_makes_desks_for_scripts_and_refuses_what_is_not_there(tmp_path: 
 
     file = tmp_path / "s.yaml"
     file.write_text("answers: [{text: hello}]\n")
-    supply = Supply(Keys({}))
+    factory = ModelFactory(Keys({}))
     one = rig(script())
-    order = Order(supply.ledger.attempt("t", Caps.of(usd=1)), LogSink(one.log, one.blobs))
-    choice = supply.choose(f"scripted:{file}")
-    assert supply.check(choice) is None
-    desk = supply.desk(choice, order)
-    assert supply.model(desk).complete([user("hi")]).text == "hello"
+    order = ModelParams(factory.ledger.attempt("t", Caps.of(usd=1)), LogSink(one.log, one.blobs))
+    choice = factory.choose(f"scripted:{file}")
+    assert factory.check(choice) is None
+    metered_model = factory.metered_model(choice, order)
+    assert factory.model(metered_model).complete([user("hi")]).text == "hello"
     with pytest.raises(InputError, match="no such file"):
-        supply.check(supply.choose("scripted:missing.yaml"))
+        factory.check(factory.choose("scripted:missing.yaml"))
     with pytest.raises(InputError, match="no recorded exchanges"):
-        supply.desk(supply.choose("recorded:runs/x"), order)
-    supply.close()
+        factory.metered_model(factory.choose("recorded:runs/x"), order)
+    factory.close()
 
 
 @pytest.mark.req("M-05")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentbench.core.errors import ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import Rejected
-from agentbench.models.forbidden_requests import confined, ways_out
+from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
 from agentbench.models.wire import Answer, Call
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT
@@ -42,31 +42,33 @@ PLAIN = {"name": "run", "input_schema": {"type": "object"}}
 )
 def test_only_tools_that_the_client_runs_reach_the_service(dialect: Dialect, own: Any, foreign: Any) -> None:
     body: dict[str, Any] = {"tools": [foreign, own], "tool_choice": "auto"}
-    assert confined(dialect, body) == {"tools": [own], "tool_choice": "auto"}
-    assert len(ways_out(dialect, body)) == 1
-    assert confined(dialect, {"tools": [foreign], "tool_choice": "auto", "stream": True}) == {"stream": True}
+    assert without_forbidden_parts(dialect, body) == {"tools": [own], "tool_choice": "auto"}
+    assert len(forbidden_parts(dialect, body)) == 1
+    assert without_forbidden_parts(dialect, {"tools": [foreign], "tool_choice": "auto", "stream": True}) == {
+        "stream": True
+    }
 
 
 def test_tools_inside_a_group_are_looked_at_too() -> None:
     group = {"type": "namespace", "name": "n", "tools": [FLAT, {"type": "mcp"}]}
     body: dict[str, Any] = {"tools": [group]}
-    assert confined(Dialect.RESPONSES, body) == {"tools": [{**group, "tools": [FLAT]}]}
-    assert ways_out(Dialect.RESPONSES, body) == ["mcp"]
+    assert without_forbidden_parts(Dialect.RESPONSES, body) == {"tools": [{**group, "tools": [FLAT]}]}
+    assert forbidden_parts(Dialect.RESPONSES, body) == ["mcp"]
 
 
 def test_a_choice_of_a_tool_that_is_gone_goes_too() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     body: dict[str, Any] = {"tools": [search, PLAIN], "tool_choice": {"type": "tool", "name": "web_search"}}
-    assert confined(Dialect.MESSAGES, body) == {"tools": [PLAIN]}
+    assert without_forbidden_parts(Dialect.MESSAGES, body) == {"tools": [PLAIN]}
     kept: dict[str, Any] = {"tools": [search, PLAIN], "tool_choice": {"type": "tool", "name": "run"}}
-    assert confined(Dialect.MESSAGES, kept)["tool_choice"] == {"type": "tool", "name": "run"}
+    assert without_forbidden_parts(Dialect.MESSAGES, kept)["tool_choice"] == {"type": "tool", "name": "run"}
 
 
 @pytest.mark.parametrize("name", ["plugins", "models", "web_search_options", "mcp_servers", "prompt", "extra_body"])
 def test_parameters_that_lead_elsewhere_are_left_out(name: str) -> None:
     body: dict[str, Any] = {"messages": PROMPT, name: [{"id": "web"}]}
-    assert confined(Dialect.CHAT, body) == {"messages": PROMPT}
-    assert ways_out(Dialect.CHAT, body) == [name]
+    assert without_forbidden_parts(Dialect.CHAT, body) == {"messages": PROMPT}
+    assert forbidden_parts(Dialect.CHAT, body) == [name]
 
 
 ADDRESS = "https://elsewhere.example/pull/1.diff"
@@ -88,14 +90,14 @@ def _blocks(address: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("body", _blocks(ADDRESS))
 def test_an_address_to_be_fetched_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(Rejected, match="way out"):
-        confined(Dialect.CHAT, body)
+        without_forbidden_parts(Dialect.CHAT, body)
 
 
 @pytest.mark.parametrize(
     "body", [*_blocks(INSIDE), {"messages": [{"role": "user", "content": f"see {ADDRESS}"}]}, {"input": ADDRESS}]
 )
 def test_content_itself_and_addresses_in_words_pass(body: dict[str, Any]) -> None:
-    assert confined(Dialect.CHAT, body) is body
+    assert without_forbidden_parts(Dialect.CHAT, body) is body
 
 
 class _Heard:
@@ -142,8 +144,8 @@ JSON = st.recursive(
 def test_whatever_comes_is_answered_and_confining_twice_is_confining_once(body: dict[str, Any]) -> None:
     for dialect in Dialect:
         try:
-            once = confined(dialect, body)
+            once = without_forbidden_parts(dialect, body)
         except Rejected:
             continue
-        assert confined(dialect, once) == once
-        assert ways_out(dialect, once) == []
+        assert without_forbidden_parts(dialect, once) == once
+        assert forbidden_parts(dialect, once) == []

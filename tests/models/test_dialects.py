@@ -259,7 +259,7 @@ def test_stream_that_goes_back_to_an_earlier_call_is_refused() -> None:
     reader = ChatReader()
     for chunk in CHUNKS[:8]:
         reader.chunk(chunk)
-    with pytest.raises(faults.BadAnswer):
+    with pytest.raises(faults.BadResponse):
         reader.chunk(_chunk({"tool_calls": [{"index": 0, "function": {"arguments": "x"}}]}))
 
 

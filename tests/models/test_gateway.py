@@ -14,9 +14,9 @@ import anthropic
 import openai
 import pytest
 
-from agentbench.models.client.service import Service
+from agentbench.models.client.service import ServiceUpstream
 from agentbench.models.gateway.http import BadRequest, Connection, Room
-from agentbench.models.gateway.relay import Waiting
+from agentbench.models.gateway.relay import KeepAliveIntervals
 from agentbench.models.gateway.server import PLACEHOLDER, Gateway
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.models.metered_model import ModelIdentity
@@ -37,7 +37,7 @@ from tests.models.service import (
     until_gone,
 )
 
-Reach = Callable[..., Service]
+Reach = Callable[..., ServiceUpstream]
 
 CALLS = {
     "text": "I will look at the file first, and then run the tests as the task says.",
@@ -162,8 +162,8 @@ def test_service_behind_the_gateway_gets_the_pinned_model_and_the_key_and_nothin
     from agentbench.models.keys import Secret
 
     server = serve(good)
-    one = rig(Service(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
-    one.desk.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
+    one = rig(ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
+    one.metered_model.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
     with one.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
         assert "".join(stream.text_stream) == "hello"
     path, headers, body = server.seen[0]
@@ -195,8 +195,8 @@ def test_budget_that_is_gone_is_an_error_of_each_api_and_nothing_is_asked_upstre
     with pytest.raises(anthropic.APIStatusError, match="budget of this run is used up") as billing:
         one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
-    assert one.desk.stopped is not None
-    assert one.desk.stopped.code == "cost_cap"
+    assert one.metered_model.stopped is not None
+    assert one.metered_model.stopped.code == "cost_cap"
     assert [r.status for r in one.responses()] == ["ok"] + ["budget"] * 4
     assert [r.cost_micro_usd for r in one.responses()] == [120_000, 0, 0, 0, 0]
 
@@ -209,8 +209,8 @@ def test_clients_that_retry_do_not_knock_again_for_a_budget_that_is_gone(rig: Op
     with pytest.raises(anthropic.APIStatusError):
         one.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert len(one.requests()) == 2
-    assert one.desk.stopped is not None
-    assert one.desk.stopped.code == "token_cap"
+    assert one.metered_model.stopped is not None
+    assert one.metered_model.stopped.code == "token_cap"
 
 
 # --- faults of the service -------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_fault_of_the_service_reaches_every_client_as_its_own_error(
         assert getattr(caught.value, "status_code", None) == code
     assert [r.status for r in one.responses()] == [label] * 3
     assert all(r.error and r.cost_micro_usd == 0 for r in one.responses())
-    assert one.desk.fault is not None
+    assert one.metered_model.fault is not None
 
 
 @pytest.mark.req("T-05")
@@ -288,7 +288,7 @@ def _fails(event: Any) -> bool:
 
 @pytest.mark.req("T-05")
 def test_client_that_waits_hears_signs_of_life(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(slow(3.0))).open_gateway(Waiting(stream_sec=0.2, whole_sec=0.2))
+    one = rig(reach(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
     # Each client gives up when it hears nothing for two seconds.
     gpt, claude = one.openai(timeout=2.0), one.anthropic(timeout=2.0)
 
@@ -321,7 +321,7 @@ def test_fault_after_a_sign_of_life_is_still_a_fault(rig: OpenRig, reach: Reach)
         time.sleep(0.6)
         status(400, "no")(handler, body)
 
-    one = rig(reach(late)).open_gateway(Waiting(stream_sec=0.1, whole_sec=0.1))
+    one = rig(reach(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
     # The status is out, so that it cannot be an exception of theirs: the error is the body, and is read as JSON.
     chat = one.openai().chat.completions.create(model="m", messages=PROMPT)
     assert not chat.choices
@@ -558,7 +558,7 @@ def test_sandbox_is_given_placeholders_and_a_socket_of_its_own(rig: OpenRig, mon
 
 def test_path_longer_than_a_socket_address_works(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script())
-    with Gateway(tmp_path / ("long" * 40) / "gateway", one.desk) as gateway:
+    with Gateway(tmp_path / ("long" * 40) / "gateway", one.metered_model) as gateway:
         assert gateway.door.socket.is_socket()
 
 

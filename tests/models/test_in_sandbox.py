@@ -43,7 +43,7 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.req("T-05", "R-09")
 def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
     one = rig(script({"text": "from the model"}, after="repeat"))
-    with Gateway(one.folder / "gateway", one.desk) as gateway:
+    with Gateway(one.folder / "gateway", one.metered_model) as gateway:
         spec = gateway.door.in_front_of(SandboxSpec(Phase.AGENT, LIMITS), {})
         with backend.open(spec, None) as sandbox:
             gateway.door.open(sandbox, 60)

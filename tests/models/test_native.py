@@ -10,7 +10,7 @@ import pytest
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
-from agentbench.models.client.service import Service, Transport
+from agentbench.models.client.service import ServiceUpstream, Transport
 from agentbench.models.faults import BudgetReached
 from agentbench.models.keys import Secret
 from agentbench.models.ledger import Caps
@@ -87,7 +87,7 @@ def native(handler: Handler, body: dict[str, Any]) -> None:
 @pytest.fixture
 def one(rig: OpenRig, server: Server, transport: Transport) -> Rig:
     endpoint = Endpoint("test", server.url, Secret("K", KEY), auth="anthropic", dialects=ALL)
-    made: Rig = rig(Service(endpoint, transport, retry=QUICK)).open_gateway()
+    made: Rig = rig(ServiceUpstream(endpoint, transport, retry=QUICK)).open_gateway()
     return made
 
 
@@ -133,10 +133,10 @@ def test_responses_go_through_as_they_are(one: Rig, server: Server) -> None:
 @pytest.mark.req("M-05", "M-07")
 def test_model_of_an_agent_of_ours_stops_at_the_budget_too(rig: OpenRig) -> None:
     one = rig(script({"text": "a", "usage": {"prompt": 90, "completion": 20}}, after="repeat"), caps=Caps(tokens=100))
-    model = ChatModel("m", one.desk)
+    model = ChatModel("m", one.metered_model)
     model.complete([user("hi")], max_tokens=20)
     with pytest.raises(BudgetReached) as caught:
         model.complete([user("hi")])
     assert caught.value.code is TerminationCode.TOKEN_CAP
-    assert one.desk.stopped is caught.value
-    assert one.desk.last_event == one.log.count
+    assert one.metered_model.stopped is caught.value
+    assert one.metered_model.last_event == one.log.count

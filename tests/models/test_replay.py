@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerTrouble
+from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerError
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.models.protocol import user
-from agentbench.models.recording.recorded import Recorded, read_recording
+from agentbench.models.recording.recorded import RecordedUpstream, read_recording
 from agentbench.models.recording.request_diff import PATTERNS, difference, normalised
 from agentbench.models.wire import Call
 from agentbench.trace.redaction import Redactor
@@ -57,7 +57,7 @@ def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(rig: Ope
     first.close()
     recording = read_recording(first.log.path, first.blobs)
     assert (recording.model, len(recording.exchanges)) == ("vendor/model", 4)
-    again = rig(Recorded(recording)).open_gateway()
+    again = rig(RecordedUpstream(recording)).open_gateway()
     assert _drive(again, ["one took 7.5 s in /tmp/other-name", *texts[1:]]) == said
     assert "out of order" in said[2]
     assert [r.content.sha256 for r in again.responses()] == [r.content.sha256 for r in first.responses()]
@@ -66,13 +66,13 @@ def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(rig: Ope
     ]
 
 
-def _recorded(rig: OpenRig, *texts: str, **options: Any) -> Recorded:
+def _recorded(rig: OpenRig, *texts: str, **options: Any) -> RecordedUpstream:
     one = rig(script({"text": "a"}, {"text": "b"}, {"text": "c"}))
-    model = ChatModel("m", one.desk)
+    model = ChatModel("m", one.metered_model)
     for text in texts:
         model.complete([user(text)])
     one.close()
-    return Recorded(read_recording(one.log.path, one.blobs), **options)
+    return RecordedUpstream(read_recording(one.log.path, one.blobs), **options)
 
 
 @pytest.mark.req("T-06")
@@ -103,7 +103,7 @@ def test_lenient_replay_goes_on_until_the_recording_ends(rig: OpenRig) -> None:
 def test_requests_that_were_in_flight_together_may_come_in_another_order(rig: OpenRig) -> None:
     answers: list[dict[str, Any]] = [{"text": "x", "delay_sec": 0.3}, {"text": "y", "delay_sec": 0.3}, {"text": "z"}]
     one = rig(script(*answers))
-    model = ChatModel("m", one.desk)
+    model = ChatModel("m", one.metered_model)
     replies: dict[str, str] = {}
 
     def ask(text: str) -> None:
@@ -119,20 +119,20 @@ def test_requests_that_were_in_flight_together_may_come_in_another_order(rig: Op
     recording = read_recording(one.log.path, one.blobs)
     assert [e.group for e in recording.exchanges] == [1, 1, 2]
     for order in (("left", "right"), ("right", "left")):
-        again = ChatModel("m", Recorded(recording))
+        again = ChatModel("m", RecordedUpstream(recording))
         assert {text: again.complete([user(text)]).text for text in (*order, "after")} == replies
     with pytest.raises(ReplayDiverged):
-        ChatModel("m", Recorded(recording)).complete([user("after")])
+        ChatModel("m", RecordedUpstream(recording)).complete([user("after")])
 
 
 @pytest.mark.req("T-06")
 def test_recorded_fault_is_the_same_fault_again(rig: OpenRig) -> None:
     one = rig(script({"error": {"status": 503, "message": "busy"}}))
-    with pytest.raises(ServerTrouble):
-        ChatModel("m", one.desk).complete([user("hi")])
+    with pytest.raises(ServerError):
+        ChatModel("m", one.metered_model).complete([user("hi")])
     one.close()
-    with pytest.raises(ServerTrouble, match="busy"):
-        ChatModel("m", Recorded(read_recording(one.log.path, one.blobs))).complete([user("hi")])
+    with pytest.raises(ServerError, match="busy"):
+        ChatModel("m", RecordedUpstream(read_recording(one.log.path, one.blobs))).complete([user("hi")])
 
 
 @pytest.mark.req("T-06", "E-10")
@@ -143,7 +143,7 @@ def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenR
     one.openai().chat.completions.create(model="m", messages=prompt)
     one.close()
     recording = read_recording(one.log.path, one.blobs)
-    again = rig(Recorded(recording, redact=redact)).open_gateway()
+    again = rig(RecordedUpstream(recording, redact=redact)).open_gateway()
     assert again.openai().chat.completions.create(model="m", messages=prompt).choices[0].message.content == "ok"
 
 
@@ -151,17 +151,17 @@ def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenR
 def test_what_the_harness_pins_does_not_part_a_replay_from_its_recording(rig: OpenRig) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     one = rig(script({"text": "ok"}), redact=redact)
-    one.desk.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
-    ChatModel("a", one.desk).complete([user("some-secret-value")])
+    one.metered_model.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
+    ChatModel("a", one.metered_model).complete([user("some-secret-value")])
     one.close()
-    again = rig(Recorded(read_recording(one.log.path, one.blobs), redact=redact))
-    again.desk.identity = ModelIdentity("p", "other/model", {"temperature": 0.9})
-    assert ChatModel("b", again.desk).complete([user("some-secret-value")]).text == "ok"
+    again = rig(RecordedUpstream(read_recording(one.log.path, one.blobs), redact=redact))
+    again.metered_model.identity = ModelIdentity("p", "other/model", {"temperature": 0.9})
+    assert ChatModel("b", again.metered_model).complete([user("some-secret-value")]).text == "ok"
 
 
 def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script({"text": "x" * 10_000}))
-    ChatModel("m", one.desk).complete([user("hi")])
+    ChatModel("m", one.metered_model).complete([user("hi")])
     one.close()
     for file in (one.folder / "blobs").iterdir():
         file.unlink()
@@ -180,7 +180,7 @@ def test_budget_refusals_are_no_part_of_a_recording(rig: OpenRig) -> None:
     from agentbench.models.ledger import Caps
 
     one = rig(script({"text": "a", "usage": {"prompt": 50, "completion": 1}}, after="repeat"), caps=Caps(tokens=40))
-    model = ChatModel("m", one.desk)
+    model = ChatModel("m", one.metered_model)
     model.complete([user("hi")])
     with pytest.raises(ModelFault):
         model.complete([user("hi")])

@@ -16,7 +16,7 @@ from agentbench.models import faults
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.retry import RetryPolicy
-from agentbench.models.client.service import Service, Transport, mapped
+from agentbench.models.client.service import ServiceUpstream, Transport, mapped
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Finish, Message, ToolSpec, answer, system, user
@@ -41,7 +41,7 @@ from tests.models.service import (
     until_gone,
 )
 
-Reach = Callable[..., Service]
+Reach = Callable[..., ServiceUpstream]
 ASK = Call(Dialect.CHAT, {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
 STREAM = Call(Dialect.CHAT, {**ASK.body, "stream": True})
 
@@ -50,7 +50,7 @@ STREAM = Call(Dialect.CHAT, {**ASK.body, "stream": True})
 def test_conversation_with_tools_goes_out_and_the_reply_comes_back(serve: Serve, transport: Transport) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command": "ls"}'}}
     server = serve(says(answer_body("I look", tool_calls=[call])))
-    service = Service(Endpoint("test", server.url, Secret("TEST_KEY", KEY)), transport)
+    service = ServiceUpstream(Endpoint("test", server.url, Secret("TEST_KEY", KEY)), transport)
     model = ChatModel("vendor/name", service, Sampling(temperature=0.2, max_tokens=50))
     tools = [ToolSpec("run", "runs", {"type": "object"})]
     reply = model.complete([system("be brief"), user("go")], tools)
@@ -84,7 +84,7 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
         query={"api-version": "2024-10-21"},
         headers={"x-extra": "1"},
     )
-    Service(endpoint, transport).send(ASK)
+    ServiceUpstream(endpoint, transport).send(ASK)
     path, headers, _ = server.seen[0]
     assert path == "/v1/openai/deployments/d/chat/completions?api-version=2024-10-21"
     assert (headers["api-key"], headers["x-extra"]) == (KEY, "1")
@@ -95,8 +95,8 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
     "behaviour, expected, tries",
     [
         pytest.param(status(429), faults.RateLimited, 3, id="429 for ever"),
-        pytest.param(status(500), faults.ServerTrouble, 3, id="500 for ever"),
-        pytest.param(status(503), faults.ServerTrouble, 3, id="503 for ever"),
+        pytest.param(status(500), faults.ServerError, 3, id="500 for ever"),
+        pytest.param(status(503), faults.ServerError, 3, id="503 for ever"),
         pytest.param(status(401), faults.Unauthorised, 1, id="401"),
         pytest.param(status(403), faults.Unauthorised, 1, id="403"),
         pytest.param(status(404, "no such model"), faults.Rejected, 1, id="404"),
@@ -113,8 +113,8 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
         pytest.param(raw(b"<html></html>", "text/html"), faults.NotJson, 3, id="wrong content type"),
         pytest.param(fifty_megabytes, faults.TooLarge, 1, id="50 MB"),
         pytest.param(raw(b" " * (33 << 20)), faults.TooLarge, 1, id="33 MB announced"),
-        pytest.param(says({"choices": []}), faults.EmptyAnswer, 3, id="no choice"),
-        pytest.param(says({}), faults.EmptyAnswer, 3, id="nothing"),
+        pytest.param(says({"choices": []}), faults.EmptyResponse, 3, id="no choice"),
+        pytest.param(says({}), faults.EmptyResponse, 3, id="nothing"),
         pytest.param(says({"error": {"code": 429, "message": "slow"}}), faults.RateLimited, 3, id="error with 200"),
     ],
 )
@@ -124,7 +124,7 @@ def test_every_fault_of_a_service_has_its_type(
 ) -> None:
     server = serve(behaviour)
     with pytest.raises(expected) as caught:
-        Service(Endpoint("test", server.url, Secret("K", KEY)), transport, retry=QUICK).send(ASK)
+        ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport, retry=QUICK).send(ASK)
     assert type(caught.value) is expected
     assert caught.value.reason is Reason.LLM_ERROR
     assert len(server.seen) == tries
@@ -160,7 +160,7 @@ def test_service_that_hangs_is_left_after_the_deadline(reach: Reach) -> None:
 @pytest.mark.req("T-06")
 def test_unreachable_service_is_named_as_that(transport: Transport) -> None:
     with pytest.raises(faults.Unreachable):
-        Service(Endpoint("test", "http://127.0.0.1:9/v1"), transport, retry=QUICK).send(ASK)
+        ServiceUpstream(Endpoint("test", "http://127.0.0.1:9/v1"), transport, retry=QUICK).send(ASK)
 
 
 @pytest.mark.req("R-09", "E-10")
@@ -188,7 +188,7 @@ def test_stream_comes_event_by_event(reach: Reach) -> None:
         pytest.param(bad_stream(b"data: {'no': json}\n\n"), faults.NotJson, id="no JSON"),
         pytest.param(bad_stream(b'data: {"a": "\xff"}\n\n'), faults.NotJson, id="no UTF-8"),
         pytest.param(
-            bad_stream(b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'), faults.ServerTrouble, id="error"
+            bad_stream(b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'), faults.ServerError, id="error"
         ),
         pytest.param(bad_stream(b"data: " + b"x" * (9 << 20)), faults.TooLarge, id="endless event"),
     ],
@@ -252,7 +252,7 @@ def test_connection_that_serves_somebody_else_by_now_is_left_alone(reach: Reach)
 @pytest.mark.req("T-06")
 def test_nothing_is_sent_for_a_request_that_is_over(serve: Serve, transport: Transport) -> None:
     server = serve(good)
-    service = Service(Endpoint("test", server.url, None), transport, retry=QUICK)
+    service = ServiceUpstream(Endpoint("test", server.url, None), transport, retry=QUICK)
     cancel = Cancel()
     cancel.set()
     with pytest.raises(faults.ServiceFault):
@@ -269,7 +269,7 @@ def test_empty_and_refused_answers_are_told_apart(reach: Reach) -> None:
     filtered["choices"][0]["finish_reason"] = "content_filter"
     with pytest.raises(faults.Refused):
         ChatModel("m", reach(says(filtered))).complete([user("hi")])
-    with pytest.raises(faults.EmptyAnswer):
+    with pytest.raises(faults.EmptyResponse):
         ChatModel("m", reach(says(answer_body("")))).complete([user("hi")])
     assert ChatModel("m", reach(says(answer_body("")), good)).complete([user("hi")]).text == "hello"
 
@@ -307,5 +307,5 @@ def test_every_fault_is_a_model_fault_with_a_label_of_its_own() -> None:
 def test_request_body_holds_text_that_utf8_cannot(serve: Serve, transport: Transport) -> None:
     server = serve(good)
     body = {**ASK.body, "messages": [{"role": "user", "content": "é \u2028"}]}
-    Service(Endpoint("test", server.url), transport).send(Call(Dialect.CHAT, json.loads(json.dumps(body))))
+    ServiceUpstream(Endpoint("test", server.url), transport).send(Call(Dialect.CHAT, json.loads(json.dumps(body))))
     assert server.seen[0][2] == body

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentbench.contract.network_allow import Destination, parse_authority, parse_entry, public
 from agentbench.core.errors import InputError
 from agentbench.run.proxy.allow_list import AllowList, Refused
-from agentbench.run.proxy.recorder import Bounds
+from agentbench.run.proxy.recorder import ProxyLimits
 from agentbench.sandbox.stale_sockets import remove_stale
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
@@ -263,7 +263,7 @@ def test_a_server_that_is_not_there_is_told_to_the_client_and_the_log(tmp_path: 
 
 @pytest.mark.req("R-12")
 def test_who_sends_a_head_too_slowly_is_sent_away(tmp_path: Path) -> None:
-    with proxied(tmp_path, ["listed.example"], bounds=Bounds(head_sec=0.3)) as proxy, proxy.connect() as sock:
+    with proxied(tmp_path, ["listed.example"], limits=ProxyLimits(head_sec=0.3)) as proxy, proxy.connect() as sock:
         sock.sendall(b"GET http://listed.example/ HTTP/1.1\r\nX: ")
         assert b" 408 " in read_all(sock)
     assert [one.refused for one in proxy.requests] == ["malformed"]
@@ -271,8 +271,8 @@ def test_who_sends_a_head_too_slowly_is_sent_away(tmp_path: Path) -> None:
 
 @pytest.mark.req("R-12")
 def test_connections_and_requests_beyond_their_bounds_cost_no_thread_and_no_event(tmp_path: Path) -> None:
-    bounds = Bounds(connections=4, requests=3, head_sec=5)
-    with proxied(tmp_path, ["listed.example"], bounds=bounds) as proxy:
+    limits = ProxyLimits(connections=4, requests=3, head_sec=5)
+    with proxied(tmp_path, ["listed.example"], limits=limits) as proxy:
         idle = [proxy.connect() for _ in range(4)]
         # All four are being served before others come.
         for sock in idle[:2]:
@@ -297,7 +297,7 @@ def test_no_name_is_looked_up_beyond_the_requests_that_are_written_down(tmp_path
         looked_up.append(host)
         raise socket.gaierror(-2, "Name or service not known")
 
-    with proxied(tmp_path, ["*.example"], bounds=Bounds(requests=2), resolve=resolve) as proxy:
+    with proxied(tmp_path, ["*.example"], limits=ProxyLimits(requests=2), resolve=resolve) as proxy:
         statuses = [proxy.get(f"http://word{n}.example/").split(b" ")[1] for n in range(4)]
     assert statuses == [b"502", b"502", b"429", b"429"]
     assert looked_up == ["word0.example", "word1.example"]
@@ -341,8 +341,8 @@ def _patient(proxy: Proxied) -> bytes:
 
 @pytest.mark.req("R-12")
 def test_no_more_bytes_pass_than_an_attempt_may_have(tmp_path: Path) -> None:
-    bounds = Bounds(total_bytes=300_000)
-    with site({"/": b"x" * 1_000_000}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], bounds=bounds) as proxy:
+    limits = ProxyLimits(total_bytes=300_000)
+    with site({"/": b"x" * 1_000_000}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
         answer = proxy.get(f"http://127.0.0.1:{here.port}/")
         assert len(answer) < 500_000
         assert b" 429 " in proxy.get(f"http://127.0.0.1:{here.port}/")
@@ -354,8 +354,8 @@ def test_no_more_bytes_pass_than_an_attempt_may_have(tmp_path: Path) -> None:
 @pytest.mark.req("R-12")
 def test_what_is_kept_of_bodies_is_bounded_over_the_attempt_and_digests_are_not(tmp_path: Path) -> None:
     page = b"y" * 50_000
-    bounds = Bounds(kept_bytes=20_000, kept_in_all=50_000)
-    with site({"/": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], bounds=bounds) as proxy:
+    limits = ProxyLimits(kept_bytes=20_000, kept_in_all=50_000)
+    with site({"/": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
         for _ in range(4):
             proxy.get(f"http://127.0.0.1:{here.port}/")
     assert {one.received_sha256 for one in proxy.responses} == {sha256(page)}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentbench.contract.network_allow import parse_entry
 from agentbench.run.proxy.allow_list import AllowList, Resolver
-from agentbench.run.proxy.recorder import Bounds, Recorder
+from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import NetworkRequest, NetworkResponse, NetworkUsed
@@ -115,15 +115,15 @@ def proxied(
     folder: Path,
     allow: Sequence[str],
     *,
-    bounds: Bounds | None = None,
+    limits: ProxyLimits | None = None,
     resolve: Resolver | None = None,
     redact: Redactor | None = None,
 ) -> Iterator[Proxied]:
-    bounds = bounds or Bounds(head_sec=5, idle_sec=5, connect_sec=5)
+    limits = limits or ProxyLimits(head_sec=5, idle_sec=5, connect_sec=5)
     log = EventLog.create(folder / "events.jsonl", redact=redact)
     listed = AllowList([parse_entry(one) for one in allow], resolve)
-    recorder = Recorder(log, BlobStore(folder / "blobs", redact=redact), bounds)
-    with log, Proxy(folder / "p", listed, recorder, bounds) as proxy:
+    recorder = Recorder(log, BlobStore(folder / "blobs", redact=redact), limits)
+    with log, Proxy(folder / "p", listed, recorder, limits) as proxy:
         yield Proxied(folder, proxy)
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from agentbench.core.command import Command, Completed
 from agentbench.sandbox.protocol import Running, Sandbox, Usage
 from agentbench.tools.rules import Rules
-from agentbench.tools.session import BriefingText, Record, Session, Workplace
+from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.tools.tool_context import text_stream
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.chain import Event
@@ -110,12 +110,12 @@ def open_place(
     blobs = BlobStore(record / "blobs")
     with EventLog.create(record / "events.jsonl") as log:
         briefing = BriefingText("do it\n", {"issue": "do it"})
-        workplace = Workplace(sandbox, base=base)
-        written = Record(log, blobs)
+        environment = SessionEnvironment(sandbox, base=base)
+        written = SessionLog(log, blobs)
         if clock is None:
-            session = Session(briefing, workplace, rules, written)
+            session = Session(briefing, environment, rules, written)
         else:
-            session = Session(briefing, workplace, rules, written, clock=clock)
+            session = Session(briefing, environment, rules, written, clock=clock)
         session.begin()
         yield Place(session, record / "events.jsonl", blobs, clock or Clock())
         session.close()

@@ -10,7 +10,7 @@ import pytest
 from agentbench.contract.schema import DEFAULT_GENERATED, Task
 from agentbench.core.errors import PatchInvalid
 from agentbench.tools.rules import Rules, rules_for
-from agentbench.tools.session import Program
+from agentbench.tools.session import AgentProgram
 from agentbench.trace.events import Intervention, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
 from tests.tools.boxes import FILES, Boxes
@@ -61,7 +61,7 @@ def test_what_a_command_changed_elsewhere_is_put_back_and_written_down(any_boxes
 @pytest.mark.req("E-05")
 def test_what_an_outside_program_changed_elsewhere_is_put_back_when_it_ends(any_boxes: Boxes, tmp_path: Path) -> None:
     with any_boxes.open(tmp_path, REVERT) as here:
-        done = here.session.run_program(Program("agent_command", "rm -r docs src; echo > docs; exit 3"))
+        done = here.session.run_program(AgentProgram("agent_command", "rm -r docs src; echo > docs; exit 3"))
         assert done.exit_code == 3
         assert done.changed_files == ("src/calc.py", "src/util.py")
         assert here.session.list_files().stdout == "docs/readme.md\ntests/test_calc.py\n"

@@ -21,10 +21,17 @@ from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor
 from agentbench.policy.recheck import recheck
 from agentbench.policy.rule_engine import GUARDS, Guard, Limits
 from agentbench.policy.thresholds import published_thresholds
-from agentbench.tools.event_recorder import Journal
+from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.operator import Answer, Question
 from agentbench.tools.rules import Caps, Rules, rules_for
-from agentbench.tools.session import BriefingText, Program, Record, Remaining, Session, Workplace
+from agentbench.tools.session import (
+    AgentProgram,
+    BriefingText,
+    RemainingBudget,
+    Session,
+    SessionEnvironment,
+    SessionLog,
+)
 from agentbench.tools.session_end import SessionEnded
 from agentbench.trace import events
 from agentbench.trace.events import (
@@ -275,7 +282,7 @@ def test_no_arguments_break_the_session_or_its_log(
     path = folder_sandbox.folder.parent / f"{new_ulid()}.jsonl"
     with EventLog.create(path) as log:
         rules = Rules(caps=Caps(budget=Budget()))
-        session = Session(BriefingText("x"), Workplace(folder_sandbox), rules, Record(log))
+        session = Session(BriefingText("x"), SessionEnvironment(folder_sandbox), rules, SessionLog(log))
         for name, arguments in calls:
             session.call(name, arguments)
     assert sum(event.type == "tool_call_finished" for event in read_events(path)) == len(calls)
@@ -315,7 +322,7 @@ def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_
 def test_backpressure_is_waited_for_and_told_to_the_agent(place: OpenPlace) -> None:
     here = place(Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock())
     waits: list[float] = []
-    here.session._bounds.sleep = waits.append
+    here.session._limits.sleep = waits.append
     notes = [here.session.read_file(f"x{number}").note for number in range(4)]
     assert waits == [0.25, 0.5]
     assert notes[:2] == ["", ""]
@@ -352,7 +359,7 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
     clock = Clock()
     here = place(Rules(operator=True, caps=Caps(wall_sec=100)), clock)
     person = Person(answer, clock)
-    here.session._bounds.operator = person
+    here.session._limits.operator = person
     if code is None:
         assert here.session.run("sudo ls").ok
         assert here.session.remaining.wall_sec == 100
@@ -373,20 +380,20 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
 @pytest.mark.req("M-04")
 def test_a_decision_keeps_its_alert_whatever_others_write_meanwhile(tmp_path: Path) -> None:
     with EventLog.create(tmp_path / "events.jsonl") as log:
-        journal = Journal(log, guard=Guard(Limits(), PolicyMonitor(ContractRules(operator=True))))
-        journal.write(Briefing(text="", sha256="", parts={}))
+        recorder = EventRecorder(log, guard=Guard(Limits(), PolicyMonitor(ContractRules(operator=True))))
+        recorder.write(Briefing(text="", sha256="", parts={}))
         call = ToolCallStarted(call_id="c1", tool="run", arguments={"command": "sudo ls"})
-        (trip,) = journal.trips(journal.write(call, "agent"))
-        alert = journal.alert_of(trip)
+        (trip,) = recorder.trips(recorder.write(call, "agent"))
+        alert = recorder.alert_of(trip)
         # A program in the background asks the proxy for what is not listed.
-        journal.write(
+        recorder.write(
             NetworkRequest(
                 request_id="n1", way="tunnel", method="CONNECT", host="x.example", port=443, target="x.example:443",
                 head=Excerpt(), refused="not_listed", why="not listed",
             )
         )  # fmt: skip
         assert isinstance([one.payload for one in read_events(log.path)][alert - 1], MonitorAlert)
-        assert journal.alert_of(trip) == alert
+        assert recorder.alert_of(trip) == alert
 
 
 @pytest.mark.req("M-02", "M-03")
@@ -420,7 +427,7 @@ def test_trouble_of_the_sandbox_is_raised_and_never_a_result(place: OpenPlace, f
 
 def test_an_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
     here = place()
-    here.session._bounds.cancelled = lambda: True
+    here.session._limits.cancelled = lambda: True
     with pytest.raises(Interrupted):
         here.session.run("true")
 
@@ -439,14 +446,14 @@ def test_stop_ends_the_session_as_the_agents_own_wish(place: OpenPlace) -> None:
 def test_a_program_is_refused_where_commands_may_not_run(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(stages=("inspect", "write")))
     with pytest.raises(InputError, match="does not allow running commands"):
-        here.session.run_program(Program("agent_command", "sh x"))
+        here.session.run_program(AgentProgram("agent_command", "sh x"))
     assert folder_sandbox.commands == []
 
 
 def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: OpenPlace) -> None:
     rules = Rules(deny_commands=(DenyCommand(pattern="curl *"),))
     here = place(rules)
-    here.session.run_program(Program("agent_command", "sh x"))
+    here.session.run_program(AgentProgram("agent_command", "sh x"))
     (alert,) = here.of(MonitorAlert)
     assert (alert.monitor, alert.rule) == ("coverage", "not_observed")
     assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), GUARDS | MONITORS) == []
@@ -454,7 +461,7 @@ def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: 
 
 def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
-    assert here.session.run_program(Program("agent_command", "sh x", {"A": "b"})).ok
+    assert here.session.run_program(AgentProgram("agent_command", "sh x", {"A": "b"})).ok
     assert folder_sandbox.commands[0].timeout_sec == 500
     assert folder_sandbox.commands[0].env == {"A": "b"}
     starts = [event for event in here.events() if event.type == "tool_call_started"]
@@ -477,8 +484,8 @@ def test_an_agent_sees_what_is_left_of_every_budget(place: OpenPlace) -> None:
         conversation_index=1,
     )
     here.session.list_files()
-    here.session._journal.write(used)
-    assert here.session.remaining == Remaining(tool_calls=4, wall_sec=100.0, tokens=850, usd=1.5)
+    here.session._recorder.write(used)
+    assert here.session.remaining == RemainingBudget(tool_calls=4, wall_sec=100.0, tokens=850, usd=1.5)
 
 
 @pytest.mark.req("E-01", "E-12")

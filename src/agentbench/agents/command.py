@@ -11,7 +11,7 @@ from agentbench.agents.base import AgentExit, AgentSetup
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.sandbox.protocol import Mount
-from agentbench.tools.session import Program, Session
+from agentbench.tools.session import AgentProgram, Session
 
 AGENT_FILES_TARGET = "/opt/agent"
 BRIEFING_TARGET = "/tmp/agentbench/briefing.md"
@@ -45,7 +45,7 @@ class CommandAgent:
             env[TURN_VARIABLE] = str(self._turn)
         if self._has_files:
             env[AGENT_FILES_VARIABLE] = AGENT_FILES_TARGET
-        result = session.run_program(Program("agent_command", self._line, env))
+        result = session.run_program(AgentProgram("agent_command", self._line, env))
         evidence = (session.last_event,)
         if result.ok:
             return AgentExit(TerminationCode.AGENT_STOPPED, "the program ended with status 0", evidence)

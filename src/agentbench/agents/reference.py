@@ -11,7 +11,7 @@ from pathlib import Path
 from agentbench.agents.base import AgentExit, AgentSetup
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.tools.session import Program, Session
+from agentbench.tools.session import AgentProgram, Session
 
 MAX_REFERENCE = 64 * 1024 * 1024
 PATCH_SUFFIXES = frozenset({".patch", ".diff"})
@@ -33,7 +33,7 @@ class ReferenceAgent:
         if self._is_patch:
             result = session.submit_patch(self._content)
         else:
-            result = session.run_program(Program("reference_script", _SCRIPT, stdin=self._content))
+            result = session.run_program(AgentProgram("reference_script", _SCRIPT, stdin=self._content))
         if result.ok:
             return AgentExit(TerminationCode.AGENT_STOPPED, "the reference is applied", (session.last_event,))
         why = f"the reference did not apply: {result.error_message}"

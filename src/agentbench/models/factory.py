@@ -1,11 +1,11 @@
 """From a `--model` text to something that answers: what the run layer uses of this package.
 
-supply = Supply(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
-choice = supply.choose("openrouter:vendor/name")            # InputError: exit 2
-supply.check(choice)                                         # key there, endpoint allowed: before anything is spent
-desk = supply.desk(choice, Order(account, sink, …))          # one per attempt
-model = supply.model(desk, choice.sampling)                  # for an agent of ours
-with Gateway(folder, desk, owner=…) as gateway: …            # for a program in the sandbox
+factory = ModelFactory(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
+choice = factory.choose("openrouter:vendor/name")            # InputError: exit 2
+factory.check(choice)                                         # key there, endpoint allowed: before anything is spent
+metered_model = factory.metered_model(choice, ModelParams(account, sink, …))          # one per attempt
+model = factory.model(metered_model, choice.sampling)                  # for an agent of ours
+with Gateway(folder, metered_model, owner=…) as gateway: …            # for a program in the sandbox
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from agentbench.core.errors import InputError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Endpoint
 from agentbench.models.client.retry import RetryPolicy
-from agentbench.models.dialects.translation import Translated
+from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Ledger
-from agentbench.models.metered_model import Desk, ModelIdentity, Sink
+from agentbench.models.metered_model import EventSink, MeteredModel, ModelIdentity
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
-from agentbench.models.recording.recorded import Recorded, Recording
-from agentbench.models.scripted import Scripted, load_script
+from agentbench.models.recording.recorded import RecordedUpstream, Recording
+from agentbench.models.scripted import ScriptedUpstream, load_script
 from agentbench.models.wire import Upstream
 from agentbench.policy.prices import FALLBACK, Prices, PriceTable, parse_prices
 from agentbench.trace.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agentbench.models.client.service import Patience, Transport
+    from agentbench.models.client.service import Timeouts, Transport
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What one attempt's desk is made with. `recording` and `script` are what `recorded:` and `scripted:` found for it."""
+class ModelParams:
+    """What one attempt's metered_model is made with. `recording` and `script` are what `recorded:` and `scripted:` found for it."""
 
     account: Account
-    sink: Sink
+    sink: EventSink
     recording: Recording | None = None
     script: Path | None = None
     lenient: bool = False
@@ -51,7 +51,7 @@ class Order:
     """Parameters that replace what a program in the sandbox sends (temperature, say)."""
 
 
-class Supply:
+class ModelFactory:
     """Models for a whole study: keys, presets, prices, the ledger and the connections that all workers share."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Supply:
         prices: Prices | None = None,
         ledger: Ledger | None = None,
         retry: RetryPolicy | None = None,
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
     ) -> None:
         self.keys = keys
         self.presets = presets or bundled_presets()
@@ -96,26 +96,26 @@ class Supply:
             load_script(place)
         return None
 
-    def desk(self, choice: ModelChoice, order: Order) -> Desk:
+    def metered_model(self, choice: ModelChoice, params: ModelParams) -> MeteredModel:
         """
         Raises:
             InputError: as `check`, or there is no recording or script for this attempt.
         """
         provider, name = choice.provider, choice.name
         if choice.source == "recorded":
-            if order.recording is None:
+            if params.recording is None:
                 msg = f"{choice.option} recorded:{choice.name}: no recorded exchanges for this task and repeat"
                 raise InputError(msg)
-            provider, name = "recorded", order.recording.model
+            provider, name = "recorded", params.recording.model
         elif choice.source == "scripted":
             name = "scripted"
-        identity = ModelIdentity(provider, name, order.overrides)
-        upstream = self._upstream(choice, order)
-        return Desk(upstream, identity, order.account, self.prices, order.sink, order.redact)
+        identity = ModelIdentity(provider, name, params.overrides)
+        upstream = self._upstream(choice, params)
+        return MeteredModel(upstream, identity, params.account, self.prices, params.sink, params.redact)
 
-    def model(self, desk: Desk, sampling: Sampling | None = None) -> ChatModel:
+    def model(self, metered_model: MeteredModel, sampling: Sampling | None = None) -> ChatModel:
         """A model for an agent of ours."""
-        return ChatModel(desk.identity.name, desk, sampling)
+        return ChatModel(metered_model.identity.name, metered_model, sampling)
 
     def secrets(self) -> dict[str, str]:
         """Every key that is set, by its variable: for the redactor."""
@@ -127,20 +127,20 @@ class Supply:
                 self._transport.close()
                 self._transport = None
 
-    def _upstream(self, choice: ModelChoice, order: Order) -> Upstream:
-        if order.recording is not None and choice.source == "recorded":
-            return Recorded(order.recording, lenient=order.lenient, redact=order.redact)
+    def _upstream(self, choice: ModelChoice, params: ModelParams) -> Upstream:
+        if params.recording is not None and choice.source == "recorded":
+            return RecordedUpstream(params.recording, lenient=params.lenient, redact=params.redact)
         if choice.source == "scripted":
-            return Translated(Scripted(load_script(order.script or Path(choice.name))))
+            return TranslatedUpstream(ScriptedUpstream(load_script(params.script or Path(choice.name))))
         # The HTTP library takes a third of a second and 20 MB: scripts and recordings do without.
-        from agentbench.models.client.service import Service, Transport  # noqa: PLC0415
+        from agentbench.models.client.service import ServiceUpstream, Transport  # noqa: PLC0415
 
         endpoint = endpoint_of(choice, self.presets, self.keys)
         with self._lock:
             if self._transport is None:
                 self._transport = Transport()
             transport = self._transport
-        return Translated(Service(endpoint, transport, retry=self._retry, patience=self._patience))
+        return TranslatedUpstream(ServiceUpstream(endpoint, transport, retry=self._retry, patience=self._patience))
 
 
 def load_prices(path: Path) -> PriceTable:

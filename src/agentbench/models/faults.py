@@ -5,15 +5,15 @@ ModelFault
 │   ├── Unreachable        no connection, or it broke
 │   ├── TimedOut           no answer within the deadline
 │   ├── RateLimited        429 until the deadline or the last try
-│   ├── ServerTrouble      5xx until then
+│   ├── ServerError      5xx until then
 │   ├── Unauthorised       401, 403: the key is wrong or may not
 │   ├── Rejected           another 4xx: the request is not what the service takes
 │   │   └── ContextOverflow  the conversation is longer than the model's window
-│   └── BadAnswer          an answer that cannot be read
+│   └── BadResponse          an answer that cannot be read
 │       ├── NotJson          no JSON, no UTF-8, another content type
 │       ├── Truncated        the body or the stream ended too early
 │       ├── TooLarge         more than we are ready to hold
-│       └── EmptyAnswer      no choice, or a choice with nothing in it
+│       └── EmptyResponse      no choice, or a choice with nothing in it
 ├── Refused              the model declined to answer
 ├── MalformedArguments   a tool call whose arguments are no JSON object
 ├── EndpointRefused      code of this sensitivity may not go to this endpoint
@@ -60,7 +60,7 @@ class RateLimited(ServiceFault):
     retryable = True
 
 
-class ServerTrouble(ServiceFault):
+class ServerError(ServiceFault):
     label = "server_error"
     retryable = True
 
@@ -77,25 +77,25 @@ class ContextOverflow(Rejected):
     label = "context_overflow"
 
 
-class BadAnswer(ServiceFault):
+class BadResponse(ServiceFault):
     label = "bad_answer"
     retryable = True
 
 
-class NotJson(BadAnswer):
+class NotJson(BadResponse):
     label = "not_json"
 
 
-class Truncated(BadAnswer):
+class Truncated(BadResponse):
     label = "truncated"
 
 
-class TooLarge(BadAnswer):
+class TooLarge(BadResponse):
     label = "too_large"
     retryable = False
 
 
-class EmptyAnswer(BadAnswer):
+class EmptyResponse(BadResponse):
     label = "empty_answer"
 
 

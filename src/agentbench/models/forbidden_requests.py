@@ -43,13 +43,13 @@ _PLAIN = frozenset({"type", "text", "cache_control", "annotations"})
 _ADDRESSES = ("image_url", "file_url", "video_url", "audio_url")
 
 
-def ways_out(dialect: Dialect, body: Mapping[str, JsonValue]) -> list[str]:
+def forbidden_parts(dialect: Dialect, body: Mapping[str, JsonValue]) -> list[str]:
     """What of a request would not reach the service, by name."""
     fields = [name for name in _FIELDS if body.get(name) is not None]
     return [*fields, *(_kind(tool) or "tool" for tool in _foreign(dialect, body.get("tools")))]
 
 
-def confined(dialect: Dialect, body: JsonObject) -> JsonObject:
+def without_forbidden_parts(dialect: Dialect, body: JsonObject) -> JsonObject:
     """The request without what would lead elsewhere.
 
     Raises:
@@ -58,7 +58,7 @@ def confined(dialect: Dialect, body: JsonObject) -> JsonObject:
     if next(_addresses(body), None) is not None:
         msg = "an address for the service to fetch is a way out of the sandbox: send the content itself"
         raise Rejected(msg, status=400)
-    if not ways_out(dialect, body):
+    if not forbidden_parts(dialect, body):
         return body
     kept = {name: value for name, value in body.items() if name not in _FIELDS}
     foreign = _foreign(dialect, body.get("tools"))

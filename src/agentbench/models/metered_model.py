@@ -1,4 +1,4 @@
-"""The desk: every request of one attempt passes here, whoever makes it.
+"""The metered_model: every request of one attempt passes here, whoever makes it.
 
 It admits a request against the ledger, writes both events, pins the model, watches for the tokens that were used, and settles.
 The events hold the exact exchange (whole, in blobs where it is long): the trace is the recording that `recorded:RUN` replays.
@@ -19,7 +19,7 @@ from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.pieces import dump, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
 from agentbench.models.faults import BudgetReached, label_of
-from agentbench.models.forbidden_requests import confined, ways_out
+from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
 from agentbench.models.ledger import Account, Amount, Hold
 from agentbench.models.protocol import JsonObject, TokenUsage
 from agentbench.models.recording.stream_redaction import joined
@@ -41,8 +41,8 @@ _PARAMETERS = (
 _MAX_PARAMETER = 1000
 
 
-class Sink(Protocol):
-    """Where a desk writes. A session's journal is one, so that its caps see what models use."""
+class EventSink(Protocol):
+    """Where a metered_model writes. A session's journal is one, so that its caps see what models use."""
 
     def write(self, payload: Payload, actor: Actor = "harness") -> int: ...
 
@@ -50,7 +50,7 @@ class Sink(Protocol):
 
 
 class LogSink:
-    """A log and its blobs as a `Sink`."""
+    """A log and its blobs as a `EventSink`."""
 
     def __init__(self, log: EventLog, blobs: BlobStore | None) -> None:
         self._log = log
@@ -92,7 +92,7 @@ class _Open:
         return f"m{self.index + 1}"
 
 
-class Desk:
+class MeteredModel:
     """An `Upstream` for one attempt. Close it when the attempt's agent is done, before the log is."""
 
     dialects = frozenset(Dialect)
@@ -103,7 +103,7 @@ class Desk:
         identity: ModelIdentity,
         account: Account,
         prices: Prices,
-        sink: Sink,
+        sink: EventSink,
         redact: Redactor | None = None,
     ) -> None:
         self.identity = identity
@@ -133,7 +133,7 @@ class Desk:
             usage = bound(call.body, exchange.size)
             estimate = Amount(self._cost(usage), usage.total)
             exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(call.cancel))
-            asked = confined(call.dialect, call.body)
+            asked = without_forbidden_parts(call.dialect, call.body)
             body = {**asked, "model": self.identity.name, **self.identity.overrides}
             answer = self._upstream.send(replace(call, body=body, raw=exchange.raw))
         except ModelFault as fault:
@@ -275,7 +275,7 @@ def _parameters(call: Call) -> JsonObject:
     tools = call.body.get("tools")
     if isinstance(tools, list):
         found["tools"] = len(tools)
-    if left_out := ways_out(call.dialect, call.body):
+    if left_out := forbidden_parts(call.dialect, call.body):
         found["left_out"] = _short(" ".join(left_out))
     return found
 

@@ -95,7 +95,7 @@ def load_script(path: Path) -> ModelScript:
         raise ContractError(f"the model script {path} cannot be used", problems=problems) from None
 
 
-class Scripted:
+class ScriptedUpstream:
     """An `Upstream` that answers from a script, one answer per request. Made anew for every attempt."""
 
     dialects = frozenset({Dialect.CHAT})

@@ -1,6 +1,6 @@
 """One request to a model and its answer, as they are on the wire; and what every source of answers offers.
 
-Sources stack: the desk (budget, events) around a translation around a service, a script or a recording. All of them are an
+Sources stack: the metered_model (budget, events) around a translation around a service, a script or a recording. All of them are an
 `Upstream`, so an agent of ours and a program behind the gateway go the same way.
 """
 

@@ -12,10 +12,10 @@ from pydantic import JsonValue
 
 from agentbench.core.errors import InputError
 from agentbench.models.client.chat_model import ChatModel
-from agentbench.models.factory import Order, Supply
+from agentbench.models.factory import ModelFactory, ModelParams
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
-from agentbench.models.metered_model import Desk, LogSink, Sink
+from agentbench.models.metered_model import EventSink, LogSink, MeteredModel
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.models.recording.recorded import Recording, read_recording
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
@@ -44,8 +44,8 @@ class Models:
     """As in the logs: a recording holds requests as they were written down."""
 
     @cached_property
-    def _supply(self) -> Supply:
-        return Supply(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
+    def _factory(self) -> ModelFactory:
+        return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
 
     @property
     def capped(self) -> bool:
@@ -53,7 +53,7 @@ class Models:
         return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
 
     def close(self) -> None:
-        self._supply.close()
+        self._factory.close()
 
     def require(self, row: PlanRow) -> None:
         """Refuse a model that cannot be asked, before anything runs.
@@ -67,7 +67,7 @@ class Models:
         if choice.source == "recorded":
             _recording(Path(choice.name), row)
         else:
-            self._supply.check(choice)
+            self._factory.check(choice)
 
     def book(self, records: Iterable[AttemptRecord]) -> None:
         """Count what a run that is resumed has spent already."""
@@ -82,12 +82,12 @@ class Models:
         budget = row.task.task.budget
         return self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd))
 
-    def desk(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> Desk | None:
-        """The desk of one attempt; None when its configuration names no model."""
+    def metered_model(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> MeteredModel | None:
+        """Return the metered model of one attempt; None when its configuration names no model."""
         choice = self._choice(row)
         if choice is None:
             return None
-        order = Order(
+        params = ModelParams(
             account=account,
             sink=LogSink(log, blobs),
             recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
@@ -95,14 +95,14 @@ class Models:
             redact=self.redact,
             overrides=_overrides(row.configuration),
         )
-        return self._supply.desk(choice, order)
+        return self._factory.metered_model(choice, params)
 
-    def chat(self, desk: Desk, row: PlanRow) -> ChatModel:
+    def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
         """The model as an agent of ours asks it."""
         choice = self._choice(row)
         sampling = Sampling() if choice is None else choice.sampling
         said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
-        return self._supply.model(desk, sampling.model_copy(update=said))
+        return self._factory.model(metered_model, sampling.model_copy(update=said))
 
     def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
         """
@@ -110,24 +110,26 @@ class Models:
             InputError: the text names no model.
         """
         # A script may be one of many: `scripted:answers/{task}.yaml`.
-        return self._supply.choose(text.replace("{task}", row.task.id), option)
+        return self._factory.choose(text.replace("{task}", row.task.id), option)
 
     def check(self, choice: ModelChoice) -> None:
         """
         Raises:
             InputError: it cannot be asked: a missing key, an endpoint that is not allowed, an unreadable script.
         """
-        self._supply.check(choice)
+        self._factory.check(choice)
 
-    def judge_desk(self, choice: ModelChoice, row: PlanRow, sink: Sink, recording: Recording | None) -> Desk:
-        """A desk for the judge of one attempt: on the study's account, never on the agent's."""
+    def judge_model(
+        self, choice: ModelChoice, row: PlanRow, sink: EventSink, recording: Recording | None
+    ) -> MeteredModel:
+        """Return a metered model for the judge of one attempt: on the study's account, never on the agent's."""
         account = self.ledger.attempt(f"judge of {row.task.id}")
-        order = Order(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
-        return self._supply.desk(choice, order)
+        params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
+        return self._factory.metered_model(choice, params)
 
-    def plain(self, desk: Desk, choice: ModelChoice) -> ChatModel:
+    def plain(self, metered_model: MeteredModel, choice: ModelChoice) -> ChatModel:
         """A model as its preset has it, whatever the agent's settings are."""
-        return self._supply.model(desk, choice.sampling)
+        return self._factory.model(metered_model, choice.sampling)
 
     def _choice(self, row: PlanRow) -> ModelChoice | None:
         text = model_text(row.configuration)

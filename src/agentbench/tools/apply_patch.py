@@ -7,10 +7,10 @@ from pydantic import Field
 from agentbench.core.errors import PatchInvalid, ToolFault
 from agentbench.core.text import printable
 from agentbench.tools.definition import Arguments, define
-from agentbench.tools.hunk_counts import recounted
+from agentbench.tools.hunk_counts import recount_hunks
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
-from agentbench.tools.tool_context import Bench, Work
+from agentbench.tools.tool_context import Execution, ToolContext
 from agentbench.trace.events import PatchApplied
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.parse import FilePatch, Plan, changed_paths, parse, plan
@@ -30,36 +30,36 @@ class ApplyPatch(Arguments):
     )
 
 
-def apply_patch(bench: Bench, arguments: ApplyPatch) -> Work:
-    return patch_workspace(bench, arguments.unified_diff.encode("utf-8"), lenient=True)
+def apply_patch(context: ToolContext, arguments: ApplyPatch) -> Execution:
+    return patch_workspace(context, arguments.unified_diff.encode("utf-8"), lenient=True)
 
 
-def patch_workspace(bench: Bench, patch: bytes, *, lenient: bool) -> Work:
+def patch_workspace(context: ToolContext, patch: bytes, *, lenient: bool) -> Execution:
     """Check, apply and write a patch; what it changed is known from the patch itself, so nothing is looked at again.
 
     `lenient` forgives what can be told apart from a wrong patch: wrong counts in hunks, context that differs a
     little, other line ends.
     """
-    bench.watch.settle()
+    context.tracker.settle()
     try:
         patches, note = _parsed(patch, lenient=lenient)
-        _require_scope(bench, changed_paths(patches))
-        planned = plan(patches, bench.watch.tree, fuzz=FUZZ if lenient else 0, any_line_ends=lenient)
-        bench.sandbox.write_files(planned.writes)
+        _require_scope(context, changed_paths(patches))
+        planned = plan(patches, context.tracker.tree, fuzz=FUZZ if lenient else 0, any_line_ends=lenient)
+        context.sandbox.write_files(planned.writes)
     except (PatchInvalid, TreeTooLarge) as error:
         message = error.message + (f"; {error.remedy}" if error.remedy else "")
         raise ToolFault(printable(message[:2000]), kind=ToolError.PATCH_INVALID) from None
-    changes = bench.watch.wrote(planned.writes)
+    changes = context.tracker.wrote(planned.writes)
     told = "; ".join(filter(None, (note, _moved(planned), _kept_ends(planned))))
     applied = PatchApplied(
-        call_id=bench.call_id,
-        files=bench.watch.digests(changes),
-        patch=bench.journal.excerpt(patch, limit=PATCH_SHOWN),
+        call_id=context.call_id,
+        files=context.tracker.digests(changes),
+        patch=context.recorder.excerpt(patch, limit=PATCH_SHOWN),
         fuzz=planned.fuzz,
         why=told,
     )
-    bench.journal.write(applied)
-    return Work(ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=told))
+    context.recorder.write(applied)
+    return Execution(ToolResult(ok=True, changed_files=tuple(map(show, changes.own)), note=told))
 
 
 def _parsed(patch: bytes, *, lenient: bool) -> tuple[tuple[FilePatch, ...], str]:
@@ -69,18 +69,20 @@ def _parsed(patch: bytes, *, lenient: bool) -> tuple[tuple[FilePatch, ...], str]
         if not lenient:
             raise
         try:
-            return parse(recounted(patch)), "the line counts of its hunks did not fit and were taken from their lines"
+            return parse(
+                recount_hunks(patch)
+            ), "the line counts of its hunks did not fit and were taken from their lines"
         except PatchInvalid:
             pass
         raise
 
 
-def _require_scope(bench: Bench, paths: tuple[bytes, ...]) -> None:
-    outside = bench.scope.outside(paths)
+def _require_scope(context: ToolContext, paths: tuple[bytes, ...]) -> None:
+    outside = context.scope.outside(paths)
     if outside:
         named = ", ".join(map(show, outside[:10]))
         raise ToolFault(
-            f"outside the editable scope ({bench.scope.described()}): {named}; nothing was applied",
+            f"outside the editable scope ({context.scope.described()}): {named}; nothing was applied",
             kind=ToolError.OUTSIDE_SCOPE,
         )
 

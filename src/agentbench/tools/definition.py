@@ -13,7 +13,7 @@ from agentbench.contract.schema import StageName
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.tools.result import ToolError
-from agentbench.tools.tool_context import Bench, Work
+from agentbench.tools.tool_context import Execution, ToolContext
 
 
 class Arguments(BaseModel):
@@ -33,7 +33,7 @@ class Tool:
     description: str
     stage: StageName
     arguments: type[Arguments]
-    invoke: Callable[[Bench, Mapping[str, JsonValue]], Work]
+    invoke: Callable[[ToolContext, Mapping[str, JsonValue]], Execution]
 
     def schema(self) -> dict[str, JsonValue]:
         """Name, description and JSON schema of the arguments, as every model API takes them in one wrapping or another."""
@@ -46,12 +46,12 @@ class Tool:
 
 
 def define(
-    name: str, stage: StageName, arguments: type[A], work: Callable[[Bench, A], Work], *, description: str
+    name: str, stage: StageName, arguments: type[A], work: Callable[[ToolContext, A], Execution], *, description: str
 ) -> Tool:
     """Join an argument model and the function that works on it."""
 
-    def invoke(bench: Bench, raw: Mapping[str, JsonValue]) -> Work:
-        return work(bench, parse_arguments(name, arguments, raw))
+    def invoke(context: ToolContext, raw: Mapping[str, JsonValue]) -> Execution:
+        return work(context, parse_arguments(name, arguments, raw))
 
     return Tool(name=name, description=description, stage=stage, arguments=arguments, invoke=invoke)
 

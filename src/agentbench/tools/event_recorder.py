@@ -30,7 +30,7 @@ MAX_ARGUMENTS = 50
 _TOO_DEEP = f"[nested deeper than {MAX_DEPTH}]"
 
 
-class Journal:
+class EventRecorder:
     """The attempt's log, the store for what is too large for it, and the guard who is told of every event."""
 
     def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: Guard | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agentbench.tools.content_cache import MAX_FILE
 from agentbench.tools.literal_search import Doubt, Effort, lines_of, understood
 from agentbench.tools.search_hits import Hit
-from agentbench.tools.workspace_tracker import Watch
+from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry
 
 MAX_FILES = 1_000
@@ -20,7 +20,7 @@ class FarAway(Exception):
     """Too much of it, or in the sandbox alone: ripgrep is there already."""
 
 
-def at_hand(watch: Watch, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
+def at_hand(tracker: WorkspaceTracker, entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes]]:
     """Every file with what it holds.
 
     Raises:
@@ -30,14 +30,14 @@ def at_hand(watch: Watch, entries: Sequence[Entry]) -> Iterator[tuple[Entry, byt
         raise FarAway
     left = MAX_FETCHED
     for entry in entries:
-        content, fetched = watch.content(entry) if entry.size <= MAX_FILE else (None, False)
+        content, fetched = tracker.content(entry) if entry.size <= MAX_FILE else (None, False)
         left -= fetched
         if content is None or left < 0:
             raise FarAway
         yield entry, content
 
 
-def find_nearby(watch: Watch, query: str, entries: Sequence[Entry], limit: int) -> list[Hit] | None:
+def find_nearby(tracker: WorkspaceTracker, query: str, entries: Sequence[Entry], limit: int) -> list[Hit] | None:
     """The first `limit` lines in the order of `entries`, exactly as ripgrep would find them."""
     wanted = understood(query)
     if wanted is None:
@@ -45,7 +45,7 @@ def find_nearby(watch: Watch, query: str, entries: Sequence[Entry], limit: int) 
     hits: list[Hit] = []
     effort = Effort()
     try:
-        for entry, content in at_hand(watch, entries):
+        for entry, content in at_hand(tracker, entries):
             for number, line in lines_of(content, wanted, effort):
                 hits.append(Hit.of(entry.path, number, line))
                 if len(hits) >= limit:

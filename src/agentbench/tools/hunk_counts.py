@@ -7,7 +7,7 @@ import re
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)", re.DOTALL)
 
 
-def recounted(patch: bytes) -> bytes:
+def recount_hunks(patch: bytes) -> bytes:
     """The patch with every hunk's counts taken from its lines. Where a hunk ends is told by what cannot be in one."""
     lines = patch.split(b"\n")
     if lines[-1] == b"":

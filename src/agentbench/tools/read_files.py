@@ -10,7 +10,7 @@ from agentbench.tools.output import OutputPolicy, shorten
 from agentbench.tools.paths import MAX_PATH, follow, literal, relative, show
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.scope import matches
-from agentbench.tools.tool_context import Bench, Work, text_stream
+from agentbench.tools.tool_context import Execution, ToolContext, text_stream
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import TreeTooLarge
 
@@ -35,9 +35,11 @@ class ReadFile(Arguments):
     end_line: int | None = Field(default=None, ge=1, description="Last line wanted, included.")
 
 
-def list_files(bench: Bench, arguments: ListFiles) -> Work:
-    entries = bench.watch.entries()
-    root = follow(literal(relative(arguments.root, bench.workdir), entries), entries, bench.watch.target, bench.workdir)
+def list_files(context: ToolContext, arguments: ListFiles) -> Execution:
+    entries = context.tracker.entries()
+    root = follow(
+        literal(relative(arguments.root, context.workdir), entries), entries, context.tracker.target, context.workdir
+    )
     if root in entries:
         found = [root]
     else:
@@ -48,19 +50,19 @@ def list_files(bench: Bench, arguments: ListFiles) -> Work:
         if arguments.glob is not None:
             globs = (arguments.glob,)
             found = [path for path in found if matches(globs, path[len(prefix) :])]
-    visible = [path for path in found if bench.scope.may_read(path)]
+    visible = [path for path in found if context.scope.may_read(path)]
     listed = "".join(show(path) + "\n" for path in visible[:MAX_LISTED])
     more = len(visible) - MAX_LISTED
     note = f"{more} more files are not listed; narrow root or glob" if more > 0 else ""
-    return Work(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), text_stream(listed.encode()))
+    return Execution(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), text_stream(listed.encode()))
 
 
-def read_file(bench: Bench, arguments: ReadFile) -> Work:
+def read_file(context: ToolContext, arguments: ReadFile) -> Execution:
     first, last = arguments.start_line or 1, arguments.end_line
     if last is not None and last < first:
         raise ToolFault(f"read_file: end_line {last} comes before start_line {first}", kind=ToolError.INVALID_ARGUMENTS)
-    path = _readable(bench, arguments.path)
-    data = _content(bench, path)
+    path = _readable(context, arguments.path)
+    data = _content(context, path)
     if b"\0" in data:
         raise ToolFault(f"'{show(path)}' is a binary file of {len(data)} bytes", kind=ToolError.BINARY_FILE)
     lines = data.splitlines(keepends=True)
@@ -74,15 +76,15 @@ def read_file(bench: Bench, arguments: ReadFile) -> Work:
     note = f"lines {first} to {shown_last} of {len(lines)}" if (first, shown_last) != (1, len(lines)) else ""
     if text.truncated:
         note = f"{note or f'{len(lines)} lines'}; not all is shown: ask for fewer lines"
-    return Work(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), text_stream(wanted))
+    return Execution(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), text_stream(wanted))
 
 
-def _readable(bench: Bench, text: str) -> bytes:
+def _readable(context: ToolContext, text: str) -> bytes:
     """The path of an existing regular file that may be read."""
-    entries = bench.watch.entries()
-    asked = literal(relative(text, bench.workdir), entries)
-    path = follow(asked, entries, bench.watch.target, bench.workdir)
-    if not bench.scope.may_read(path):
+    entries = context.tracker.entries()
+    asked = literal(relative(text, context.workdir), entries)
+    path = follow(asked, entries, context.tracker.target, context.workdir)
+    if not context.scope.may_read(path):
         raise ToolFault(f"'{show(path)}' may not be read under this contract", kind=ToolError.PATH_DENIED)
     entry = entries.get(path)
     if entry is None:
@@ -99,9 +101,9 @@ def _missing(path: bytes, entries: dict[bytes, Entry]) -> ToolFault:
     return ToolFault(f"there is no file '{show(path)}'", kind=ToolError.NOT_FOUND)
 
 
-def _content(bench: Bench, path: bytes) -> bytes:
+def _content(context: ToolContext, path: bytes) -> bytes:
     try:
-        return bench.watch.read(path, max_bytes=MAX_READ)
+        return context.tracker.read(path, max_bytes=MAX_READ)
     except TreeTooLarge:
         raise ToolFault(
             f"'{show(path)}' is larger than {MAX_READ} bytes; use run with head, tail or sed", kind=ToolError.TOO_LARGE

@@ -18,7 +18,7 @@ STAGES: tuple[StageName, ...] = ("inspect", "write", "test")
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Bounds of the agent phase."""
+    """SessionLimits of the agent phase."""
 
     budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
     wall_sec: float = 1800.0

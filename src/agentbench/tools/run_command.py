@@ -14,8 +14,8 @@ from agentbench.tools.definition import Arguments, define
 from agentbench.tools.output import shorten
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
-from agentbench.tools.revert import hold_scope
-from agentbench.tools.tool_context import Bench, Work
+from agentbench.tools.revert import enforce_scope
+from agentbench.tools.tool_context import Execution, ToolContext
 from agentbench.trace.events import Excerpt, TestsFinished, TestsStarted
 
 MAX_COMMAND = 100_000
@@ -53,36 +53,36 @@ def plain(value: str) -> str:
     return value
 
 
-def run(bench: Bench, arguments: Run) -> Work:
-    limit = bench.rules.caps.tool_timeout_sec
+def run(context: ToolContext, arguments: Run) -> Execution:
+    limit = context.rules.caps.tool_timeout_sec
     asked = float(arguments.timeout_sec or limit)
     command = Command(line=arguments.command, env=arguments.env or {}, timeout_sec=min(asked, limit))
     lowered = f"the time limit is {limit:g} s, not {asked:g} s" if asked > limit else ""
-    if not is_test(arguments.command, bench.rules.test_commands):
-        return execute(bench, command, note=lowered)
+    if not is_test(arguments.command, context.rules.test_commands):
+        return execute(context, command, note=lowered)
     ceiling = int(command.timeout_sec * 1_000_000)
-    bench.journal.write(TestsStarted(step=bench.call_id, command=arguments.command, ceiling_us=ceiling))
-    work = execute(bench, command, note=lowered)
-    bench.journal.write(_tests_finished(bench.call_id, work))
+    context.recorder.write(TestsStarted(step=context.call_id, command=arguments.command, ceiling_us=ceiling))
+    work = execute(context, command, note=lowered)
+    context.recorder.write(_tests_finished(context.call_id, work))
     return work
 
 
-def execute(bench: Bench, command: Command, *, note: str = "") -> Work:
+def execute(context: ToolContext, command: Command, *, note: str = "") -> Execution:
     """Run within what is left of the wall clock, then look at what the command changed and log it."""
-    bench.watch.settle()  # what is compared with must be known before anything can change
+    context.tracker.settle()  # what is compared with must be known before anything can change
     within = Command(
         line=command.line,
         env=command.env,
         stdin=command.stdin,
-        cwd=bench.workdir,
-        timeout_sec=max(min(command.timeout_sec, bench.time_left()), 0.001),
+        cwd=context.workdir,
+        timeout_sec=max(min(command.timeout_sec, context.time_left()), 0.001),
         keep_bytes=KEEP_BYTES,
     )
-    completed = bench.sandbox.run(within)
-    changes = bench.watch.scan()
-    reverted, about_scope = hold_scope(bench, changes)
-    out = shorten(completed.stdout.kept, bench.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
-    err = shorten(completed.stderr.kept, bench.rules.output, dropped_bytes=completed.stderr.dropped_bytes)
+    completed = context.sandbox.run(within)
+    changes = context.tracker.scan()
+    reverted, about_scope = enforce_scope(context, changes)
+    out = shorten(completed.stdout.kept, context.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
+    err = shorten(completed.stderr.kept, context.rules.output, dropped_bytes=completed.stderr.dropped_bytes)
     kind, message = _error(completed)
     unknown = f"what the command changed cannot be told: {changes.problem}" if changes.problem is not None else ""
     changed = tuple(path for path in changes.own if path not in reverted)
@@ -98,7 +98,9 @@ def execute(bench: Bench, command: Command, *, note: str = "") -> Work:
         truncated=out.truncated or err.truncated,
         note="; ".join(filter(None, (note, about_scope, unknown))),
     )
-    return Work(result, completed.stdout, completed.stderr, completed.killed, int(completed.duration_sec * 1_000_000))
+    return Execution(
+        result, completed.stdout, completed.stderr, completed.killed, int(completed.duration_sec * 1_000_000)
+    )
 
 
 def _error(completed: Completed) -> tuple[ToolError | None, str | None]:
@@ -123,7 +125,7 @@ def is_test(command: str, known: tuple[str, ...]) -> bool:
     return any(piece in known or recognise(piece) is not None for piece in pieces if piece)
 
 
-def _tests_finished(step: str, work: Work) -> TestsFinished:
+def _tests_finished(step: str, work: Execution) -> TestsFinished:
     """A cycle of the agent's own testing. Its outcome is what the exit status says: no verdict is taken from it."""
     result = work.result
     return TestsFinished(

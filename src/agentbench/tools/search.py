@@ -26,7 +26,7 @@ from agentbench.tools.run_command import plain
 from agentbench.tools.scope import matches
 from agentbench.tools.search_hits import Hit
 from agentbench.tools.search_prefilter import narrowed
-from agentbench.tools.tool_context import Bench, Work, text_stream
+from agentbench.tools.tool_context import Execution, ToolContext, text_stream
 from agentbench.tree.entry import Entry, Kind
 
 MAX_RESULTS = 1_000
@@ -61,29 +61,31 @@ class Search(Arguments):
         return plain(value)
 
 
-def search(bench: Bench, arguments: Search) -> Work:
-    entries, skipped = _candidates(bench, arguments.glob)
+def search(context: ToolContext, arguments: Search) -> Execution:
+    entries, skipped = _candidates(context, arguments.glob)
     notes = [f"{skipped} files larger than {MAX_FILE} bytes were left out"] if skipped else []
     limit = arguments.max_results + 1
-    hits = find_nearby(bench.watch, arguments.query, entries, limit)
+    hits = find_nearby(context.tracker, arguments.query, entries, limit)
     if hits is None:
-        hits, told = _by_program(bench, arguments.query, entries, limit)
+        hits, told = _by_program(context, arguments.query, entries, limit)
         notes += told
     more = len(hits) > arguments.max_results
     if more:
         notes.append(f"only the first {arguments.max_results} matches are shown; narrow the query or the glob")
     text = "".join(f"{hit}\n" for hit in hits[: arguments.max_results])
-    return Work(ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode()))
+    return Execution(
+        ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode())
+    )
 
 
-def _by_program(bench: Bench, query: str, entries: list[Entry], limit: int) -> tuple[list[Hit], list[str]]:
+def _by_program(context: ToolContext, query: str, entries: list[Entry], limit: int) -> tuple[list[Hit], list[str]]:
     """What the sandbox's program finds, and what is to be said about it."""
     if not entries:
         return [], []
     notes = []
-    completed = _look(bench, query, narrowed(bench.watch, query, entries), literal=False)
+    completed = _look(context, query, narrowed(context.tracker, query, entries), literal=False)
     if _pattern_is_bad(completed):
-        completed = _look(bench, query, entries, literal=True)
+        completed = _look(context, query, entries, literal=True)
         notes.append("the query is not a valid regular expression; it was searched as plain text")
     _require_answer(completed)
     hits = list(_hits(completed.stdout.head, limit))
@@ -92,12 +94,12 @@ def _by_program(bench: Bench, query: str, entries: list[Entry], limit: int) -> t
     return hits, notes
 
 
-def _candidates(bench: Bench, glob: str | None) -> tuple[list[Entry], int]:
+def _candidates(context: ToolContext, glob: str | None) -> tuple[list[Entry], int]:
     """Regular files to search, sorted, and how many were too large for it."""
     globs = (glob,) if glob is not None else ()
     found, skipped = [], 0
-    for path, entry in bench.watch.entries().items():
-        if entry.kind is not Kind.FILE or (globs and not matches(globs, path)) or not bench.scope.may_read(path):
+    for path, entry in context.tracker.entries().items():
+        if entry.kind is not Kind.FILE or (globs and not matches(globs, path)) or not context.scope.may_read(path):
             continue
         if entry.size > MAX_FILE:
             skipped += 1
@@ -106,16 +108,16 @@ def _candidates(bench: Bench, glob: str | None) -> tuple[list[Entry], int]:
     return found, skipped
 
 
-def _look(bench: Bench, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
+def _look(context: ToolContext, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
     names = b"".join(b"./" + entry.path + b"\0" for entry in entries)
-    timeout = max(min(bench.rules.caps.tool_timeout_sec, bench.time_left()), 0.001)
+    timeout = max(min(context.rules.caps.tool_timeout_sec, context.time_left()), 0.001)
 
     def command(*argv: str) -> Command:
-        return Command(argv=argv, cwd=bench.workdir, stdin=names, timeout_sec=timeout, keep_bytes=KEEP_BYTES)
+        return Command(argv=argv, cwd=context.workdir, stdin=names, timeout_sec=timeout, keep_bytes=KEEP_BYTES)
 
-    done = bench.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
+    done = context.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
     if done.exit_code == _NOT_FOUND:
-        done = bench.sandbox.run(command("python3", "-I", "-c", _inside(), query, "literal" if literal else "regex"))
+        done = context.sandbox.run(command("python3", "-I", "-c", _inside(), query, "literal" if literal else "regex"))
     return done
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from agentbench.tools.host_search import FarAway, at_hand
-from agentbench.tools.workspace_tracker import Watch
+from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry
 
 _PART = re.compile(
@@ -51,13 +51,13 @@ def needed_text(pattern: str) -> str:
     return max((*runs, run), key=len)
 
 
-def narrowed(watch: Watch, query: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+def narrowed(tracker: WorkspaceTracker, query: str, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Those of the files that can match, never none: whether the pattern is one at all is for ripgrep to say."""
     text = needed_text(query).encode()
     if len(text) < _TELLING:
         return entries
     try:
-        found = [entry for entry, content in at_hand(watch, entries) if text in content]
+        found = [entry for entry, content in at_hand(tracker, entries) if text in content]
     except FarAway:
         return entries
     return found or entries[:1]

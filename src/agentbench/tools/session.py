@@ -28,10 +28,10 @@ from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
 from agentbench.tools.run_command import execute
 from agentbench.tools.session_end import SessionEnded
-from agentbench.tools.session_limits import Bounds
-from agentbench.tools.session_parts import BriefingText, Program, Record, Remaining, Workplace
-from agentbench.tools.tool_context import Bench, Work
-from agentbench.tools.workspace_tracker import Watch
+from agentbench.tools.session_limits import SessionLimits
+from agentbench.tools.session_parts import AgentProgram, BriefingText, RemainingBudget, SessionEnvironment, SessionLog
+from agentbench.tools.tool_context import Execution, ToolContext
+from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,
@@ -41,7 +41,7 @@ from agentbench.trace.events import (
     ToolCallStarted,
 )
 
-__all__ = ["BriefingText", "Program", "Record", "Remaining", "Session", "Workplace"]
+__all__ = ["AgentProgram", "BriefingText", "RemainingBudget", "Session", "SessionEnvironment", "SessionLog"]
 
 
 class Session:
@@ -50,40 +50,42 @@ class Session:
     def __init__(
         self,
         briefing: BriefingText,
-        workplace: Workplace,
+        environment: SessionEnvironment,
         rules: Rules,
-        record: Record,
+        record: SessionLog,
         *,
         clock: Callable[[], float] = time.monotonic,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.briefing = briefing
-        self._coming = deque(enumerate(workplace.turns, start=2))
+        self._coming = deque(enumerate(environment.turns, start=2))
         self._rules = rules
-        self._bounds = bounds = Bounds(rules, record, workplace, clock=clock, cancelled=cancelled)
-        self._journal = journal = bounds.journal
+        self._limits = limits = SessionLimits(rules, record, environment, clock=clock, cancelled=cancelled)
+        self._recorder = recorder = limits.recorder
         self._calls = self._programs = self._turns = 0
         self._stage: StageName | None = None
         self._lock = threading.RLock()
-        watch = Watch(workplace.sandbox, workplace.base, journal, generated=rules.generated)
-        self._bench = Bench(workplace.sandbox, workplace.workdir, watch, rules, journal, bounds.time_left)
+        tracker = WorkspaceTracker(environment.sandbox, environment.base, recorder, generated=rules.generated)
+        self._context = ToolContext(
+            environment.sandbox, environment.workdir, tracker, rules, recorder, limits.time_left
+        )
         self.tools: Mapping[str, Tool] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
 
     # --- what an agent uses ---------------------------------------------------------------------------------------
 
     @property
-    def remaining(self) -> Remaining:
-        return self._bounds.remaining
+    def remaining(self) -> RemainingBudget:
+        return self._limits.remaining
 
     @property
     def ended(self) -> SessionEnded | None:
         """How the session ended, if it has."""
-        return self._bounds.ended
+        return self._limits.ended
 
     @property
     def last_event(self) -> int:
         """Number of the event that ended the last call: what an agent's end can point to."""
-        return self._bounds.last_event
+        return self._limits.last_event
 
     def call(self, name: str, arguments: JsonValue = None) -> ToolResult:
         """Call a tool by name. A bad call is a result that says what is wrong with it.
@@ -93,18 +95,18 @@ class Session:
             SandboxError: the sandbox itself failed.
         """
         with self._lock:
-            self._bounds.check_open()
+            self._limits.check_open()
             self.check_budget()
             self._calls += 1
             started = ToolCallStarted(
                 call_id=f"c{self._calls}",
                 tool=printable(name[:80]),
-                arguments=self._journal.arguments(arguments),
+                arguments=self._recorder.arguments(arguments),
                 stage=self._stage,
-                elapsed_us=self._bounds.elapsed_us(),
+                elapsed_us=self._limits.elapsed_us(),
             )
-            trips = self._journal.trips(self._journal.write(started, "agent"))
-            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._bounds.wait(trips))
+            trips = self._recorder.trips(self._recorder.write(started, "agent"))
+            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._limits.wait(trips))
 
     def list_files(self, root: str = ".", glob: str | None = None) -> ToolResult:
         return self.call("list_files", {"root": root, "glob": glob})
@@ -124,9 +126,9 @@ class Session:
     def turn(self) -> int:
         """Say that a turn of the agent begins; its number."""
         with self._lock:
-            self._bounds.check_open()
+            self._limits.check_open()
             self._turns += 1
-            self._journal.write(AgentTurnStarted(turn=self._turns), "agent")
+            self._recorder.write(AgentTurnStarted(turn=self._turns), "agent")
             return self._turns
 
     @property
@@ -137,14 +139,14 @@ class Session:
     def delegate(self, parent: str, child: str, role: str, task: str) -> None:
         """Say that one part of the agent hands work to another."""
         with self._lock:
-            self._bounds.check_open()
-            shown = self._journal.excerpt(task.encode("utf-8", "backslashreplace"))
-            self._journal.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
+            self._limits.check_open()
+            shown = self._recorder.excerpt(task.encode("utf-8", "backslashreplace"))
+            self._recorder.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
 
     def request_stage(self, stage: StageName, why: str = "") -> ToolResult:
         """Ask for a privilege before a tool needs it: a plan is done, writing begins. Refused where the contract has none."""
         with self._lock:
-            self._bounds.check_open()
+            self._limits.check_open()
             try:
                 self._enter(stage, printable(f"requested: {why}"[:300]))
             except ToolFault as fault:
@@ -154,7 +156,7 @@ class Session:
     def stop(self, rationale: str = "") -> NoReturn:
         """The agent is done."""
         why = printable(rationale[:1000], keep="\n")
-        raise self._bounds.finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._bounds.pointer()))
+        raise self._limits.finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._limits.pointer()))
 
     def check_budget(self) -> None:
         """Whether anything may still be done: nothing is left of a cap, or a breaker has tripped, and the session ends.
@@ -163,7 +165,7 @@ class Session:
             SessionEnded.
         """
         with self._lock:
-            self._bounds.check_budget()
+            self._limits.check_budget()
 
     def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
         """A request was refused for want of budget: the attempt's own, or one that several share.
@@ -172,15 +174,15 @@ class Session:
             SessionEnded.
         """
         with self._lock:
-            self._bounds.out_of_budget(code, why, shared=shared)
+            self._limits.out_of_budget(code, why, shared=shared)
 
     # --- what the harness does on behalf of an agent ----------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the clock, log the briefing verbatim and enter the first stage."""
-        self._bounds.begin()
+        self._limits.begin()
         parts = dict(self.briefing.parts)
-        self._journal.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
+        self._recorder.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
         first = next((stage for stage in STAGES if stage in self._rules.stages), None)
         if first is not None:
             self._change_stage(first, "the session begins")
@@ -189,29 +191,29 @@ class Session:
         """The user's next message, logged verbatim; None when there is none. An agent that had stopped goes on.
 
         Raises:
-            SessionEnded: a cap is reached: it bounds all turns together.
+            SessionEnded: a cap is reached: it limits all turns together.
         """
         with self._lock:
             if not self._coming:
                 return None
-            self._bounds.go_on()
-            self._bounds.check_budget()
+            self._limits.go_on()
+            self._limits.check_budget()
             number, text = self._coming.popleft()
             told = BriefingText(text, {"turn": str(number)})
-            self._journal.write(Briefing(text=text, sha256=told.sha256, parts=dict(told.parts)))
+            self._recorder.write(Briefing(text=text, sha256=told.sha256, parts=dict(told.parts)))
             return text
 
     def submit_patch(self, patch: bytes) -> ToolResult:
         """Apply a patch that the harness holds, such as a reference: it is never a file in the sandbox."""
 
-        def work() -> Work:
+        def work() -> Execution:
             self._enter("write", "apply_patch")
-            return patch_workspace(self._bench, patch, lenient=False)
+            return patch_workspace(self._context, patch, lenient=False)
 
         return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
 
-    def run_program(self, program: Program) -> ToolResult:
-        """Run a program to its end. It is no tool call: only the wall clock bounds it.
+    def run_program(self, program: AgentProgram) -> ToolResult:
+        """Run a program to its end. It is no tool call: only the wall clock limits it.
 
         Raises:
             InputError: the contract does not let commands run, so such an agent cannot be used with it.
@@ -224,12 +226,12 @@ class Session:
             )
         if self._rules.deny_commands:
             detail = f"denied commands cannot be seen inside an {program.name}"
-            self._journal.alert("coverage", "not_observed", detail)
+            self._recorder.alert("coverage", "not_observed", detail)
 
-        def work() -> Work:
+        def work() -> Execution:
             self._enter("test", program.name)
             line, limit = program.line, self._rules.caps.wall_sec
-            return execute(self._bench, Command(line=line, env=program.env, stdin=program.stdin, timeout_sec=limit))
+            return execute(self._context, Command(line=line, env=program.env, stdin=program.stdin, timeout_sec=limit))
 
         return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
 
@@ -241,33 +243,33 @@ class Session:
         """
         script = 'mkdir -p "${1%/*}" && cat > "$1"'
         command = Command(argv=("sh", "-c", script, "place", path), cwd="/", stdin=content)
-        done = self._bench.sandbox.run(command)
+        done = self._context.sandbox.run(command)
         if not done.ok:
             why = printable(done.stderr.kept[:300].decode("utf-8", "replace"))
             raise SandboxError(f"cannot write {path} in the sandbox: {why}")
 
     def close(self) -> None:
         """Let go of what the session holds open."""
-        self._bench.watch.close()
+        self._context.tracker.close()
 
     # --- behind it ------------------------------------------------------------------------------------------------
 
-    def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Work]) -> ToolResult:
+    def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Execution]) -> ToolResult:
         with self._lock:
-            self._bounds.check_open()
+            self._limits.check_open()
             self._programs += 1
-            logged = self._journal.arguments(arguments)
+            logged = self._recorder.arguments(arguments)
             started = ToolCallStarted(
                 call_id=f"h{self._programs}",
                 tool=tool,
                 arguments=logged,
                 stage=self._stage,
-                elapsed_us=self._bounds.elapsed_us(),
+                elapsed_us=self._limits.elapsed_us(),
             )
-            self._journal.write(started, "harness")
+            self._recorder.write(started, "harness")
             return self._carry_out(started, work)
 
-    def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Work:
+    def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Execution:
         tool = TOOLS.get(name)
         if tool is None:
             there = ", ".join(self.tools)
@@ -278,19 +280,19 @@ class Session:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
         if arguments is not None and not isinstance(arguments, dict):
             raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
-        self._bounds.refuse(name, trips)
+        self._limits.refuse(name, trips)
         self._enter(tool.stage, name)
-        return tool.invoke(self._bench, arguments or {})
+        return tool.invoke(self._context, arguments or {})
 
-    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Work], *, waited: str = "") -> ToolResult:
-        self._bench.call_id = started.call_id
-        begin, paused = self._bounds.clock(), self._bounds.paused
+    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Execution], *, waited: str = "") -> ToolResult:
+        self._context.call_id = started.call_id
+        begin, paused = self._limits.clock(), self._limits.paused
         try:
             done = work()
         except ToolFault as fault:
-            done = Work(ToolResult.refused(ToolError(fault.kind), fault.message))
+            done = Execution(ToolResult.refused(ToolError(fault.kind), fault.message))
         # A person who thinks about it costs the agent nothing: neither money nor the share of its time that breakers look at.
-        took = self._bounds.clock() - begin - (self._bounds.paused - paused)
+        took = self._limits.clock() - begin - (self._limits.paused - paused)
         result = done.result
         if waited:
             result = replace(result, note="; ".join(filter(None, (waited, result.note))))
@@ -301,16 +303,16 @@ class Session:
             exit_code=result.exit_code,
             timed_out=result.timed_out,
             duration_us=max(int(took * 1_000_000), 0),
-            stdout=self._journal.excerpt(done.stdout),
-            stderr=self._journal.excerpt(done.stderr),
+            stdout=self._recorder.excerpt(done.stdout),
+            stderr=self._recorder.excerpt(done.stderr),
             changed_files=list(result.changed_files),
             error_type=result.error_type,
             error_message=result.error_message,
             killed_processes=done.killed,
         )
-        self._bounds.last_event = self._journal.write(finished)
-        self._bounds.check_breakers()
-        self._bounds.check_time()
+        self._limits.last_event = self._recorder.write(finished)
+        self._limits.check_breakers()
+        self._limits.check_time()
         return result
 
     def _enter(self, stage: StageName, cause: str) -> None:
@@ -324,7 +326,7 @@ class Session:
             self._change_stage(stage, cause)
 
     def _change_stage(self, stage: StageName, cause: str) -> None:
-        self._journal.write(StageChanged(before=self._stage, after=stage, cause=cause))
+        self._recorder.write(StageChanged(before=self._stage, after=stage, cause=cause))
         self._stage = stage
 
     def _offered(self, tool: Tool) -> bool:

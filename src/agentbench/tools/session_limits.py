@@ -16,41 +16,41 @@ from agentbench.policy.budget import reached
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.policy.prices import MICRO
 from agentbench.policy.rule_engine import Guard
-from agentbench.tools.event_recorder import Journal, stored_text
+from agentbench.tools.event_recorder import EventRecorder, stored_text
 from agentbench.tools.operator import ask
 from agentbench.tools.result import ToolError
 from agentbench.tools.rules import Rules
 from agentbench.tools.session_end import SessionEnded
-from agentbench.tools.session_parts import Record, Remaining, Workplace
+from agentbench.tools.session_parts import RemainingBudget, SessionEnvironment, SessionLog
 from agentbench.trace.events import OperatorDecision
 
 _TOO_SHORT = 0.01
 """Seconds in which nothing can be done: a command that was cut short by the wall clock ends this near to it."""
 
 
-class Bounds:
+class SessionLimits:
     """Of one session. Everything that raises `SessionEnded` has written down why."""
 
     def __init__(
         self,
         rules: Rules,
-        record: Record,
-        workplace: Workplace,
+        record: SessionLog,
+        environment: SessionEnvironment,
         *,
         clock: Callable[[], float],
         cancelled: Callable[[], bool],
     ) -> None:
         self.guard = Guard(rules.limits, _monitor(rules, record))
-        self.journal = Journal(record.log, record.blobs, self.guard)
+        self.recorder = EventRecorder(record.log, record.blobs, self.guard)
         self.clock = clock
         self.sleep: Callable[[float], None] = time.sleep
         self.cancelled = cancelled
-        self.operator = workplace.operator
+        self.operator = environment.operator
         self.ended: SessionEnded | None = None
         self.last_event = 0
         """Number of the event that ended the last call: what an end can point to."""
         self._rules = rules
-        self._beyond = workplace.beyond
+        self._beyond = environment.beyond
         self._began = clock()
         self.paused = 0.0
         """Seconds in which a person was waited for."""
@@ -60,10 +60,10 @@ class Bounds:
         self._began = self.clock()
 
     @property
-    def remaining(self) -> Remaining:
+    def remaining(self) -> RemainingBudget:
         budget, spent = self._rules.caps.budget, self.guard.spent
         cost = _left(budget.cost_micro_usd, spent.cost_micro(budget))
-        return Remaining(
+        return RemainingBudget(
             tool_calls=_left(budget.tool_calls, spent.tool_calls),
             wall_sec=max(self.time_left(), 0.0),
             tokens=_left(budget.tokens, spent.tokens),
@@ -134,13 +134,13 @@ class Bounds:
             SessionEnded: the person, or the deadline, says stop.
         """
         begin = self.clock()
-        alert = self.journal.alert_of(trip)
+        alert = self.recorder.alert_of(trip)
         answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
         self.paused += self.clock() - begin
         decision = OperatorDecision(
             decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
         )
-        said = self.journal.write(decision, "operator")
+        said = self.recorder.write(decision, "operator")
         if answer.decision == "stop":
             why = f"{answer.operator}: {answer.justification}"
             raise self.finish(SessionEnded(TerminationCode.OPERATOR_ABORT, why, (alert, said)))
@@ -160,14 +160,14 @@ class Bounds:
     def check_breakers(self) -> None:
         stop = self.guard.stop
         if stop is not None and stop.code is not None:
-            evidence = (self.journal.alert_of(stop), *stop.evidence)
+            evidence = (self.recorder.alert_of(stop), *stop.evidence)
             raise self.finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))
 
     def end_by_cap(self, code: TerminationCode, why: str, measured: Mapping[str, int] | None = None) -> NoReturn:
-        alert = self.journal.alert(
+        alert = self.recorder.alert(
             "budget", code, why, severity="terminate", evidence=self.last_event, signals=measured
         )
-        self.journal.intervene("terminate", alert, why)
+        self.recorder.intervene("terminate", alert, why)
         raise self.finish(SessionEnded(code, why, (alert, *self.pointer())))
 
     def finish(self, end: SessionEnded) -> SessionEnded:
@@ -192,7 +192,7 @@ def _left(most: int | None, used: int) -> int | None:
     return None if most is None else max(most - used, 0)
 
 
-def _monitor(rules: Rules, record: Record) -> PolicyMonitor:
+def _monitor(rules: Rules, record: SessionLog) -> PolicyMonitor:
     redact = record.log.redact
     return PolicyMonitor(
         rules.contract,

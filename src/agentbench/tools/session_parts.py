@@ -15,7 +15,7 @@ from agentbench.tree.entry import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class SessionEnvironment:
     """Where an agent works, and for whom.
 
     `base` is the workspace as the agent finds it, `operator` who can be asked about it, `turns` what the user says further
@@ -32,7 +32,7 @@ class Workplace:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SessionLog:
     """Where a session is written down."""
 
     log: EventLog
@@ -52,7 +52,7 @@ class BriefingText:
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class RemainingBudget:
     """What is left of the budget. None: no limit."""
 
     tool_calls: int | None
@@ -63,7 +63,7 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class AgentProgram:
     """A program that is the agent, or stands for it: it runs in the sandbox until it ends or the wall clock does."""
 
     name: str

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 
 from agentbench.core.command import Stream
 from agentbench.sandbox.protocol import Sandbox
-from agentbench.tools.event_recorder import Journal
+from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.result import ToolResult
 from agentbench.tools.rules import Rules
 from agentbench.tools.scope import Scope
-from agentbench.tools.workspace_tracker import Watch
+from agentbench.tools.workspace_tracker import WorkspaceTracker
 
 
 @dataclass(slots=True)
-class Bench:
+class ToolContext:
     """One sandbox with its workspace, what is known of the workspace, and the rules that hold."""
 
     sandbox: Sandbox
     workdir: str
-    watch: Watch
+    tracker: WorkspaceTracker
     rules: Rules
-    journal: Journal
+    recorder: EventRecorder
     time_left: Callable[[], float]
     scope: Scope = field(init=False)
     call_id: str = ""
@@ -37,7 +37,7 @@ _NOTHING = Stream(sha256=hashlib.sha256(b"").hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Execution:
     """What came of a call: the answer, and the whole output for the log."""
 
     result: ToolResult

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.content_cache import SHARED
-from agentbench.tools.event_recorder import Journal
+from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
@@ -53,16 +53,16 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-class Watch:
+class WorkspaceTracker:
     """Keeps the entries of a live workspace. `base` is the workspace as the agent found it."""
 
     def __init__(
-        self, sandbox: Sandbox, base: Tree | None, journal: Journal, *, generated: tuple[str, ...] = ()
+        self, sandbox: Sandbox, base: Tree | None, recorder: EventRecorder, *, generated: tuple[str, ...] = ()
     ) -> None:
         self._tree = sandbox.tree()
         self._base = base
         self._generated = Globs(generated)
-        self._journal = journal
+        self._recorder = recorder
         self._entries: dict[bytes, Entry] = {}
         self._current = False
         self._known = False
@@ -165,17 +165,17 @@ class Watch:
     def log_changes(self, call_id: str, changes: Changes) -> int:
         """Write the event that covers what changed; its number, 0 when nothing did."""
         if changes.problem is not None:
-            self._journal.write(WorkspaceMutated(call_id=call_id, files=[]))
-            self._journal.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
+            self._recorder.write(WorkspaceMutated(call_id=call_id, files=[]))
+            self._recorder.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
         if not changes.files:
             return 0
         diff = self.diff(changes)
-        return self._journal.write(
+        return self._recorder.write(
             WorkspaceMutated(
                 call_id=call_id,
                 files=self.digests(changes),
                 omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
-                diff=self._journal.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
+                diff=self._recorder.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
             )
         )
 

@@ -8,7 +8,7 @@ from agentbench.agents.cli.profiles import PROFILES
 from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.tools.session import Program, Session
+from agentbench.tools.session import AgentProgram, Session
 
 PREFIX = "cli:"
 
@@ -35,7 +35,7 @@ class CliAgent:
         env = {name: self._profile.rendered(text, model=self._model) for name, text in self._profile.env.items()}
         line = self._profile.rendered(self._profile.line, model=self._model)
         result = session.run_program(
-            Program(self.name.replace(":", "_"), line, {**env, BRIEFING_VARIABLE: BRIEFING_TARGET})
+            AgentProgram(self.name.replace(":", "_"), line, {**env, BRIEFING_VARIABLE: BRIEFING_TARGET})
         )
         evidence = (session.last_event,)
         if result.ok:

@@ -24,7 +24,7 @@ class _Stream(Protocol):
     def get_extra_info(self, info: str) -> object: ...
 
 
-class Waiting:
+class PendingRequest:
     """One request until the head of its answer is there. `cancel` breaks the connection it went out on."""
 
     def __init__(self, cancel: Cancel) -> None:
@@ -58,7 +58,7 @@ class Waiting:
 @contextlib.contextmanager
 def breakable(cancel: Cancel) -> Iterator[None]:
     """What this thread sends inside may be broken off by `cancel`, from any thread."""
-    waiting = Waiting(cancel)
+    waiting = PendingRequest(cancel)
     _at_work.waiting = waiting
     cancel.on_cancel(waiting.abort)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.chat import chat_reply, chat_request
-from agentbench.models.faults import EmptyAnswer
+from agentbench.models.faults import EmptyResponse
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.models.wire import Call, Upstream
@@ -16,7 +16,7 @@ TRIES = 3
 
 
 class ChatModel:
-    """See the module. With a `Desk` as its upstream it is metered and recorded like every other way to a model."""
+    """See the module. With a `MeteredModel` as its upstream it is metered and recorded like every other way to a model."""
 
     def __init__(self, name: str, upstream: Upstream, sampling: Sampling | None = None) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class ChatModel:
         for _ in range(TRIES - 1):
             try:
                 return self._once(Call(Dialect.CHAT, body))
-            except EmptyAnswer:
+            except EmptyResponse:
                 continue
         return self._once(Call(Dialect.CHAT, body))
 

@@ -11,10 +11,10 @@ from agentbench.core.text import printable
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import (
     ContextOverflow,
-    EmptyAnswer,
+    EmptyResponse,
     RateLimited,
     Rejected,
-    ServerTrouble,
+    ServerError,
     ServiceFault,
     TimedOut,
     Unauthorised,
@@ -42,7 +42,7 @@ def fault_of(status: int, body: bytes, retry_after: float | None = None) -> Serv
     for kind, holds in (
         (RateLimited, status == 429),
         (TimedOut, status in {408, 504}),
-        (ServerTrouble, status >= 500 or status == 409),
+        (ServerError, status >= 500 or status == 409),
     ):
         if holds:
             return kind(said, status=status, retry_after=retry_after)
@@ -65,7 +65,7 @@ def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
     # Only the chat dialect must have something in it: the others may end a turn with nothing to say.
     if not isinstance(held, list) or (dialect is Dialect.CHAT and not held):
         msg = f"the answer has no {field}"
-        raise EmptyAnswer(msg)
+        raise EmptyResponse(msg)
 
 
 def _words(body: bytes) -> str:

@@ -19,7 +19,7 @@ from agentbench.models.client.cancellation import break_off, breakable, trace
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.response_errors import check_body, fault_of
 from agentbench.models.client.retry import RetryPolicy, retry_after
-from agentbench.models.faults import BadAnswer, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
+from agentbench.models.faults import BadResponse, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
 from agentbench.models.lenient_parsing import read_object
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent, read_events
 from agentbench.models.wire import Answer, Call
@@ -30,7 +30,7 @@ MAX_CONNECTIONS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long to wait for what. `silence_sec`: between two pieces of an answer, and before the first."""
 
     connect_sec: float = 15.0
@@ -71,7 +71,7 @@ class Transport:
         self._client.close()
 
 
-class Service:
+class ServiceUpstream:
     """An `Upstream` at an endpoint."""
 
     def __init__(
@@ -80,13 +80,13 @@ class Service:
         transport: Transport,
         *,
         retry: RetryPolicy | None = None,
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._endpoint = endpoint
         self._transport = transport
         self._retry = retry or RetryPolicy()
-        self._patience = patience or Patience()
+        self._patience = patience or Timeouts()
         self._clock = clock
 
     @property
@@ -252,7 +252,7 @@ def mapped(error: Exception) -> ServiceFault:
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
         return Truncated(f"the connection broke: {what}")
     if isinstance(error, httpx.DecodingError):
-        return BadAnswer(f"the answer cannot be decoded: {what}")
+        return BadResponse(f"the answer cannot be decoded: {what}")
     return Unreachable(f"the service cannot be reached: {what}")
 
 

@@ -16,7 +16,7 @@ from agentbench.models.dialects.pieces import (
     Text,
     Used,
 )
-from agentbench.models.faults import EmptyAnswer, Refused
+from agentbench.models.faults import EmptyResponse, Refused
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Finish as Finished
 from agentbench.models.protocol import JsonObject, Message, Reply, TokenUsage, ToolCall, ToolSpec
@@ -73,7 +73,7 @@ def chat_reply(body: Mapping[str, JsonValue]) -> Reply:
     """
     Raises:
         Refused: the model declined.
-        EmptyAnswer: neither text nor calls.
+        EmptyResponse: neither text nor calls.
     """
     reader = ChatReader()
     text: list[str] = []
@@ -103,7 +103,7 @@ def chat_reply(body: Mapping[str, JsonValue]) -> Reply:
         if refusal or ended is Finished.FILTERED:
             raise Refused(f"the model declined to answer: {' '.join(refusal) or finish}"[:1000])
         if ended is not Finished.LENGTH:
-            raise EmptyAnswer("the answer holds neither text nor a tool call")
+            raise EmptyResponse("the answer holds neither text nor a tool call")
     return Reply(
         "".join(text),
         made,

@@ -14,7 +14,7 @@ from agentbench.models.faults import (
     RateLimited,
     Rejected,
     ReplayFault,
-    ServerTrouble,
+    ServerError,
     ServiceFault,
     TimedOut,
     Unauthorised,
@@ -100,7 +100,7 @@ def api_error(fault: ModelFault, dialect: Dialect) -> ApiError:  # noqa: PLR0911
             return ApiError(429, "rate_limit_exceeded", message, fault.retry_after)
         case TimedOut():
             return ApiError(504, "timeout", message)
-        case ServerTrouble():
+        case ServerError():
             return ApiError(fault.status if fault.status and fault.status >= 500 else 502, "server_error", message)
         case Rejected():
             known = fault.status is None or 400 <= fault.status < 500

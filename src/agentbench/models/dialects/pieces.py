@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from agentbench.models.faults import BadAnswer
+from agentbench.models.faults import BadResponse
 from agentbench.models.protocol import JsonObject, TokenUsage
 
 
@@ -117,7 +117,7 @@ class ChatReader:
         elif index != next(reversed(self._seen)):
             # No dialect can go back to a call that is closed, and mixing two would run something nobody asked for.
             msg = "the stream goes back to a tool call after another has begun"
-            raise BadAnswer(msg)
+            raise BadResponse(msg)
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             pieces.append(CallText(index, dump(arguments)))

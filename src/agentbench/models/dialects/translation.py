@@ -15,7 +15,7 @@ from agentbench.models.sse import DONE, SseEvent
 from agentbench.models.wire import Answer, Call, Upstream
 
 
-class Translated:
+class TranslatedUpstream:
     """An `Upstream` that speaks every dialect: natively where the one behind it does, else by way of chat."""
 
     dialects = frozenset(Dialect)

@@ -1,4 +1,4 @@
-"""One request through the gateway: a worker asks the desk, the connection's own thread writes to the client.
+"""One request through the gateway: a worker asks the metered_model, the connection's own thread writes to the client.
 
 Two threads, because a client must hear something while its model thinks, and because nobody but the one that waits can notice
 that the client has gone.
@@ -23,7 +23,7 @@ _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class KeepAliveIntervals:
     """When a client that waits hears something: in a stream, and before a whole answer (then a space goes ahead of it)."""
 
     stream_sec: float = 5.0
@@ -61,7 +61,7 @@ class Relay:
     """Carries one request. `run` says whether the connection can take another."""
 
     def __init__(
-        self, upstream: Upstream, connection: Connection, call: Call, waiting: Waiting, *, chunked: bool
+        self, upstream: Upstream, connection: Connection, call: Call, waiting: KeepAliveIntervals, *, chunked: bool
     ) -> None:
         self._upstream = upstream
         self._connection = connection

@@ -1,6 +1,6 @@
 """The server of one attempt: a unix socket in a folder that the sandbox mounts.
 
-    with Gateway(folder, desk) as gateway:
+    with Gateway(folder, metered_model) as gateway:
         spec = gateway.door.in_front_of(spec, gateway.environment())
         …
         gateway.door.open(sandbox, wall_sec)
@@ -22,9 +22,9 @@ from typing import Self
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.errors import ApiError
 from agentbench.models.gateway.http import BadRequest, Connection, Request, Room
-from agentbench.models.gateway.relay import Relay, Waiting
+from agentbench.models.gateway.relay import KeepAliveIntervals, Relay
 from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
-from agentbench.models.metered_model import Desk
+from agentbench.models.metered_model import MeteredModel
 from agentbench.models.protocol import JsonObject
 from agentbench.models.wire import Cancel
 from agentbench.sandbox.socket_forward import Door
@@ -42,10 +42,10 @@ IDLE_SEC = 300.0
 class Gateway:
     """See the module. `folder` is made, and nobody else's."""
 
-    def __init__(self, folder: Path, desk: Desk, *, waiting: Waiting | None = None) -> None:
+    def __init__(self, folder: Path, metered_model: MeteredModel, *, waiting: KeepAliveIntervals | None = None) -> None:
         self.door = Door(folder, "gateway", PORT)
-        self.desk = desk
-        self._waiting = waiting or Waiting()
+        self.metered_model = metered_model
+        self._waiting = waiting or KeepAliveIntervals()
         self._lock = threading.Lock()
         self._room = Room()
         self._connections: dict[socket.socket, Cancel | None] = {}
@@ -65,7 +65,7 @@ class Gateway:
             "OPENAI_API_KEY": PLACEHOLDER,
             "ANTHROPIC_BASE_URL": base,
             "ANTHROPIC_API_KEY": PLACEHOLDER,
-            "AB_MODEL": self.desk.identity.name,
+            "AB_MODEL": self.metered_model.identity.name,
             # A proxy setting of the image must not come between a client and its own loopback.
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
@@ -74,7 +74,7 @@ class Gateway:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End every connection, and the desk with them. Safe to call twice."""
+        """End every connection, and the metered_model with them. Safe to call twice."""
         with self._lock:
             if self._closed:
                 return
@@ -88,7 +88,7 @@ class Gateway:
                 cancel.set()
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self.desk.close()
+        self.metered_model.close()
         self._thread.join(timeout=2)
         self.door.remove()
 
@@ -149,9 +149,9 @@ class Gateway:
                 with self._lock:
                     self._connections[connection.socket] = call.cancel
                 chunked = request.version == "HTTP/1.1"
-                on = Relay(self.desk, connection, call, self._waiting, chunked=chunked).run()
+                on = Relay(self.metered_model, connection, call, self._waiting, chunked=chunked).run()
                 return on and request.keep_alive
-            name = self.desk.identity.name
+            name = self.metered_model.identity.name
             if way.kind == "count":
                 connection.answer(200, token_count(request))
             else:

@@ -121,7 +121,7 @@ def _close(reading: _Reading, payload: LlmResponse, log: Path) -> None:
     reading.found.append((request.conversation_index, exchange))
 
 
-class Recorded:
+class RecordedUpstream:
     """An `Upstream` that answers as was recorded. Requests are matched by sequence; the first that differs ends it.
 
     `lenient` goes on with the next recorded answer whatever is asked; `divergences` says how often that happened.

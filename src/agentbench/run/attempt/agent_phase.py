@@ -19,11 +19,11 @@ from agentbench.run.attempt.setup_phase import agent_setup
 from agentbench.run.lab import Ground
 from agentbench.run.operator import FileOperator
 from agentbench.run.proxy.allow_list import AllowList
-from agentbench.run.proxy.recorder import Bounds, Recorder
+from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Phase
-from agentbench.tools.session import Record, Session, Workplace
+from agentbench.tools.session import Session, SessionEnvironment, SessionLog
 from agentbench.tools.session_end import SessionEnded
 from agentbench.workspace.diff.extract import Delta
 
@@ -40,8 +40,10 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         own = () if attempt.program is None else (attempt.program.mount,)
         spec = ground.spec(Phase.AGENT, mounts=(*agent_mounts(agent_setup(attempt)), *own))
         gateway = None
-        if attempt.desk is not None and attempt.agent.observability is Observability.GATEWAY:
-            gateway = stack.enter_context(reachable(attempt.desk, attempt.lab.state, attempt.folder.attempt_id))
+        if attempt.metered_model is not None and attempt.agent.observability is Observability.GATEWAY:
+            gateway = stack.enter_context(
+                reachable(attempt.metered_model, attempt.lab.state, attempt.folder.attempt_id)
+            )
             spec = gateway.door.in_front_of(spec, gateway.environment())
         proxy = recording_proxy(attempt)
         if proxy is not None:
@@ -53,7 +55,7 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
                 way.door.open(sandbox, attempt.rules.caps.wall_sec)
         session = Session(
             write_briefing(task.task, task.statement, task.checks, attempt.rules),
-            Workplace(
+            SessionEnvironment(
                 sandbox,
                 spec.workdir,
                 ground.prepared.base_tree,
@@ -62,12 +64,12 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
                 shared_cap(attempt),
             ),
             attempt.rules,
-            Record(attempt.log, attempt.blobs),
+            SessionLog(attempt.log, attempt.blobs),
             cancelled=attempt.lab.cancelled.is_set,
         )
         begin = time.monotonic()
         try:
-            with in_time(attempt.desk, session):
+            with in_time(attempt.metered_model, session):
                 ended = conduct(attempt.agent, session)
             ended = at_the_wall(_within_budget(attempt, ended, session), session)
         finally:
@@ -76,9 +78,9 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
                 proxy.close()
         attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         sandbox.kill_processes()
-        if attempt.desk is not None:
+        if attempt.metered_model is not None:
             # Scorers run what the agent wrote: it must not ask its model any more.
-            attempt.desk.close()
+            attempt.metered_model.close()
         attempt.log.append(resource_sample("agent", sandbox.usage()), "monitor")
         if attempt.terms.judged_only:
             return None
@@ -105,8 +107,8 @@ def recording_proxy(attempt: Attempt) -> Proxy | None:
     if environment.network_policy != "always":
         return None
     folder = attempt.lab.state / "proxy" / attempt.folder.attempt_id
-    bounds = Bounds()
-    return Proxy(folder, AllowList.of(environment.network_allow), Recorder(attempt.log, attempt.blobs, bounds), bounds)
+    limits = ProxyLimits()
+    return Proxy(folder, AllowList.of(environment.network_allow), Recorder(attempt.log, attempt.blobs, limits), limits)
 
 
 def _operator(attempt: Attempt) -> FileOperator | None:
@@ -126,9 +128,9 @@ def _operator(attempt: Attempt) -> FileOperator | None:
 
 def _within_budget(attempt: Attempt, ended: AgentExit, session: Session) -> AgentExit:
     """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
-    refused = attempt.desk.stopped if attempt.desk is not None else None
+    refused = attempt.metered_model.stopped if attempt.metered_model is not None else None
     if refused is None or session.ended is not None:
-        return blamed(ended, attempt.desk)
+        return blamed(ended, attempt.metered_model)
     try:
         session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
     except SessionEnded as end:

@@ -66,8 +66,8 @@ def _attempted(attempt: Attempt, ended_at: str, duration: float, paths: Artifact
         observability=attempt.agent.observability if attempt.agent else Observability.PROCESS,
         model=Model.model_validate(
             {
-                "provider": None if attempt.desk is None else attempt.desk.identity.provider,
-                "name": model["model"] if attempt.desk is None else attempt.desk.identity.name,
+                "provider": None if attempt.metered_model is None else attempt.metered_model.identity.provider,
+                "name": model["model"] if attempt.metered_model is None else attempt.metered_model.identity.name,
                 "prompt_version": None if attempt.agent is None else getattr(attempt.agent, "prompt_version", None),
                 **{key: model[key] for key in ("temperature", "top_p", "max_tokens")},
             }

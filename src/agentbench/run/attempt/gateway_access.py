@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.agents.base import AgentExit
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.gateway.server import Gateway
-from agentbench.models.metered_model import Desk
+from agentbench.models.metered_model import MeteredModel
 from agentbench.tools.session import Session
 from agentbench.tools.session_end import SessionEnded
 
@@ -18,20 +18,20 @@ _TICK_SEC = 0.05
 
 
 @contextmanager
-def reachable(desk: Desk, state: Path, attempt_id: str) -> Iterator[Gateway]:
+def reachable(metered_model: MeteredModel, state: Path, attempt_id: str) -> Iterator[Gateway]:
     """A gateway for one attempt, in a folder that is nobody else's.
 
     Raises:
         SandboxError: ours.
     """
-    with Gateway(state / "gateway" / attempt_id, desk) as gateway:
+    with Gateway(state / "gateway" / attempt_id, metered_model) as gateway:
         yield gateway
 
 
 @contextmanager
-def in_time(desk: Desk | None, session: Session) -> Iterator[None]:
+def in_time(metered_model: MeteredModel | None, session: Session) -> Iterator[None]:
     """No request to the model outlives the agent's time: what is still open then is broken off."""
-    if desk is None:
+    if metered_model is None:
         yield
         return
     done = threading.Event()
@@ -40,7 +40,7 @@ def in_time(desk: Desk | None, session: Session) -> Iterator[None]:
         # The time left may grow: a wait for a person is not the agent's.
         while not done.wait(max(session.remaining.wall_sec, _TICK_SEC)):
             if session.remaining.wall_sec <= 0:
-                desk.close()
+                metered_model.close()
                 return
 
     watcher = threading.Thread(target=watch, name="model-watch", daemon=True)
@@ -63,9 +63,9 @@ def at_the_wall(ended: AgentExit, session: Session) -> AgentExit:
     return ended
 
 
-def blamed(ended: AgentExit, desk: Desk | None) -> AgentExit:
+def blamed(ended: AgentExit, metered_model: MeteredModel | None) -> AgentExit:
     """A program that failed when its last request to the model had: the model's failure, not a crash of its own."""
-    if desk is None or desk.fault is None or ended.code is not TerminationCode.AGENT_CRASHED:
+    if metered_model is None or metered_model.fault is None or ended.code is not TerminationCode.AGENT_CRASHED:
         return ended
-    why = f"{ended.rationale}; its last request to the model failed: {desk.fault.message}"
-    return AgentExit(TerminationCode.LLM_ERROR, why, (*ended.evidence, desk.last_event))
+    why = f"{ended.rationale}; its last request to the model failed: {metered_model.fault.message}"
+    return AgentExit(TerminationCode.LLM_ERROR, why, (*ended.evidence, metered_model.last_event))

@@ -12,7 +12,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Judge
 from agentbench.contract.scorers import LlmJudgeSpec, scorer_spec
 from agentbench.core.errors import AgentBenchError, InputError, Interrupted
-from agentbench.models.metered_model import Desk
+from agentbench.models.metered_model import MeteredModel
 from agentbench.models.recording.recorded import Recording, recording_of
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
@@ -90,14 +90,14 @@ class JudgeChoice:
         kept = _Kept(blobs)
         choice = models.choose(self.model, row, OPTION)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
-        desk: Desk = models.judge_desk(choice, row, kept, recording)
+        metered_model: MeteredModel = models.judge_model(choice, row, kept, recording)
         about = row.task.judge or Judge()
         patch = models.redact.data(patch) if models.redact else patch
         try:
-            said = judge(models.plain(desk, choice), case_of(row.task, about, patch, log), times=self.times)
+            said = judge(models.plain(metered_model, choice), case_of(row.task, about, patch, log), times=self.times)
         finally:
-            desk.close()
-        return conclude(said, desk.identity.name, about.expected_outcome, tuple(kept.exchanges()), blobs)
+            metered_model.close()
+        return conclude(said, metered_model.identity.name, about.expected_outcome, tuple(kept.exchanges()), blobs)
 
 
 def wanted(task: LoadedTask) -> bool:

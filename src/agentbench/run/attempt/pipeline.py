@@ -22,7 +22,7 @@ from agentbench.core.errors import BaselineNotFailing, Interrupted, RecordError,
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.ledger import Account
-from agentbench.models.metered_model import Desk
+from agentbench.models.metered_model import MeteredModel
 from agentbench.policy.termination import category_of
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.recovery import ClosedAttempt
@@ -67,7 +67,7 @@ class Attempt:
     base_seed: int = PROTOCOL_SEED
     tell: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
-    desk: Desk | None = None
+    metered_model: MeteredModel | None = None
     program: ProgramLayer | None = None
     ids: Identities | None = None
     place: Place | None = None

@@ -57,7 +57,9 @@ def open_attempt(attempt: Attempt) -> None:
         )
     )
     if attempt.row.configuration.patch is None:
-        attempt.desk = attempt.lab.models.desk(attempt.row, attempt.account, attempt.log, attempt.blobs)
+        attempt.metered_model = attempt.lab.models.metered_model(
+            attempt.row, attempt.account, attempt.log, attempt.blobs
+        )
         attempt.agent = make_agent(attempt.row.configuration.agent, agent_setup(attempt))
         if task.task.turns:
             conversing(attempt.agent)
@@ -114,7 +116,7 @@ def agent_setup(attempt: Attempt) -> AgentSetup:
         files=configuration.agent_files,
         script=script,
         options=configuration.options,
-        model=None if attempt.desk is None else attempt.lab.models.chat(attempt.desk, attempt.row),
+        model=None if attempt.metered_model is None else attempt.lab.models.chat(attempt.metered_model, attempt.row),
         prompt=configuration.prompt,
         test_command=task.task.hints.test_command,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from agentbench.contract.network_allow import Destination
-from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder, Tape
+from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder, Tape
 from agentbench.run.proxy.requests import HOP, PIECE, Client, Head, shown_fields
 
 _BUFFER = 256 << 10
@@ -23,10 +23,10 @@ class Unreachable(Exception):
 class Passage:
     """Carries requests of one connection."""
 
-    def __init__(self, client: Client, recorder: Recorder, bounds: Bounds) -> None:
+    def __init__(self, client: Client, recorder: Recorder, limits: ProxyLimits) -> None:
         self._client = client
         self._recorder = recorder
-        self._bounds = bounds
+        self._limits = limits
 
     def connect(self, there: Destination, addresses: Sequence[str], trouble: str, exchange: Exchange) -> socket.socket:
         """A connection to the first address that takes one: to the address, never again to the name.
@@ -37,12 +37,12 @@ class Passage:
         last = trouble
         for address in addresses[:4]:
             try:
-                server = socket.create_connection((address, there.port), timeout=self._bounds.connect_sec)
+                server = socket.create_connection((address, there.port), timeout=self._limits.connect_sec)
             except OSError as error:
                 last = f"{address}: {error.strerror or error}"
                 continue
             exchange.address = address
-            server.settimeout(self._bounds.idle_sec)
+            server.settimeout(self._limits.idle_sec)
             return server
         raise Unreachable(f"{there} cannot be reached: {last}")
 
@@ -126,9 +126,9 @@ class Passage:
                     )
                     if wanted:
                         poll.register(sock, wanted, (reads, writes))
-                ready = poll.select(self._bounds.idle_sec)
+                ready = poll.select(self._limits.idle_sec)
             if not ready:
-                msg = f"nothing passed for {self._bounds.idle_sec:g} s"
+                msg = f"nothing passed for {self._limits.idle_sec:g} s"
                 raise OSError(msg)
             for key, events in ready:
                 reads, writes = key.data

@@ -21,7 +21,7 @@ TARGET_SHOWN = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProxyLimits:
     """How much one attempt may ask of its proxy. All of it is bounded: what a log holds, what memory holds, how long anything waits."""
 
     connections: int = 64
@@ -85,10 +85,10 @@ class Exchange:
 class Recorder:
     """Of one attempt; used by all connections of its proxy."""
 
-    def __init__(self, log: EventLog, blobs: BlobStore, bounds: Bounds) -> None:
+    def __init__(self, log: EventLog, blobs: BlobStore, limits: ProxyLimits) -> None:
         self._log = log
         self._blobs = blobs
-        self._bounds = bounds
+        self._limits = limits
         self._lock = threading.Lock()
         self._closed = False
         self._requests = self._refused = self._unrecorded = self._turned_away = 0
@@ -114,13 +114,13 @@ class Recorder:
         with self._lock:
             if refused is None:
                 refused = self._beyond()
-            if self._requests >= self._bounds.requests or self._closed:
+            if self._requests >= self._limits.requests or self._closed:
                 self._unrecorded += 1
                 raise refused or Refused("limit", "the agent's work is over")
             self._requests += 1
             self._refused += refused is not None
             number = self._requests
-            keep = min(self._bounds.kept_bytes, (self._bounds.kept_in_all - self._kept) // 2)
+            keep = min(self._limits.kept_bytes, (self._limits.kept_in_all - self._kept) // 2)
             if refused is not None or head.tunnel:
                 keep = 0
             self._kept += 2 * keep
@@ -205,9 +205,9 @@ class Recorder:
             )
 
     def _beyond(self) -> Refused | None:
-        bounds = self._bounds
-        if self._requests >= bounds.requests:
-            return Refused("limit", f"more than {bounds.requests} requests in one attempt")
-        if self._sent + self._received >= bounds.total_bytes:
-            return Refused("limit", f"more than {bounds.total_bytes} bytes in one attempt")
+        limits = self._limits
+        if self._requests >= limits.requests:
+            return Refused("limit", f"more than {limits.requests} requests in one attempt")
+        if self._sent + self._received >= limits.total_bytes:
+            return Refused("limit", f"more than {limits.total_bytes} bytes in one attempt")
         return None

@@ -1,6 +1,6 @@
 """The proxy of one attempt: a unix socket in a folder that the sandbox mounts, and a forwarder on loopback inside.
 
-with Proxy(folder, AllowList.of(…), Recorder(log, blobs, bounds), bounds) as proxy:
+with Proxy(folder, AllowList.of(…), Recorder(log, blobs, limits), limits) as proxy:
 spec = proxy.door.in_front_of(spec, environment())
 …
 proxy.door.open(sandbox, wall_sec)
@@ -22,7 +22,7 @@ from agentbench.contract.network_allow import Destination
 from agentbench.core.errors import HarnessError
 from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.forwarding import Passage, Unreachable
-from agentbench.run.proxy.recorder import Bounds, Exchange, Recorder
+from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder
 from agentbench.run.proxy.requests import BadRequest, Client, Head
 from agentbench.sandbox.socket_forward import Door
 
@@ -46,15 +46,15 @@ class _Way:
 class Proxy:
     """See the module. `folder` is made, and nobody else's."""
 
-    def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, bounds: Bounds | None = None) -> None:
+    def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, limits: ProxyLimits | None = None) -> None:
         self.door = Door(folder, "proxy", PORT)
         self._allow = allow
         self._recorder = recorder
-        self._bounds = bounds or Bounds()
+        self._limits = limits or ProxyLimits()
         self._lock = threading.Lock()
         self._open: dict[threading.Thread, list[socket.socket]] = {}
         self._closed = False
-        self._listener = self.door.listen(self._bounds.connections)
+        self._listener = self.door.listen(self._limits.connections)
         self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
         self._thread.start()
 
@@ -98,7 +98,7 @@ class Proxy:
                 continue
             thread = threading.Thread(target=self._serve, args=(client,), name="proxy-client", daemon=True)
             with self._lock:
-                full = self._closed or len(self._open) >= self._bounds.connections
+                full = self._closed or len(self._open) >= self._limits.connections
                 if not full:
                     self._open[thread] = [client]
             try:
@@ -112,7 +112,7 @@ class Proxy:
             client.close()
 
     def _serve(self, sock: socket.socket) -> None:
-        client = Client(sock, self._bounds.idle_sec)
+        client = Client(sock, self._limits.idle_sec)
         try:
             self._one(client)
         except (HarnessError, OSError):
@@ -126,7 +126,7 @@ class Proxy:
     def _one(self, client: Client) -> None:
         """One request of a connection. There is no second: the answer says that the connection ends."""
         try:
-            head = client.read_head(self._bounds.head_sec)
+            head = client.read_head(self._limits.head_sec)
         except BadRequest as bad:
             self._malformed(bad)
             _refuse(client, bad.status, bad.why)
@@ -163,7 +163,7 @@ class Proxy:
             self._recorder.request(Head("?", "", 1, ()), None, Refused("malformed", bad.why))
 
     def _pass_on(self, client: Client, head: Head, way: _Way, exchange: Exchange) -> None:
-        passage = Passage(client, self._recorder, self._bounds)
+        passage = Passage(client, self._recorder, self._limits)
         assert way.there is not None  # noqa: S101 - what has no destination was refused
         server: socket.socket | None = None
         try:
