@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.snapshots import Output, check_snapshot, render
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
@@ -34,6 +36,8 @@ def test_demonstration_tells_the_honest_from_the_cheats_and_verifies(tmp_path: P
         [str(ab), "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=280
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    output = Output(done.returncode, done.stdout, "")  # progress on stderr comes in any order
+    check_snapshot("demo", render("ab demo", output, {str(tmp_path): "<dir>", sys.prefix: "<prefix>"}))
     assert done.stdout.count("VERIFIED") == len(PASSED)
     (page,) = tmp_path.glob("artifacts/runs/*__demo-report/index.html")
     assert page.relative_to(tmp_path).as_posix() in done.stdout

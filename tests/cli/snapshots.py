@@ -1,0 +1,74 @@
+"""Recorded output of commands: one text file per case, with everything that varies replaced."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "snapshots"
+UPDATE = "AB_UPDATE_SNAPSHOTS"
+
+_VARYING: tuple[tuple[str, str], ...] = (
+    (r"\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?(?:[+-]\d\d:?\d\d|Z)?", "<time>"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "<time>"),
+    (r"\b0[0-9A-HJKMNP-TV-Z]{25}\b", "<ulid>"),
+    (r"\b\d{4}-\d\d-\d\d\b", "<date>"),
+    (r"\b[0-9a-f]{64}\b", "<sha256>"),
+    (r"\b[0-9a-f]{40}\b", "<commit>"),
+    (r"\b[0-9a-f]{32}\b", "<key>"),
+    (r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{10,12}\b", "<commit>"),
+    (r"\b(sha256:)?[0-9a-f]{12}…", r"\1<sha256>…"),
+    (r"\b0\.1\.0(?:\+g[0-9a-f]+(?:\.dirty)?)?\b", "<version>"),
+    (r"\b\d+(?:\.\d+)?(?:e-\d+)? (ms|s|min|h|MB|GB|bytes|abstract)\b", r"<n> \1"),
+    (r"\b\d[\d.]*(?:e-\d+)? of (\d+ (?:s|bytes))\b", r"<n> of \1"),
+    (r" +<n> ", " <n> "),
+    (r"\b(\d+) events\b", "<n> events"),
+    (r"\bevents? \d+(?:, \d+)*", "events <n>"),
+    (r"\befficiency \d\.\d\d", "efficiency <n>"),
+    (r"(?m)^(score +)\d\.\d+", r"\1<n>"),
+    (r"\bpython \d+\.\d+\.\d+", "python <version>"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command left."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def normalise(text: str, places: dict[str, str]) -> str:
+    """Replace what varies between runs and machines. `places` maps folders to their names."""
+    for place, name in sorted(places.items(), key=lambda item: -len(item[0])):
+        text = text.replace(place, name)
+    for pattern, replacement in _VARYING:
+        text = re.sub(pattern, replacement, text)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def render(command: str, output: Output, places: dict[str, str]) -> str:
+    parts = [f"$ {command}", f"exit code: {output.code}"]
+    for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):
+        if text:
+            parts.append(f"----- {name} -----\n{normalise(text, places).rstrip()}")
+    return "\n".join(parts) + "\n"
+
+
+def check_snapshot(name: str, text: str) -> None:
+    """Compare with the recorded text; with AB_UPDATE_SNAPSHOTS=1 record it instead."""
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get(UPDATE) == "1":
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    recorded = path.read_text(encoding="utf-8") if path.exists() else ""
+    if text != recorded:
+        lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="")
+        pytest.fail(f"{path.name} differs ({UPDATE}=1 records the new output):\n" + "\n".join(lines), pytrace=False)
