@@ -26,12 +26,12 @@ def median(values):
 
 def _bend(manager):
     for plugin in manager.get_plugins():
-        if type(plugin).__name__ == "Face":
+        if type(plugin).__name__ == "Plugin":
             names = type(plugin).pytest_runtest_logreport.__globals__
-            for name in ("_plain", "_text", "_said"):
+            for name in ("_plain", "_text", "_error_text"):
                 names[name] = lambda text: "passed" if str(text) == "failed" else str(text)
-            names["_why"] = lambda report: ""
+            names["_failure_reason"] = lambda report: ""
             if "Recorder" in names:
-                names["Recorder"]._tell = lambda self, changed: None
+                names["Recorder"]._report_changes = lambda self, changed: None
 """,
 }

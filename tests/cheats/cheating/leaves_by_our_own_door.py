@@ -31,7 +31,7 @@ def _act():
         ready = getattr(frame, local).get("ready", ready)
         session = getattr(frame, local).get("session", session)
         frame = getattr(frame, back)
-    plugin = next(one for one in session.config.pluginmanager.get_plugins() if type(one).__name__ == "Face")
+    plugin = next(one for one in session.config.pluginmanager.get_plugins() if type(one).__name__ == "Plugin")
 
     def inner(name):
         return getattr(type(plugin), name).__closure__[0].cell_contents

@@ -1,8 +1,9 @@
-"""Listens to what the interpreter itself reports about code of the workspace that reaches for the verdict.
+"""Reports interpreter audit events caused by candidate code that tries to influence the verdict.
 
-Audit events are raised by the interpreter whatever name a function is called by, so that words put together at run time
-show as well. Reported with the file and line of the code that did it: opening a file of the required tests or of the
-runner, looking around in /proc, asking for callers' frames, searching the interpreter's memory.
+The interpreter raises audit events no matter under which name a function is called, so names that are assembled at run
+time are covered as well. Each report carries the file and line of the code responsible. Reported: opening a file of the
+required tests or of the runner, looking around in /proc, requesting the frames of callers, searching the interpreter's
+memory.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, MemberDescriptorType
 from typing import Any
 
-# Bound before any code under test, and the interpreter's own wherever something is called while it runs.
-_status, _cwd, _frame, _decoded, _encoded, _pid = (
+# Bound before any code under test runs. Everything called while it runs is implemented by the interpreter itself.
+_stat, _cwd, _getframe, _decode, _encode, _getpid = (
     posix.stat,
     posix.getcwd,
     sys._getframe,  # noqa: SLF001
@@ -26,309 +27,327 @@ _status, _cwd, _frame, _decoded, _encoded, _pid = (
     str.encode,
     posix.getpid,
 )
-_PATHS = (pathlib.PosixPath, pathlib.PurePosixPath)
+_PATH_TYPES = (pathlib.PosixPath, pathlib.PurePosixPath)
 _CREATE, _DIRECTORY, _IS_DIRECTORY = os.O_CREAT, os.O_DIRECTORY, stat.S_IFDIR
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
-OUTSIDE = 3
-"""Functions of ours between the interpreter's call and what listens to it."""
-FRAMES = frozenset({"sys._getframe", "sys._current_frames"})
-MEMORY = frozenset(
+RUNNER_FRAMES = 3
+"""Number of runner functions between the interpreter's call and the code that handles the event."""
+FRAME_EVENTS = frozenset({"sys._getframe", "sys._current_frames"})
+MEMORY_EVENTS = frozenset(
     {
         *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
         *("sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"),
     }
 )
-LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-"""Attributes that hand out a frame without a call that is reported."""
-OPENING = frozenset({"open", "os.listdir", "os.scandir"})
-MACHINE = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"})
-"""Ways into the interpreter's own memory. Symbols count only when they are the interpreter's."""
-FORMATTERS = frozenset({"format_stack", "print_stack"})
-"""These give text for people. Before any test runs there is nothing in it that a test asks for."""
-SOURCE = {
+FRAME_ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+"""Attributes that return a frame without raising a frame event."""
+OPEN_EVENTS = frozenset({"open", "os.listdir", "os.scandir"})
+NATIVE_EVENTS = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"})
+"""Events that give access to the interpreter's own memory. Symbol lookups count only for symbols of the interpreter."""
+STACK_FORMATTERS = frozenset({"format_stack", "print_stack"})
+"""Functions that format stacks for people. Before tests run, their output holds nothing that a test expects."""
+SOURCE_READERS = {
     "linecache.py": frozenset({"getline", "getlines", "updatecache", "checkcache"}),
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
-"""Asked directly, these give the source of whoever is named or calls; formatters of errors come to it by other names."""
-MOVING = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
-"""What puts one file in the place of another without opening either."""
-GRAVE = ("open", "change", "ctypes", "gc.", "set ", "sys.set", "sys.monitoring")
-"""How kinds begin of which it is asked whether code is of the file that it names."""
-GENERATED = ("<frozen ", "<doctest ")
-"""Code of no file that is nobody's of the workspace."""
-STARTING = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
-EVENTS = frozenset(
-    {*OPENING, *MOVING, *FRAMES, *MEMORY, *MACHINE, *STARTING, "object.__setattr__", "object.__getattr__"}
+"""Called directly, these return the source of a named file or of the caller. Error formatters go through other
+functions.
+"""
+MOVE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
+"""Events that put one file in the place of another without opening either."""
+FORGERY_CHECKED = ("open", "change", "ctypes", "gc.", "set ", "sys.set", "sys.monitoring")
+"""Prefixes of event kinds for which the code must really stand in the file that it names."""
+GENERATED_CODE = ("<frozen ", "<doctest ")
+"""File name prefixes of generated code that does not belong to the workspace."""
+PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
+HANDLED_EVENTS = frozenset(
+    {
+        *OPEN_EVENTS,
+        *MOVE_EVENTS,
+        *FRAME_EVENTS,
+        *MEMORY_EVENTS,
+        *NATIVE_EVENTS,
+        *PROCESS_EVENTS,
+        "object.__setattr__",
+        "object.__getattr__",
+    }
 )
-LIMIT = 100
-"""Reports of each kind: who makes many of one kind does not hide another."""
+MAX_REPORTS = 100
+"""Reports per kind, so that many reports of one kind cannot hide another kind."""
 
 
-def listening(look: Callable[..., bool], ours: Callable[[], bool]) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook. Whoever interrupts it finds nothing but sealed functions and a list of names.
+def make_audit_hook(
+    handle_event: Callable[..., bool], is_active: Callable[[], bool]
+) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return an audit hook whose frame exposes nothing but sealed functions and a set of names.
 
-    `ours`: whether a function of ours is at work. The watch reads thousands of functions at each look, and every one of
-    them is an event.
+    `is_active` says whether this thread is inside a runner function: the monitor reads thousands of functions at each
+    check, and every read raises an event.
     """
-    wanted = EVENTS
+    handled = HANDLED_EVENTS
 
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in wanted and not ours() and look(event, arguments):
+    def audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in handled and not is_active() and handle_event(event, arguments):
             raise PermissionError(event)
 
-    return heard
+    return audit_hook
 
 
-class Witness:
-    """Hears what the interpreter reports. It never calls anything of the code that it hears."""
+class AuditMonitor:
+    """Handles audit events. It never calls anything that belongs to the code it observes."""
 
     def __init__(
         self,
         send: Callable[..., None],
         job: Mapping[str, Any],
-        kit: str,
+        runner_folder: str,
         is_test: Callable[[str], bool],
-        wait: Callable[[], None],
+        wait_for_other_threads: Callable[[], None],
         is_genuine: Callable[[CodeType], bool],
     ) -> None:
-        """`is_genuine`: whether code stands in the file that it says it is of."""
+        """`is_genuine` says whether code really stands in the file that it names."""
         self._is_genuine = is_genuine
-        self._installed = frozenset(job["pinned"]) if job["mode"] != "survey" else None
-        """Packages of setup, which are no code under test; None: all that are installed."""
+        self._setup_packages = frozenset(job["pinned"]) if job["mode"] != "survey" else None
+        """Packages that setup installed, which are not code under test. None means every installed package."""
         self._send = send
-        self._wait = wait
-        self._pid = _pid()
+        self._wait_for_other_threads = wait_for_other_threads
+        self._pid = _getpid()
         self._workspace = job["workspace"].rstrip("/") + "/"
-        self._written = frozenset(job["written"])
-        """Files of the patch: whatever they are called, they are code under test."""
-        self._library = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
+        self._patched_files = frozenset(job["written"])
+        """Files that the patch wrote. They are code under test whatever they are called."""
+        self._stdlib_folder = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
         self._guarded = frozenset(job["guarded"])
-        self._places = {place: path for path in self._guarded if (place := _place(path)) is not None}
-        """The same by what they are on the disk, whatever way leads there."""
-        self._names = frozenset(path.rpartition("/")[2] for path in self._guarded)
-        self._kit = kit.rstrip("/") + "/"
-        self._looks_like_test = is_test
-        self._lent: set[int] = set()
-        self._seen: set[tuple[str, str, int]] = set()
+        self._guarded_inodes = {inode: path for path in self._guarded if (inode := _inode(path)) is not None}
+        """The guarded files by device and inode, so that links and other paths to them are recognised."""
+        self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded)
+        self._runner_folder = runner_folder.rstrip("/") + "/"
+        self._has_test_name = is_test
+        self._traceback_frames: set[int] = set()
+        self._reported: set[tuple[str, str, int]] = set()
         self._counts: dict[str, int] = {}
         self.testing = False
-        """Tests have been collected and are run from now on."""
-        self._busy: set[int] = set()
-        """Threads that are in here."""
+        """Whether collection is over and tests are running."""
+        self._busy_threads: set[int] = set()
+        """Threads that are inside `handle_event`."""
 
-    def begin(self) -> None:
+    def begin_tests(self) -> None:
         self.testing = True
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether it must not be done."""
-        me = get_ident()
-        if me in self._busy:
+    def handle_event(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        """Report the event if it matters. Return whether the operation must be refused."""
+        thread = get_ident()
+        if thread in self._busy_threads:
             return False
-        self._busy.add(me)  # what follows is reported as well
+        self._busy_threads.add(thread)  # the calls below raise audit events too
         try:
-            what = self._kind(event, arguments)
-            frame: FrameType | None = _frame(OUTSIDE + 1)
-            touched = what.startswith(("open test", "open data ", "change test"))
-            if touched and event not in STARTING and self._was_handed(arguments[0], frame):
-                what, touched = "open handed", False
-            if touched and _pid() != self._pid:
-                # A forked copy cannot tell, so it cannot read either.
-                return self._place_of(what, frame) is not None
-            if what and self._counts.get(what, 0) < LIMIT:
-                self._report(what, frame)
+            kind = self._classify(event, arguments)
+            frame: FrameType | None = _getframe(RUNNER_FRAMES + 1)
+            is_guarded = kind.startswith(("open test", "open data ", "change test"))
+            if is_guarded and event not in PROCESS_EVENTS and self._test_passed_path(arguments[0], frame):
+                kind, is_guarded = "open handed", False
+            if is_guarded and _getpid() != self._pid:
+                # A forked process cannot report anything, so it is not allowed to read the file either.
+                return self._locate(kind, frame) is not None
+            if kind and self._counts.get(kind, 0) < MAX_REPORTS:
+                self._report(kind, frame)
             if event == "sys._current_frames":
-                self._wait()
+                self._wait_for_other_threads()
             return False
         finally:
-            self._busy.discard(me)
+            self._busy_threads.discard(thread)
 
-    def _kind(self, event: str, arguments: tuple[Any, ...]) -> str:
-        if event in OPENING or event in MOVING:
-            return self._opened(event, arguments) if event in OPENING else self._moved(arguments[:2])
-        if event in FRAMES or event in MEMORY:
+    def _classify(self, event: str, arguments: tuple[Any, ...]) -> str:
+        if event in OPEN_EVENTS or event in MOVE_EVENTS:
+            return self._classify_open(event, arguments) if event in OPEN_EVENTS else self._classify_move(arguments[:2])
+        if event in FRAME_EVENTS or event in MEMORY_EVENTS:
             return event
         if event == "object.__setattr__":
             return "set __code__" if arguments[1:2] == ("__code__",) else ""
         if event == "object.__getattr__":
-            return self._inspected(*arguments[:2])
-        if event in MACHINE:
-            return "ctypes" if not event.startswith("ctypes.dlsym") or _of_interpreter(arguments) else ""
-        return self._started(arguments)
+            return self._classify_inspection(*arguments[:2])
+        if event in NATIVE_EVENTS:
+            return "ctypes" if not event.startswith("ctypes.dlsym") or _names_python_symbol(arguments) else ""
+        return self._classify_process(arguments)
 
-    def _inspected(self, what: Any, name: str) -> str:  # noqa: ANN401
-        """Whether frames or code are looked at that code under test has no business with.
+    def _classify_inspection(self, inspected: Any, name: str) -> str:  # noqa: ANN401
+        """Classify access to frames or code objects that code under test has no reason to look at.
 
-        A frame that came with a traceback may be looked at, as formatters of errors do; going on from there to the code
-        of the test that called is another thing.
+        A frame that came with a traceback may be read, as error formatters do. Going on from there to the code of the
+        calling test is reported.
         """
-        if name in LENT_FRAMES:
-            if len(self._lent) > LIMIT * LIMIT:
-                self._lent.clear()
-            self._lent.add(id(getattr(what, name)))
+        if name in FRAME_ATTRIBUTES:
+            if len(self._traceback_frames) > MAX_REPORTS * MAX_REPORTS:
+                self._traceback_frames.clear()
+            self._traceback_frames.add(id(getattr(inspected, name)))
             return name
-        if name == "f_code" and id(what) not in self._lent:
-            if what.f_code.co_filename in self._guarded:
+        if name == "f_code" and id(inspected) not in self._traceback_frames:
+            if inspected.f_code.co_filename in self._guarded:
                 return "code of a calling test"
-        elif name == "__code__" and what.__code__.co_filename.startswith(self._kit):
+        elif name == "__code__" and inspected.__code__.co_filename.startswith(self._runner_folder):
             return "code of the runner"
         return ""
 
-    def _opened(self, event: str, arguments: tuple[Any, ...]) -> str:
-        """What kind of file this is, if it is one that matters."""
+    def _classify_open(self, event: str, arguments: tuple[Any, ...]) -> str:
+        """Return what kind of guarded file is opened, or an empty string."""
         path = arguments[0] if arguments else None
-        text = _path(path)
+        text = _path_text(path)
         if text is None:
             return "" if type(path) in (int, bool, type(None)) else "open object"
-        place = _place(text)
-        if event == "open" and place in self._places:
-            found = self._places[place]
-            return "open test" if found.endswith(".py") else "open data " + found[len(self._workspace) :]
+        inode = _inode(text)
+        if event == "open" and inode in self._guarded_inodes:
+            guarded = self._guarded_inodes[inode]
+            return "open test" if guarded.endswith(".py") else "open data " + guarded[len(self._workspace) :]
         if text.startswith("/proc/"):
             return "open /proc"
-        if text.startswith(self._kit):
+        if text.startswith(self._runner_folder):
             return "open runner"
-        # Beneath another folder than ours, which is not told: only its name is.
+        # The path may be relative to a directory descriptor, which the event does not tell: only the name is known.
         flags = arguments[2] if len(arguments) > 2 and type(arguments[2]) is int else 0
-        unknown = event == "open" and place is None and arguments[1] is None and not flags & (_CREATE | _DIRECTORY)
-        return "open test" if unknown and text in self._names else ""
+        by_name_only = event == "open" and inode is None and arguments[1] is None and not flags & (_CREATE | _DIRECTORY)
+        return "open test" if by_name_only and text in self._guarded_names else ""
 
-    def _moved(self, arguments: tuple[Any, ...]) -> str:
-        """Whether a file that matters, or a folder above one, is taken away or gets another content."""
-        for text in map(_path, arguments):
-            if text is not None and (_place(text) in self._places or self._is_above(_absolute(text))):
+    def _classify_move(self, arguments: tuple[Any, ...]) -> str:
+        """Detect that a guarded file, or a folder above one, is removed or gets other content."""
+        for text in map(_path_text, arguments):
+            if text is not None and (_inode(text) in self._guarded_inodes or self._is_above(_absolute(text))):
                 return "change test"
         return ""
 
     def _is_above(self, path: str) -> bool:
-        return any(one.startswith(path + "/") for one in self._guarded)
+        return any(guarded.startswith(path + "/") for guarded in self._guarded)
 
-    def _started(self, arguments: tuple[Any, ...]) -> str:
-        """Whether a program is started on a file that matters."""
-        found = " ".join(_words(arguments[:3]))
-        return "open test" if any(name in found for name in self._names) else ""
+    def _classify_process(self, arguments: tuple[Any, ...]) -> str:
+        """Detect a program that is started on a guarded file."""
+        command = " ".join(_texts(arguments[:3]))
+        return "open test" if any(name in command for name in self._guarded_names) else ""
 
-    def _was_handed(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
-        """Whether the running test passed its own file, a file of data or a folder of tests to what it tests.
+    def _test_passed_path(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
+        """Return whether the running test passed its own file, a data file or a folder of tests to the code it tests.
 
         Tests of readers and parsers do so.
         """
-        wanted = _absolute(_path(path) or "")
+        opened = _absolute(_path_text(path) or "")
         entry: FrameType | None = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if self._is_candidates(file) or (file.startswith("<") and not file.startswith(GENERATED)):
+            if self._is_candidate_code(file) or (file.startswith("<") and not file.startswith(GENERATED_CODE)):
                 if file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :]):
-                    given: set[str] = set() if entry is None else _paths_given(entry)
-                    own = wanted in given and (file == wanted or not wanted.endswith(".py"))
-                    return own or any(
-                        self._is_test(one[len(self._workspace) :] + "/") and wanted.startswith(one + "/")
-                        for one in given
-                        if one.startswith(self._workspace)
+                    passed: set[str] = set() if entry is None else _path_arguments(entry)
+                    is_passed = opened in passed and (file == opened or not opened.endswith(".py"))
+                    return is_passed or any(
+                        self._is_test(folder[len(self._workspace) :] + "/") and opened.startswith(folder + "/")
+                        for folder in passed
+                        if folder.startswith(self._workspace)
                     )
                 entry = frame
             frame = frame.f_back
         return False
 
-    def _report(self, what: str, frame: FrameType | None) -> None:
-        place = self._place_of(what, frame)
-        if place is not None and place not in self._seen:
-            self._seen.add(place)
-            self._counts[place[0]] = self._counts.get(place[0], 0) + 1
-            self._send("seen", *place)
+    def _report(self, kind: str, frame: FrameType | None) -> None:
+        location = self._locate(kind, frame)
+        if location is not None and location not in self._reported:
+            self._reported.add(location)
+            self._counts[location[0]] = self._counts.get(location[0], 0) + 1
+            self._send("seen", *location)
 
-    def _place_of(self, what: str, frame: FrameType | None) -> tuple[str, str, int] | None:
-        """What was done and where, if it was code under test that did it."""
-        frame, helped = self._doer(what, frame)
-        if frame is None or self._is_of_tests(frame):
+    def _locate(self, kind: str, frame: FrameType | None) -> tuple[str, str, int] | None:
+        """Return kind, file and line of an event if candidate code is responsible for it."""
+        frame, purpose = self._responsible_frame(kind, frame)
+        if frame is None or self._is_test_frame(frame):
             return None
         file = frame.f_code.co_filename
-        if not self._is_candidates(file) and not self._is_forged(what, frame):
+        if not self._is_candidate_code(file) and not self._is_forged(kind, frame):
             return None
-        # Python 3.8 has no word for it.
+        # Python 3.8 has no `removeprefix`.
         place = file[len(self._workspace) :] if file.startswith(self._workspace) else file  # noqa: FURB188
-        return (f"{what} {helped}" if helped else what, place, frame.f_lineno)
+        return (f"{kind} {purpose}" if purpose else kind, place, frame.f_lineno)
 
-    def _is_of_tests(self, frame: FrameType) -> bool:
+    def _is_test_frame(self, frame: FrameType) -> bool:
         file = frame.f_code.co_filename
         return file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :])
 
-    def _is_forged(self, what: str, frame: FrameType) -> bool:
-        """Whether code is of no file, or not of the one that it names: who makes code may name any."""
+    def _is_forged(self, kind: str, frame: FrameType) -> bool:
+        """Return whether code has no file, or does not stand in the file it names: whoever creates code can name any
+        file.
+        """
         file = frame.f_code.co_filename
-        if not what.startswith(GRAVE) or file.startswith((*GENERATED, self._kit)):
+        if not kind.startswith(FORGERY_CHECKED) or file.startswith((*GENERATED_CODE, self._runner_folder)):
             return False
         return file.startswith("<") or not self._is_genuine(frame.f_code)
 
-    def _is_candidates(self, file: str) -> bool:
-        """Of the workspace, installed by the candidate's own build, or written down wherever there was room."""
-        if file.startswith(("<", self._kit)) or self._is_library(file):
+    def _is_candidate_code(self, file: str) -> bool:
+        """Return whether a file is in the workspace, was installed by the candidate's own build, or was written
+        anywhere else.
+        """
+        if file.startswith(("<", self._runner_folder)) or self._is_stdlib(file):
             return False
         _, installed, place = file.rpartition("-packages/")
         if file.startswith(self._workspace) or not installed:
             return True
-        return self._installed is not None and place.split("/")[0].split(".")[0] not in self._installed
+        return self._setup_packages is not None and place.split("/")[0].split(".")[0] not in self._setup_packages
 
     def _is_test(self, path: str) -> bool:
-        return path not in self._written and self._looks_like_test(path)
+        return path not in self._patched_files and self._has_test_name(path)
 
-    def _doer(self, what: str, frame: FrameType | None) -> tuple[FrameType | None, str]:
-        """The first frame that is not the standard library at work for somebody; whether it only wanted source lines.
+    def _responsible_frame(self, kind: str, frame: FrameType | None) -> tuple[FrameType | None, str]:
+        """Find the first frame outside the standard library, and whether the library only wanted source lines.
 
-        But for opened files, only what is done directly or through `inspect` counts: logging asks for frames all the
-        time, and mocks are given code. Files are also opened by the runner, for whoever calls its loader. Where nobody
-        but a test is found, it was whoever only says to be the library.
+        Except for opened files, only direct calls and calls through `inspect` count: logging requests frames all the
+        time, and mocks are given code. pytest also opens files, on behalf of whoever calls its loader. If the first
+        such frame belongs to a test, the event is attributed to code that only claims to be part of the library, if
+        there is any.
         """
-        direct = not what.startswith(("open", "change", "ctypes"))
-        helped, stranger = "", None
+        direct = not kind.startswith(("open", "change", "ctypes"))
+        purpose, forged = "", None
         while frame is not None:
             file = frame.f_code.co_filename
-            runner = not direct and "/_pytest/" in file
-            if not file.startswith("<") and not runner and not self._is_library(file):
-                return (stranger or frame) if self._is_of_tests(frame) else frame, helped
-            if stranger is None and self._is_forged(what, frame):
-                stranger = frame
-            if helped or file.endswith("/linecache.py"):
-                # The outermost part of the library is what was asked for.
+            in_pytest = not direct and "/_pytest/" in file
+            if not file.startswith("<") and not in_pytest and not self._is_stdlib(file):
+                return (forged or frame) if self._is_test_frame(frame) else frame, purpose
+            if forged is None and self._is_forged(kind, frame):
+                forged = frame
+            if purpose or file.endswith("/linecache.py"):
+                # The outermost library function is the one that was called.
                 name = frame.f_code.co_name
-                asked = name in SOURCE.get(file.rpartition("/")[2], ())
-                asked &= self.testing or name not in FORMATTERS
-                helped = "line by line" if asked else "for a source line"
+                reads_source = name in SOURCE_READERS.get(file.rpartition("/")[2], ())
+                reads_source &= self.testing or name not in STACK_FORMATTERS
+                purpose = "line by line" if reads_source else "for a source line"
             if direct and not file.startswith("<") and not file.endswith("/inspect.py"):
-                return stranger, helped
+                return forged, purpose
             frame = frame.f_back
-        return stranger, helped
+        return forged, purpose
 
-    def _is_library(self, file: str) -> bool:
-        """Of the standard library, not of what is installed beside it."""
-        return file.startswith(self._library) and "/site-packages/" not in file and "/dist-packages/" not in file
+    def _is_stdlib(self, file: str) -> bool:
+        """Return whether a file belongs to the standard library and not to a package installed next to it."""
+        return file.startswith(self._stdlib_folder) and "/site-packages/" not in file and "/dist-packages/" not in file
 
 
-def _paths_given(frame: FrameType) -> set[str]:
-    """Arguments of a call that are paths, or lists of them."""
+def _path_arguments(frame: FrameType) -> set[str]:
+    """Return the arguments of a call that are paths, or lists of paths."""
     code = frame.f_code
     values: list[Any] = [
         frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     ]
-    values += [one for value in values if type(value) in (list, tuple) for one in value[:LIMIT]]
-    return {_absolute(text) for text in map(_path, values) if text is not None}
+    values += [element for value in values if type(value) in (list, tuple) for element in value[:MAX_REPORTS]]
+    return {_absolute(text) for text in map(_path_text, values) if text is not None}
 
 
-def _words(values: tuple[Any, ...]) -> list[str]:
-    """Text in the arguments of a call, and in lists among them."""
-    found: list[str] = []
+def _texts(values: tuple[Any, ...]) -> list[str]:
+    """Return the texts among the arguments of a call, and in lists among them."""
+    texts: list[str] = []
     for value in values:
-        parts = value if type(value) in (list, tuple) else (value,)
-        found += [text for text in map(_path, parts) if text is not None]
-    return found
+        elements = value if type(value) in (list, tuple) else (value,)
+        texts += [text for text in map(_path_text, elements) if text is not None]
+    return texts
 
 
-def _place(path: str) -> tuple[int, int] | None:
-    """What a path leads to, past all links; None for what is not there, and for folders."""
+def _inode(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file, following links. None if it does not exist or is a folder."""
     try:
-        found = _status(path)
+        status = _stat(path)
     except (OSError, ValueError):
         return None
-    return None if found.st_mode & 0o170000 == _IS_DIRECTORY else (found.st_dev, found.st_ino)
+    return None if status.st_mode & 0o170000 == _IS_DIRECTORY else (status.st_dev, status.st_ino)
 
 
 def _absolute(path: str) -> str:
@@ -342,28 +361,30 @@ def _absolute(path: str) -> str:
 
 
 def _slot(name: str) -> Any:  # noqa: ANN401
-    found = vars(pathlib.PurePath).get(name)
-    return found if type(found) is MemberDescriptorType else None
+    descriptor = vars(pathlib.PurePath).get(name)
+    return descriptor if type(descriptor) is MemberDescriptorType else None
 
 
-_RAW, _PARTS = _slot("_raw_paths"), _slot("_parts")
-_PATH_SPACE, _TOLD_BY = (
+_RAW_SLOT, _PARTS_SLOT = _slot("_raw_paths"), _slot("_parts")
+_PATH_NAMESPACE, _PATH_METHODS = (
     vars(pathlib.PurePath),
     {key: vars(pathlib.PurePath).get(key) for key in ("__fspath__", "__str__")},
 )
 
 
-def _path(value: Any) -> str | None:  # noqa: ANN401
-    """The text of a path, without calling anything that is not Python's own: another's code would run in here."""
-    kind = type(value)
-    if issubclass(kind, str):
+def _path_text(value: Any) -> str | None:  # noqa: ANN401
+    """Return the text of a path without calling any code that is not Python's own: foreign code would run in here."""
+    path_type = type(value)
+    if issubclass(path_type, str):
         return str.__str__(value)
-    if issubclass(kind, bytes):
-        return _decoded(bytes(memoryview(value)), _ENCODING, _ERRORS)
-    if kind not in _PATHS or any(_PATH_SPACE.get(key) is not own for key, own in _TOLD_BY.items()):
+    if issubclass(path_type, bytes):
+        return _decode(bytes(memoryview(value)), _ENCODING, _ERRORS)
+    if path_type not in _PATH_TYPES or any(
+        _PATH_NAMESPACE.get(key) is not original for key, original in _PATH_METHODS.items()
+    ):
         return None
-    # Its own methods are written in Python, and could have been changed.
-    for slot in (_RAW, _PARTS):
+    # The methods of a path are written in Python and could have been replaced.
+    for slot in (_RAW_SLOT, _PARTS_SLOT):
         try:
             parts = [] if slot is None else slot.__get__(value)
         except AttributeError:
@@ -374,5 +395,5 @@ def _path(value: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _of_interpreter(arguments: tuple[Any, ...]) -> bool:
-    return any(type(one) is str and one.lstrip("_").startswith("Py") for one in arguments)
+def _names_python_symbol(arguments: tuple[Any, ...]) -> bool:
+    return any(type(argument) is str and argument.lstrip("_").startswith("Py") for argument in arguments)

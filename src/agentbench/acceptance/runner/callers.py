@@ -1,7 +1,8 @@
-"""Who is calling: between the start of the runner and a door of ours there is the runner, its plugins, and nobody else.
+"""Checks who calls the recorder: between the start of the runner and its entry points, only pytest and its plugins may
+be on the stack.
 
-Whoever finds a door can knock. What comes through it counts only if every function on the way to it was there before any
-code under test, or is written just so in a file that is none of the workspace.
+Code that finds an entry point can call it. A call counts only if every function on the stack existed before any code
+under test, or stands exactly like that in a file outside the workspace.
 """
 
 from __future__ import annotations
@@ -9,63 +10,70 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from types import CodeType, FrameType
 
-from .code_objects import code_digest, inner_code, written_code
+from .code_objects import code_digest, inner_code, source_digests
 
-NEAR = 2
-"""Functions of ours between a door and what it leads to."""
-NO_DOOR = "a report that came through no door"
+GUARD_FRAMES = 2
+"""Guard functions between an entry point and the recorder."""
+NO_ENTRY_POINT = "a report from outside the runner's entry points"
 
 
-class Callers:
-    def __init__(self, start: CodeType, workspace: str, written: Mapping[str, Collection[str]]) -> None:
+class CallerCheck:
+    def __init__(self, start: CodeType, workspace: str, digests: Mapping[str, Collection[str]]) -> None:
         self._start = start
         self._workspace = workspace
-        self._written = dict(written)
-        """Digests of the functions in a file: of the conftests of R at first, of others when they are asked for."""
-        self._doors: dict[int, CodeType] = {}
-        self._behind: dict[int, CodeType] = {}
-        self._known: dict[int, CodeType] = {}
+        self._digests = dict(digests)
+        """Digests of the functions in a file. Conftests of the base repository are given; other files are read when
+        needed.
+        """
+        self._entry_points: dict[int, CodeType] = {}
+        self._guard_code: dict[int, CodeType] = {}
+        self._trusted: dict[int, CodeType] = {}
 
-    def know(self, codes: Iterable[CodeType]) -> None:
-        """Code that may stand on the way."""
+    def trust(self, codes: Iterable[CodeType]) -> None:
+        """Allow code objects, and those nested in them, on the stack."""
         for code in codes:
-            self._known[id(code)] = code
+            self._trusted[id(code)] = code
             for inner in inner_code(code):
-                self._known[id(inner)] = inner
+                self._trusted[id(inner)] = inner
 
-    def knows(self, code: CodeType) -> bool:
-        """Whether code was there before any code under test, or stands in the file that it names."""
-        return id(code) in self._known or self._is_written(code)
+    def is_trusted(self, code: CodeType) -> bool:
+        """Return whether code existed before any code under test, or stands in the file that it names."""
+        return id(code) in self._trusted or self._is_in_source(code)
 
-    def doors(self, doors: Iterable[CodeType], behind: CodeType) -> None:
-        """Our own functions that the session calls, and the one whose inner functions stand between them and us."""
-        self._doors = {id(door): door for door in doors}
-        self._behind = {id(inner): inner for inner in inner_code(behind)}
+    def set_entry_points(self, entry_points: Iterable[CodeType], guard: CodeType) -> None:
+        """Set the plugin functions that pytest calls, and the guard function whose inner functions lie between them and
+        the recorder.
+        """
+        self._entry_points = {id(code): code for code in entry_points}
+        self._guard_code = {id(inner): inner for inner in inner_code(guard)}
 
-    def strangers(self, frame: FrameType | None) -> list[str]:
-        """Who has no business on the way here. Told by their file, so that what R does as well can be told apart."""
-        for _ in range(NEAR):
+    def untrusted_callers(self, frame: FrameType | None) -> list[str]:
+        """Return a finding if an untrusted function is on the stack.
+
+        Findings name the file, so that those that the base repository causes as well can be recognised.
+        """
+        for _ in range(GUARD_FRAMES):
             frame = None if frame is None else frame.f_back
-            if frame is None or id(frame.f_code) not in self._behind:
-                return [NO_DOOR]
+            if frame is None or id(frame.f_code) not in self._guard_code:
+                return [NO_ENTRY_POINT]
         frame = frame.f_back if frame is not None else None
-        if frame is None or id(frame.f_code) not in self._doors:
-            return [NO_DOOR]
+        if frame is None or id(frame.f_code) not in self._entry_points:
+            return [NO_ENTRY_POINT]
         frame = frame.f_back
         while frame is not None:
             code = frame.f_code
             if code is self._start:
                 return []
-            if id(code) not in self._known and not self._is_written(code):
-                return [f"a report through {code.co_filename}"]
+            if id(code) not in self._trusted and not self._is_in_source(code):
+                return [f"a report called from {code.co_filename}"]
             frame = frame.f_back
-        return ["a report of another thread"]
+        return ["a report from another thread"]
 
-    def _is_written(self, code: CodeType) -> bool:
+    def _is_in_source(self, code: CodeType) -> bool:
         file = code.co_filename
-        if file not in self._written:
-            self._written[file] = frozenset() if file.startswith(self._workspace) else written_code(file)
-        if code_digest(code) not in self._written[file]:
+        if file not in self._digests:
+            self._digests[file] = frozenset() if file.startswith(self._workspace) else source_digests(file)
+        if code_digest(code) not in self._digests[file]:
             return False
-        self._known[id(code)] = code
+        self._trusted[id(code)] = code
         return True

@@ -1,7 +1,8 @@
-"""The way out: records as lines on a descriptor, written by means that code under test cannot exchange.
+"""Writes records as lines to the result descriptor, with functions that code under test cannot replace.
 
-Everything that is called here was bound before any code of the workspace ran, and is the interpreter's own: a class of the
-standard library finds its methods again at every call, and whoever replaces one of them writes the records.
+Everything called here was bound before any code of the workspace ran and is implemented by the interpreter itself. A
+class of the standard library looks its methods up at every call, so code that replaces one of them would write the
+records.
 """
 
 from __future__ import annotations
@@ -14,57 +15,61 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-MANY = 64
-_quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
-_shown_float = vars(float)["__repr__"]
-_shown_int = vars(int)["__repr__"]
+DESCRIPTOR_RANGE = 64
+_quote: Callable[[str], str] = json.encoder.encode_basestring_ascii
+_float_text = vars(float)["__repr__"]
+_int_text = vars(int)["__repr__"]
 
 
-def sealed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function behind a callable of the interpreter's own, which shows nobody what it calls.
+def seal(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function in a callable of the interpreter that does not expose what it calls.
 
-    A method has `__self__` and a function has cells, and both can be written through. A cache that keeps nothing has
-    neither, once its `__wrapped__` is gone; what is left is a search of the memory, and that is heard (`audit_hook.py`).
+    A method has `__self__` and a function has cells, and both can be written to. A cache of size zero has neither, once
+    its `__wrapped__` is gone. What is left is a search of the memory, which `audit_hook.py` reports.
     """
-    shell = functools.lru_cache(maxsize=0)(function)
-    vars(shell).clear()
-    return shell
+    wrapper = functools.lru_cache(maxsize=0)(function)
+    vars(wrapper).clear()
+    return wrapper
 
 
-def encoded(value: Any) -> str:  # noqa: ANN401, PLR0911 - one line for each kind
-    """A record as JSON. What is of no plain kind is told by the name of its kind, and asked nothing."""
+def encode(value: Any) -> str:  # noqa: ANN401, PLR0911 - one return per type
+    """Encode a record as JSON. Values of other types are replaced by the name of their type: their own methods are
+    never called.
+    """
     kind = type(value)
     if kind is str:
-        return _quoted(value)
+        return _quote(value)
     if value is None:
         return "null"
     if kind is bool:
         return "true" if value else "false"
     if kind is int:
-        return _shown_int(value)  # type: ignore[no-any-return]
+        return _int_text(value)  # type: ignore[no-any-return]
     if kind is float:
-        return _shown_float(value) if value - value == 0 else "null"
+        return _float_text(value) if value - value == 0 else "null"
     if kind is list or kind is tuple:
-        return "[" + ",".join([encoded(one) for one in value]) + "]"
+        return "[" + ",".join([encode(element) for element in value]) + "]"
     if kind is dict:
-        return "{" + ",".join([encoded(key) + ":" + encoded(one) for key, one in value.items()]) + "}"
-    return _quoted(f"<{kind.__name__}>")
+        return "{" + ",".join([encode(key) + ":" + encode(element) for key, element in value.items()]) + "}"
+    return _quote(f"<{kind.__name__}>")
 
 
 def open_channel(nonce: str) -> Callable[..., None]:
-    """Lines carry the job's nonce and a running number, so that foreign lines show."""
+    """Return the function that sends records. Lines carry the job's nonce and a sequence number, so that foreign lines
+    are recognised.
+    """
     given = int(os.environ.pop("AB_RESULT_FD"))
-    descriptor = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, MANY + os.getpid() % MANY)
+    descriptor = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, DESCRIPTOR_RANGE + os.getpid() % DESCRIPTOR_RANGE)
     os.close(given)
-    # Bound now: a later change of these names reaches us no more.
+    # Bound now: replacing these names later has no effect here.
     write, getpid, pid, numbers = os.write, os.getpid, os.getpid(), itertools.count()
 
     def send(*record: object) -> None:
-        """One record. A forked copy of this process has nothing to say."""
+        """Send one record. Forked processes send nothing."""
         if getpid() != pid:
             return
-        data = f"{nonce} {next(numbers)} {encoded(record)}\n".encode("ascii")
+        data = f"{nonce} {next(numbers)} {encode(record)}\n".encode("ascii")
         while data:
             data = data[write(descriptor, data) :]
 
-    return sealed(send)
+    return seal(send)

@@ -1,6 +1,6 @@
-"""Functions and their code, read and compared without asking anything of whoever they belong to.
+"""Reads and compares functions and their code without calling any code that belongs to them.
 
-Loaded for the sentinel and for nobody else: like it, in no list of modules, so that code under test has no name for it.
+Loaded for the runner monitor alone and not listed in `sys.modules`, so that code under test cannot import it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Mapping
 
-# All of it bound here, before any code under test: what is looked up by name later can be given another meaning.
-_MODULE_SPACE: Any = vars(ModuleType)["__dict__"]
-_CLASS_SPACE: Any = vars(type)["__dict__"]
-_CLASS_ORDER: Any = vars(type)["__mro__"]
-_CLASS_HOME: Any = vars(type)["__module__"]
+# Bound here, before any code under test: names that are looked up later could have been given another meaning.
+_MODULE_DICT: Any = vars(ModuleType)["__dict__"]
+_CLASS_DICT: Any = vars(type)["__dict__"]
+_CLASS_MRO: Any = vars(type)["__mro__"]
+_CLASS_MODULE: Any = vars(type)["__module__"]
 
 
-DEEP = 100
-FREEZERS = frozenset({"freezegun"})
-_MEMBERS = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
+MAX_DEPTH = 100
+TIME_FREEZERS = frozenset({"freezegun"})
+_MEMBER_TYPES = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 
 
-class Mark(NamedTuple):
-    """A name, where it is kept, and what it meant at first. `function` is None where there is no code to change."""
+class Binding(NamedTuple):
+    """A name in a namespace and its original value. `function` is None if the value has no code that could change."""
 
     name: str
-    where: Mapping[str, Any]
+    namespace: Mapping[str, Any]
     key: str
     value: Any
     function: Any
@@ -41,13 +41,13 @@ class Mark(NamedTuple):
     defaults: Any
 
 
-def space_of(thing: Any) -> Mapping[str, Any]:  # noqa: ANN401
-    """The names of a module, read past whatever it has to say about that itself."""
-    return _MODULE_SPACE.__get__(thing) if issubclass(type(thing), ModuleType) else {}
+def module_namespace(module: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    """Return the namespace of a module without triggering its own attribute access."""
+    return _MODULE_DICT.__get__(module) if issubclass(type(module), ModuleType) else {}
 
 
-def file_of(module: Any) -> str:  # noqa: ANN401
-    file = space_of(module).get("__file__")
+def module_file(module: Any) -> str:  # noqa: ANN401
+    file = module_namespace(module).get("__file__")
     return file if type(file) is str else ""
 
 
@@ -57,7 +57,7 @@ def code_of(value: Any) -> CodeType | None:  # noqa: ANN401
 
 
 def function_of(value: Any) -> FunctionType | None:  # noqa: ANN401
-    """The function that a plain wrapper of Python's own has, or that this is. Nobody else is asked."""
+    """Return the function itself or the one inside a wrapper type of Python. Other objects are never called."""
     if type(value) in (MethodType, classmethod, staticmethod):
         value = value.__func__
     elif type(value) is property:
@@ -65,83 +65,83 @@ def function_of(value: Any) -> FunctionType | None:  # noqa: ANN401
     return value if type(value) is FunctionType else None
 
 
-def _mark(name: str, where: Mapping[str, Any], key: str, value: Any) -> Mark:  # noqa: ANN401
+def _binding(name: str, namespace: Mapping[str, Any], key: str, value: Any) -> Binding:  # noqa: ANN401
     function = function_of(value)
     code, defaults = (None, None) if function is None else (function.__code__, function.__defaults__)
-    return Mark(name, where, key, value, function, code, defaults)
+    return Binding(name, namespace, key, value, function, code, defaults)
 
 
-def module_marks(name: str, module: ModuleType) -> Iterator[Mark]:
-    space = space_of(module)
-    for key, value in list(space.items()):
+def module_bindings(name: str, module: ModuleType) -> Iterator[Binding]:
+    namespace = module_namespace(module)
+    for key, value in list(namespace.items()):
         if callable(value):
-            yield _mark(f"{name}.{key}", space, key, value)
-        within = _CLASS_SPACE.__get__(value) if issubclass(type(value), type) else {}
-        if not within or within.get("__module__", "builtins") != name:
+            yield _binding(f"{name}.{key}", namespace, key, value)
+        class_namespace = _CLASS_DICT.__get__(value) if issubclass(type(value), type) else {}
+        if not class_namespace or class_namespace.get("__module__", "builtins") != name:
             continue
-        for attribute, member in list(within.items()):
-            if callable(member) or type(member) in _MEMBERS:
-                yield _mark(f"{name}.{key}.{attribute}", within, attribute, member)
+        for attribute, member in list(class_namespace.items()):
+            if callable(member) or type(member) in _MEMBER_TYPES:
+                yield _binding(f"{name}.{key}.{attribute}", class_namespace, attribute, member)
 
 
-def classes(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Classes that a module defines, by name, with what they have."""
-    for key, value in list(space_of(module).items()):
-        within = _CLASS_SPACE.__get__(value) if issubclass(type(value), type) else {}
-        if within and within.get("__module__", "builtins") == name:
-            yield f"{name}.{key}", within
+def defined_classes(name: str, module: ModuleType) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return the classes that a module defines, by name, with their namespaces."""
+    for key, value in list(module_namespace(module).items()):
+        class_namespace = _CLASS_DICT.__get__(value) if issubclass(type(value), type) else {}
+        if class_namespace and class_namespace.get("__module__", "builtins") == name:
+            yield f"{name}.{key}", class_namespace
 
 
-def part(one: Any, name: str) -> Any:  # noqa: ANN401
-    """An attribute that an object has itself, in a slot or among its own names. It is not asked for it."""
-    slot = class_attribute(type(one), name)
+def own_attribute(instance: Any, name: str) -> Any:  # noqa: ANN401
+    """Read an attribute from an object's slot or `__dict__` without running code of its class."""
+    slot = class_attribute(type(instance), name)
     if type(slot) is MemberDescriptorType:
         try:
-            return slot.__get__(one)
-        except AttributeError:  # nothing in it
+            return slot.__get__(instance)
+        except AttributeError:  # empty slot
             return None
-    return own_names(one).get(name)
+    return instance_dict(instance).get(name)
 
 
-def own_names(one: Any) -> Mapping[Any, Any]:  # noqa: ANN401
-    """What an object has of its own, unless its class says something else than Python about that."""
-    if type(class_attribute(type(one), "__dict__")) is not GetSetDescriptorType:
+def instance_dict(instance: Any) -> Mapping[Any, Any]:  # noqa: ANN401
+    """Return an object's `__dict__`, or nothing if its class replaces that attribute."""
+    if type(class_attribute(type(instance), "__dict__")) is not GetSetDescriptorType:
         return {}
-    found: Mapping[Any, Any] = vars(one)
-    return found
+    attributes: Mapping[Any, Any] = vars(instance)
+    return attributes
 
 
 def node_id(node: Any) -> str:  # noqa: ANN401
-    found = part(node, "_nodeid")
+    found = own_attribute(node, "_nodeid")
     return found if type(found) is str else ""
 
 
-def nodes_above(node: Any) -> Iterator[Any]:  # noqa: ANN401
-    """The collectors that a test stands in."""
-    for _ in range(DEEP):
-        node = part(node, "parent")
+def parent_nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Return the collectors that contain a test."""
+    for _ in range(MAX_DEPTH):
+        node = own_attribute(node, "parent")
         if node is None:
             return
         yield node
 
 
 def loaded_code() -> Iterator[CodeType]:
-    """Of every function and method in every loaded module."""
+    """Return the code of every function and method in every loaded module."""
     for name, module in list(modules.items()):
         if issubclass(type(module), ModuleType):
-            yield from (mark.code for mark in module_marks(name, module) if mark.code is not None)
+            yield from (binding.code for binding in module_bindings(name, module) if binding.code is not None)
 
 
 def inner_code(code: CodeType) -> Iterator[CodeType]:
-    """Of the functions that a function makes."""
+    """Return the code of all functions nested in a function."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
             yield from inner_code(constant)
 
 
-def holds(function: Any, original: Any, depth: int = 4) -> bool:  # noqa: ANN401
-    """Whether a function has another in its cells, or in the cells of one that it has there."""
+def closure_contains(function: Any, original: Any, depth: int = 4) -> bool:  # noqa: ANN401
+    """Return whether a function's closure contains another function, directly or through functions in its cells."""
     if type(function) is MethodType:
         function = function.__func__
     if function is original:
@@ -150,17 +150,17 @@ def holds(function: Any, original: Any, depth: int = 4) -> bool:  # noqa: ANN401
         return False
     for cell in function.__closure__ or ():
         try:
-            held = cell.cell_contents
-        except ValueError:  # nothing in it yet
+            content = cell.cell_contents
+        except ValueError:  # empty cell
             continue
-        if holds(held, original, depth - 1):
+        if closure_contains(content, original, depth - 1):
             return True
     return False
 
 
-def is_code(mark: Mark, wanted: str) -> bool:
-    """Whether a function, or what it honestly wraps, is the code that R has."""
-    function = mark.function
+def matches_digest(binding: Binding, wanted: str) -> bool:
+    """Return whether a function, or one that it wraps, has the code with this digest."""
+    function = binding.function
     for _ in range(10):
         if type(function) is not FunctionType:
             break
@@ -171,16 +171,16 @@ def is_code(mark: Mark, wanted: str) -> bool:
 
 
 def code_digest(code: CodeType) -> str:
-    """Of what code does, not of where it is."""
-    whole = sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    """Return a digest of what code does, independent of where it stands."""
+    digest = sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     for constant in code.co_consts:
         inner = code_digest(constant) if isinstance(constant, CodeType) else _constant(constant)
-        whole.update(inner.encode("utf-8", "backslashreplace"))
-    return whole.hexdigest()[:32]
+        digest.update(inner.encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()[:32]
 
 
-def written_code(file: str) -> frozenset[str]:
-    """Digests of every function in a file."""
+def source_digests(file: str) -> frozenset[str]:
+    """Return the digests of every function in a file."""
     try:
         with open(file, "rb") as source:  # noqa: PTH123
             module = compile(source.read(), file, "exec", dont_inherit=True)
@@ -190,12 +190,12 @@ def written_code(file: str) -> frozenset[str]:
 
 
 def _constant(value: object) -> str:
-    """A constant as text that is the same in every process: the order of a set is not."""
+    """Return a constant as text that is the same in every process. The order of a set is not."""
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def written_tree(file: str) -> Any:  # noqa: ANN401 - a module of `ast`
-    """The syntax of a file; None for what is no Python."""
+def parse_file(file: str) -> Any:  # noqa: ANN401 - an `ast.Module`
+    """Return the syntax tree of a file, or None if it is not Python."""
     try:
         with open(file, "rb") as source:  # noqa: PTH123
             return compile(source.read(), file, "exec", PyCF_ONLY_AST, dont_inherit=True)
@@ -204,71 +204,79 @@ def written_tree(file: str) -> Any:  # noqa: ANN401 - a module of `ast`
 
 
 def class_attribute(kind: type, name: str) -> Any:  # noqa: ANN401
-    """What a class or one above it has by this name, read past whatever they have to say about that themselves."""
-    for one in _CLASS_ORDER.__get__(kind):
-        found = _CLASS_SPACE.__get__(one).get(name, _CLASS_SPACE)
-        if found is not _CLASS_SPACE:
-            return found
+    """Look an attribute up in a class and its bases without triggering their own attribute access."""
+    for base in _CLASS_MRO.__get__(kind):
+        attribute = _CLASS_DICT.__get__(base).get(name, _CLASS_DICT)
+        if attribute is not _CLASS_DICT:
+            return attribute
     return None
 
 
-def names_above(name: str) -> Iterator[str]:
-    """`a.b` and `a` of `a.b`."""
+def dotted_prefixes(name: str) -> Iterator[str]:
+    """Return the dotted prefixes of a name: `a` and `a.b` for `a.b`."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-def decorations(body: list[ast.stmt], within: str) -> Iterator[tuple[str, list[ast.expr]]]:
-    """Functions and classes with their decorators, by the name that they have in their module."""
+def decorated_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, list[ast.expr]]]:
+    """Return functions and classes, by their name within the module, with their decorators."""
     for node in body:
         if isinstance(node, (FunctionDef, AsyncFunctionDef, ClassDef)):
-            yield within + node.name, node.decorator_list
+            yield prefix + node.name, node.decorator_list
             if isinstance(node, ClassDef):
-                yield from decorations(node.body, f"{within}{node.name}.")
+                yield from decorated_definitions(node.body, f"{prefix}{node.name}.")
         else:
-            for part in ("body", "orelse", "finalbody"):
-                yield from decorations(getattr(node, part, None) or [], within)
+            for block in ("body", "orelse", "finalbody"):
+                yield from decorated_definitions(getattr(node, block, None) or [], prefix)
 
 
-def origin(module: ModuleType, decorator: ast.expr) -> str:
-    """The file that a decorator comes from, as far as the first part of its name tells."""
+def decorator_file(module: ModuleType, decorator: ast.expr) -> str:
+    """Return the file that a decorator comes from, judged by the first part of its name."""
     while isinstance(decorator, (Call, Attribute)):
         decorator = decorator.func if isinstance(decorator, Call) else decorator.value
-    found = space_of(module).get(decorator.id) if isinstance(decorator, Name) else None
-    if issubclass(type(found), ModuleType):
-        return file_of(found)
-    # Of a function and of a class its own, of anything else its class's: what stands there may answer by running code.
-    if type(found) is FunctionType:
-        home: Any = found.__module__
+    value = module_namespace(module).get(decorator.id) if isinstance(decorator, Name) else None
+    if issubclass(type(value), ModuleType):
+        return module_file(value)
+    # Functions and classes have a `__module__` of their own. For anything else the class is asked, because the
+    # object's attribute could run code.
+    if type(value) is FunctionType:
+        module_name: Any = value.__module__
     else:
-        home = _CLASS_HOME.__get__(found if issubclass(type(found), type) else type(found))
-    return file_of(modules.get(home)) if type(home) is str else ""
+        module_name = _CLASS_MODULE.__get__(value if issubclass(type(value), type) else type(value))
+    return module_file(modules.get(module_name)) if type(module_name) is str else ""
 
 
-def is_frozen(value: Any) -> bool:  # noqa: ANN401
-    """Whether it is what an installed package that freezes time puts in the place of a clock, in tests too."""
-    homes = [one for name, one in list(modules.items()) if name.split(".")[0] in FREEZERS]
-    return any(value is one for home in homes if "-packages/" in file_of(home) for one in space_of(home).values())
+def is_frozen_clock(value: Any) -> bool:  # noqa: ANN401
+    """Return whether a value is what an installed time-freezing package puts in the place of a clock."""
+    freezers = [module for name, module in list(modules.items()) if name.split(".")[0] in TIME_FREEZERS]
+    return any(
+        value is frozen
+        for freezer in freezers
+        if "-packages/" in module_file(freezer)
+        for frozen in module_namespace(freezer).values()
+    )
 
 
-def strange_support(support: Mapping[str, list[str]], workspace: str) -> list[str]:
-    """Modules that have the name of what lies with the tests, and are none of the files that R has by that name."""
-    found = []
+def replaced_support_modules(support: Mapping[str, list[str]], workspace: str) -> list[str]:
+    """Return modules that have the name of a test support module but are not one of its files in the base
+    repository.
+    """
+    replaced = []
     for name, module in list(modules.items()):
-        # What pytest has made of a conftest is looked at elsewhere.
+        # Conftests that pytest loaded are checked elsewhere.
         if name not in support or name.endswith("conftest"):
             continue
-        file = file_of(module)
-        own = [workspace + one if one else "" for one in support[name]]
-        if file not in own and not any(_is_same_file(file, one) for one in own):
-            found.append(f"module {name} is {file or 'of no file'}")
-    return found
+        file = module_file(module)
+        expected = [workspace + path if path else "" for path in support[name]]
+        if file not in expected and not any(_is_same_file(file, path) for path in expected):
+            replaced.append(f"module {name} is {file or 'without a file'}")
+    return replaced
 
 
-def _is_same_file(one: str, other: str) -> bool:
-    """Whatever links lead there: the tests of a project may lie behind one."""
+def _is_same_file(path: str, other: str) -> bool:
+    """Compare by device and inode: a project's tests may lie behind a link."""
     try:
-        left, right = stat(one), stat(other)
+        left, right = stat(path), stat(other)
     except (OSError, ValueError):
         return False
     return (left.st_dev, left.st_ino) == (right.st_dev, right.st_ino)

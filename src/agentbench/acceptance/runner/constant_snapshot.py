@@ -1,7 +1,7 @@
-"""Values in modules of the tests that nobody there changes: what a test compares with must not be changed by what it tests.
+"""Records the constants of test modules, so that a change made by code under test is noticed.
 
-A test module may well change its own lists while it runs, and what it imports is whoever's it is. So only those count that its
-text makes and never writes to nor hands on.
+A test module may change its own lists while it runs, and imported values belong to other modules. So only values count
+that the module's source creates and never writes to or passes on.
 """
 
 from __future__ import annotations
@@ -29,58 +29,61 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Mapping
 
-PLAIN = (str, int, float, bool, bytes, complex, type(None))
-READING = frozenset({"items", "keys", "values", "get", "index", "count", "copy"})
-MOST = 2000
-"""Values of one table; longer ones are not looked at."""
+PLAIN_TYPES = (str, int, float, bool, bytes, complex, type(None))
+READ_METHODS = frozenset({"items", "keys", "values", "get", "index", "count", "copy"})
+MAX_VALUES = 2000
+"""Larger containers are not compared."""
 
 
-class Table(NamedTuple):
-    """A value of a module of the tests: what holds it by which name, itself, and what was in it."""
+class ConstantSnapshot(NamedTuple):
+    """A value of a test module: the namespace and key that hold it, the value, and its contents."""
 
     name: str
-    where: Mapping[str, Any]
+    namespace: Mapping[str, Any]
     key: str
     value: Any
-    inside: Any
+    contents: Any
 
     def changed(self) -> bool:
-        """Whether it is another now, or has something else in it."""
-        now = self.where.get(self.key, Table)
-        return now is not self.value or (self.inside is not None and portrait(now) != self.inside)
+        """Return whether the name was rebound or the contents are different."""
+        now = self.namespace.get(self.key, ConstantSnapshot)
+        return now is not self.value or (self.contents is not None and contents_of(now) != self.contents)
 
 
-def tables(name: str, space: Mapping[str, Any], tree: ast.Module) -> Iterator[Table]:
-    """What the text of a module leaves as it is."""
-    written = set(_written(tree))
-    handed = set(_handed(tree))
-    made = {one.id for node in tree.body for one in getattr(node, "targets", ()) if isinstance(one, Name)}
-    for key, value in list(space.items()):
-        if key in written or key.startswith(("@", "__")) or callable(value):
+def snapshot_constants(name: str, namespace: Mapping[str, Any], tree: ast.Module) -> Iterator[ConstantSnapshot]:
+    """Yield the values that the source of a module never changes."""
+    rebound = set(_rebound_names(tree))
+    passed_on = set(_passed_on_names(tree))
+    assigned = {target.id for node in tree.body for target in getattr(node, "targets", ()) if isinstance(target, Name)}
+    for key, value in list(namespace.items()):
+        if key in rebound or key.startswith(("@", "__")) or callable(value):
             continue
-        if issubclass(type(value), ModuleType) or type(value) in PLAIN:
-            yield Table(f"{name}.{key}", space, key, value, None)
+        if issubclass(type(value), ModuleType) or type(value) in PLAIN_TYPES:
+            yield ConstantSnapshot(f"{name}.{key}", namespace, key, value, None)
         elif type(value) in (list, tuple, dict, set, frozenset):
-            inside = portrait(value) if key in made and key not in handed else None
-            yield Table(f"{name}.{key}", space, key, value, inside)
+            contents = contents_of(value) if key in assigned and key not in passed_on else None
+            yield ConstantSnapshot(f"{name}.{key}", namespace, key, value, contents)
 
 
-def portrait(value: Any) -> Any:  # noqa: ANN401
-    """What is in a table, one level of tuples deep: plain values as they are, others by who they are."""
-    if len(value) > MOST:
+def contents_of(value: Any) -> Any:  # noqa: ANN401
+    """Return the contents of a container, tuples one level deep: plain values by value, others by identity."""
+    if len(value) > MAX_VALUES:
         return None
-    parts = [*value, *value.values()] if type(value) is dict else list(value)
+    elements = [*value, *value.values()] if type(value) is dict else list(value)
     if type(value) in (set, frozenset):
-        return len(parts)
-    return [[_seen(part) for part in one] if type(one) is tuple else _seen(one) for one in parts]
+        return len(elements)
+    return [
+        [_comparable(part) for part in element] if type(element) is tuple else _comparable(element)
+        for element in elements
+    ]
 
 
-def _seen(value: Any) -> Any:  # noqa: ANN401
-    return (type(value), value) if type(value) in PLAIN else id(value)
+def _comparable(value: Any) -> Any:  # noqa: ANN401
+    return (type(value), value) if type(value) in PLAIN_TYPES else id(value)
 
 
-def _written(tree: ast.Module) -> Iterator[str]:
-    """Names that functions of the module rebind, and names of attributes that anybody there assigns."""
+def _rebound_names(tree: ast.Module) -> Iterator[str]:
+    """Yield names that functions of the module rebind, and attribute names assigned anywhere in it."""
     for node in walk(tree):
         if isinstance(node, Global):
             yield from node.names
@@ -88,30 +91,34 @@ def _written(tree: ast.Module) -> Iterator[str]:
             if isinstance(node, Attribute):
                 yield node.attr
         elif isinstance(node, Call):
-            yield from (one.value for one in node.args if isinstance(one, Constant) and type(one.value) is str)
+            yield from (
+                argument.value
+                for argument in node.args
+                if isinstance(argument, Constant) and type(argument.value) is str
+            )
 
 
-def _handed(tree: ast.Module) -> Iterator[str]:
-    """Names of tables that are used for more than reading."""
-    reading: set[int] = set()
+def _passed_on_names(tree: ast.Module) -> Iterator[str]:
+    """Yield names that are used for more than reading."""
+    read_only: set[int] = set()
     decorators: list[expr] = []
     for node in walk(tree):
         decorators += getattr(node, "decorator_list", ())
         if isinstance(node, (For, comprehension)):
-            reading.add(id(node.iter))
+            read_only.add(id(node.iter))
         elif isinstance(node, Subscript) and not isinstance(node.ctx, Store):
-            reading.add(id(node.value))
+            read_only.add(id(node.value))
         elif isinstance(node, Compare):
-            reading.update(id(one) for one in (node.left, *node.comparators))
-        elif isinstance(node, Attribute) and node.attr in READING:
-            reading.add(id(node.value))
+            read_only.update(id(part) for part in (node.left, *node.comparators))
+        elif isinstance(node, Attribute) and node.attr in READ_METHODS:
+            read_only.add(id(node.value))
         elif isinstance(node, Call) and isinstance(node.func, Name) and node.func.id in {"len", "sorted", "set"}:
-            reading.update(id(one) for one in node.args)
+            read_only.update(id(part) for part in node.args)
         elif isinstance(node, Assign):
-            reading.update(id(one) for one in node.targets if isinstance(one, Name))
+            read_only.update(id(part) for part in node.targets if isinstance(part, Name))
         elif isinstance(node, AugAssign):
-            reading.discard(id(node.target))
-    reading.update(id(one) for decorator in decorators for one in walk(decorator))
+            read_only.discard(id(node.target))
+    read_only.update(id(part) for decorator in decorators for part in walk(decorator))
     for node in walk(tree):
-        if isinstance(node, Name) and id(node) not in reading:
+        if isinstance(node, Name) and id(node) not in read_only:
             yield node.id

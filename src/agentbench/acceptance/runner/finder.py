@@ -1,6 +1,8 @@
-"""Finds what setup installed where setup installed it, whatever else of that name is on the path.
+"""Finds packages that setup installed in the place where setup installed them, whatever else of that name is on the
+path.
 
-A file of its own: everybody finds the finder, and what stands beside it.
+This is a separate file because code under test can reach the finder in `sys.meta_path`, and with it everything in its
+module.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from importlib.machinery import ModuleSpec, PathFinder
 
 
-class Pinned:
+class PinnedFinder:
     def __init__(self, names: list[str], absent: list[str], paths: list[str]) -> None:
         self._names = frozenset(names)
         self._absent = frozenset(absent)

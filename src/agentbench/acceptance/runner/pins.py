@@ -1,6 +1,7 @@
-"""What holds pytest to what R has: its plugins, its configuration, the modules that setup installed.
+"""Pins pytest to the plugins, configuration and installed modules of the base repository.
 
-A file of its own: functions that stay behind in pytest lead to what stands beside them, and here is nothing of the recorder.
+This is a separate file because functions that stay behind in pytest lead to everything in their module, and this one
+holds nothing of the recorder.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ import _pytest.config as configuration
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 if TYPE_CHECKING:
-    Job = dict[str, Any]  # Python 3.8 cannot say it at run time
+    Job = dict[str, Any]  # not valid at run time on Python 3.8
 
 
-def installed_plugins(frozen: list[str]) -> list[list[str]]:
-    """Every pytest plugin that the distributions on `frozen` declare: name and target."""
+def installed_plugins(trusted_paths: list[str]) -> list[list[str]]:
+    """Return name and target of every pytest plugin that the distributions on `trusted_paths` declare."""
     return [
         [point.name, point.value]
-        for found in importlib.metadata.distributions(path=frozen)
-        for point in found.entry_points
+        for distribution in importlib.metadata.distributions(path=trusted_paths)
+        for point in distribution.entry_points
         if point.group == "pytest11"
     ]
 
 
-class _Frozen:
-    """A distribution with only those pytest plugins that were there after setup."""
+class _PinnedDistribution:
+    """A distribution that shows only the pytest plugins that were installed after setup."""
 
     def __init__(self, distribution: importlib.metadata.Distribution, plugins: set[tuple[str, str]]) -> None:
         self._distribution = distribution
@@ -39,19 +40,22 @@ class _Frozen:
             if point.group != "pytest11" or (point.name, point.value) in plugins
         ]
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the distribution has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the distribution
         return getattr(self._distribution, name)
 
 
-def pin_distributions(job: Job, frozen: list[str]) -> Callable[[], None]:
-    """While pytest looks for plugins it sees the distributions of the frozen paths alone; the way back."""
+def pin_distributions(job: Job, trusted_paths: list[str]) -> Callable[[], None]:
+    """Restrict pytest's plugin search to the distributions on the trusted paths. Return a function that undoes it."""
     if job["mode"] == "survey":
         return lambda: None
     original = importlib.metadata.distributions
     plugins = {(name, target) for name, target in job["plugins"]}
 
     def distributions(**arguments: Any) -> Iterable[Any]:  # noqa: ANN401
-        return [_Frozen(found, plugins) for found in original(**{"path": frozen, **arguments})]
+        return [
+            _PinnedDistribution(distribution, plugins)
+            for distribution in original(**{"path": trusted_paths, **arguments})
+        ]
 
     importlib.metadata.distributions = distributions
 
@@ -62,7 +66,9 @@ def pin_distributions(job: Job, frozen: list[str]) -> Callable[[], None]:
 
 
 def pin_configuration(job: Job) -> Callable[[], None]:
-    """Let paths in R's configuration mean what they meant beside the original, not beside our copy; the way back."""
+    """Resolve paths in the configuration relative to the original file, not to the mounted copy. Return a function that
+    undoes it.
+    """
     if job["configuration"] is None:
         return lambda: None
     original = vars(configuration)["determine_setup"]
@@ -80,11 +86,11 @@ def pin_configuration(job: Job) -> Callable[[], None]:
     return undo
 
 
-def pin_rewriting(job: Job, frozen: list[str]) -> None:
-    """Plugins are rewritten for better messages, by a finder of its own: let it look where ours looks."""
+def pin_rewriting(job: Job, trusted_paths: list[str]) -> None:
+    """Make pytest's assertion rewriting, which has its own finder, look for pinned modules in the trusted paths."""
     pinned = frozenset(job["pinned"])
 
     def find_spec(name: str, path: Any = None) -> Any:  # noqa: ANN401
-        return PathFinder.find_spec(name, frozen if path is None and name in pinned else path)
+        return PathFinder.find_spec(name, trusted_paths if path is None and name in pinned else path)
 
     AssertionRewritingHook._find_spec = staticmethod(find_spec)  # type: ignore[assignment]  # noqa: SLF001

@@ -1,8 +1,9 @@
-"""The plugin that the session sees: no state, no way to the recorder, and nothing of it on the stack while tests run.
+"""The pytest plugin that the session sees. It has no state and no access to the recorder, and leaves no recorder frame
+on the stack while tests run.
 
-Code under test can come to every object that a frame or a function leads to. So this file knows nothing but sealed functions, keeps no
-generator of the recorder suspended, and hands over plain values alone: what belongs to code under test is asked here, where
-an answer that runs code finds nothing worth having.
+Code under test can reach every object that a frame or a function refers to. So this file refers only to sealed
+functions, keeps no generator of the recorder suspended, and passes on plain values alone. Objects that belong to code
+under test are read here: if reading them runs code, that code finds nothing of value.
 """
 
 # Paths are the strings that pytest reports.
@@ -17,31 +18,33 @@ from typing import Any
 
 import pytest
 
-TEXT = 1000
-PATHS_SINCE = 7
+MAX_TEXT = 1000
+FIRST_VERSION_WITH_PATH = 7
 
 
-def face(
-    way: Mapping[str, Callable[..., Any]], canary: str, only: Collection[str], *, survey: bool
+def make_plugin(
+    callbacks: Mapping[str, Callable[..., Any]], canary: str, only: Collection[str], *, survey: bool
 ) -> tuple[object, list[Any]]:
-    """The plugin, and its functions for whoever watches over them.
+    """Return the plugin and its functions, which the runner monitor watches.
 
-    `way`: sealed functions by name. `canary`: the module of tests whose outcome is known. `only`: tests to run, if not
-    all. `survey`: nothing but canaries is run.
+    `callbacks` are sealed functions by name, `canary` is the module of the canary tests, `only` are the tests to run if
+    not all. With `survey`, only canaries run.
     """
-    starting, started, collected, collecting = way["starting"], way["started"], way["collected"], way["collecting"]
-    calling, called, reported, shown = way["calling"], way["called"], way["reported"], way["shown"]
-    broken, finished = way["broken"], way["finished"]
+    before_conftests, after_conftests = callbacks["before_conftests"], callbacks["after_conftests"]
+    collected, collection_failed = callbacks["collected"], callbacks["collection_failed"]
+    before_call, after_call = callbacks["before_call"], callbacks["after_call"]
+    reported, status_text = callbacks["reported"], callbacks["status_text"]
+    internal_error, finished = callbacks["internal_error"], callbacks["finished"]
 
-    class Face:
+    class Plugin:
         __slots__ = ()
 
         @staticmethod
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Generator[None, Any, None]:
-            starting(early_config, args)
+            before_conftests(early_config, args)
             outcome = yield
-            started("" if outcome.excinfo is None else _said(outcome.excinfo[1]) or "failed")
+            after_conftests("" if outcome.excinfo is None else _error_text(outcome.excinfo[1]) or "failed")
 
         @staticmethod
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -52,115 +55,122 @@ def face(
             ids = [_plain(item.nodeid) for item in items]
             if only:
                 items[:] = [item for item in items if item.nodeid in only]
-            # Collecting runs what code under test may have put into the runner, so it is done out here.
-            canaries = list(_items(_module_at(session, canary)))
+            # Collecting runs whatever code under test may have put into pytest, so it happens here and
+            # not in the recorder.
+            canaries = list(_collected_items(_module_collector(session, canary)))
             names = [(_plain(item.nodeid), _plain(item.name)) for item in canaries]
-            everything = [*items, *canaries]
+            all_items = [*items, *canaries]
             if survey:
                 items[:] = canaries
             else:
-                _mix(items, canaries)
-            collected(session, everything, ids, names)
+                _insert_canaries(items, canaries)
+            collected(session, all_items, ids, names)
 
         @staticmethod
         def pytest_collectreport(report: pytest.CollectReport) -> None:
             if report.failed:
-                collecting(_plain(report.nodeid), _text(report.longrepr))
+                collection_failed(_plain(report.nodeid), _text(report.longrepr))
 
         @staticmethod
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-            calling(item, _plain(item.nodeid))
+            before_call(item, _plain(item.nodeid))
             outcome = yield
-            called(item, _plain(item.nodeid), outcome.excinfo is not None)
+            after_call(item, _plain(item.nodeid), outcome.excinfo is not None)
 
         @staticmethod
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             expected = hasattr(report, "wasxfail")
             outcome = _plain(report.outcome)
-            why = "" if outcome == "passed" and not expected else _why(report)
-            kind = type(report).__name__
-            reported(_plain(report.nodeid), _plain(report.when), outcome, _plain(kind), expected, why)
+            reason = "" if outcome == "passed" and not expected else _failure_reason(report)
+            report_type = type(report).__name__
+            reported(_plain(report.nodeid), _plain(report.when), outcome, _plain(report_type), expected, reason)
 
         @staticmethod
         @pytest.hookimpl(tryfirst=True)
         def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-            return shown(_plain(report.nodeid))  # type: ignore[no-any-return]
+            return status_text(_plain(report.nodeid))  # type: ignore[no-any-return]
 
         @staticmethod
         def pytest_internalerror(excrepr: object) -> None:
-            broken(_text(excrepr))
+            internal_error(_text(excrepr))
 
         @staticmethod
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(exitstatus: int) -> None:
             finished(int(exitstatus))
 
-    return Face(), [value.__func__ for value in vars(Face).values() if isinstance(value, staticmethod)]
+    return Plugin(), [value.__func__ for value in vars(Plugin).values() if isinstance(value, staticmethod)]
 
 
-def _module_at(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
-    """Commits of some years ago are judged by the pytest of their day, which takes a path of another kind before 7."""
-    if int(pytest.__version__.split(".")[0]) >= PATHS_SINCE:
+def _module_collector(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
+    """Create the collector of a file. Old commits are graded with the pytest of their time, which takes another path
+    type before 7.
+    """
+    if int(pytest.__version__.split(".")[0]) >= FIRST_VERSION_WITH_PATH:
         return pytest.Module.from_parent(session, path=pathlib.Path(file))
     return pytest.Module.from_parent(session, fspath=type(session.fspath)(file))
 
 
-def _items(collector: pytest.Collector) -> Iterator[pytest.Item]:
+def _collected_items(collector: pytest.Collector) -> Iterator[pytest.Item]:
     for node in collector.collect():
         if isinstance(node, pytest.Item):
             yield node
         else:
-            yield from _items(node)
+            yield from _collected_items(node)
 
 
-def _mix(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
-    """Put canaries first, last and between: only where the module changes, for the sake of module fixtures."""
-    dice = random.SystemRandom()
-    dice.shuffle(canaries)
-    borders = [index for index in range(1, len(items)) if _module(items[index]) != _module(items[index - 1])]
-    places = [0, len(items), *(dice.choice([0, len(items), *borders]) for _ in canaries[2:])]
-    for place, canary in sorted(zip(places, canaries), key=lambda pair: -pair[0]):  # noqa: B905
-        items.insert(place, canary)
+def _insert_canaries(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
+    """Insert canaries first, last and in between, but only where the module changes, so that module fixtures are not
+    split.
+    """
+    rng = random.SystemRandom()
+    rng.shuffle(canaries)
+    boundaries = [index for index in range(1, len(items)) if _module_id(items[index]) != _module_id(items[index - 1])]
+    positions = [0, len(items), *(rng.choice([0, len(items), *boundaries]) for _ in canaries[2:])]
+    for position, canary in sorted(zip(positions, canaries), key=lambda pair: -pair[0]):  # noqa: B905
+        items.insert(position, canary)
 
 
-def _module(item: pytest.Item) -> str:
+def _module_id(item: pytest.Item) -> str:
     return item.nodeid.split("::")[0]
 
 
 def _plain(text: Any) -> str:  # noqa: ANN401
-    """Text that is nothing but text."""
+    """Return a plain `str`, whatever subclass was given."""
     return "".join(str(text))
 
 
-def _said(error: object) -> str:
-    """What an error says, if it can be made to."""
+def _error_text(error: object) -> str:
+    """Return the message of an error, or its type if the message cannot be read."""
     try:
-        return _plain(error)[:TEXT]
-    except BaseException:  # noqa: BLE001 - it may be anybody's
+        return _plain(error)[:MAX_TEXT]
+    except BaseException:  # noqa: BLE001 - the error may belong to code under test
         return type(error).__name__
 
 
-def _why(report: pytest.TestReport) -> str:
-    """Where and why a test failed or was skipped, in a line or two."""
+def _failure_reason(report: pytest.TestReport) -> str:
+    """Return in a line or two where and why a test failed or was skipped."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        return _plain(f"{_place(report.longrepr, crash)}: {crash.message}")[:TEXT]
+        return _plain(f"{_failure_location(report.longrepr, crash)}: {crash.message}")[:MAX_TEXT]
     if isinstance(report.longrepr, tuple):
-        return _said(report.longrepr[2])
+        return _error_text(report.longrepr[2])
     return _text(report.longrepr)
 
 
-def _place(longrepr: Any, crash: Any) -> str:  # noqa: ANN401
-    """The last line of the project on the way to the failure: helpers of the standard library say little."""
+def _failure_location(longrepr: Any, crash: Any) -> str:  # noqa: ANN401
+    """Return the last line of the project in the traceback: helpers of the standard library say little."""
     entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
-    places = [entry.reprfileloc for entry in entries if getattr(entry, "reprfileloc", None) is not None]
-    own = [place for place in places if not os.path.isabs(place.path) and not place.path.startswith("..")]
-    last = own[-1] if own else crash
+    locations = [entry.reprfileloc for entry in entries if getattr(entry, "reprfileloc", None) is not None]
+    project = [
+        location for location in locations if not os.path.isabs(location.path) and not location.path.startswith("..")
+    ]
+    last = project[-1] if project else crash
     path = os.path.relpath(last.path) if os.path.isabs(last.path) else last.path
     return f"{path}:{last.lineno}"
 
 
 def _text(longrepr: object) -> str:
-    return _plain(longrepr)[-TEXT:] if longrepr is not None else ""
+    return _plain(longrepr)[-MAX_TEXT:] if longrepr is not None else ""

@@ -1,8 +1,9 @@
-"""Keeps code under test from running in the middle of ours, and what ours stumbles over from coming out.
+"""Keeps code under test from running in the middle of runner code, and exceptions of runner code from getting out.
 
-Between any two steps of a function the interpreter may run somebody else's: callbacks of the garbage collector and what it
-destroys, handlers of signals, trace functions. From there the frames below can be read, and ours hold what must not be found.
-So these rest while a function of ours is at work. An exception would carry its frames along: it ends here.
+Between any two steps of a function, the interpreter may run other code: callbacks and finalizers of the garbage
+collector, signal handlers, trace functions. They can read the frames below them, and those of the runner hold objects
+that must not be found. So all of these are suspended while a runner function is active. An exception would carry its
+frames along, so it ends here.
 """
 
 from __future__ import annotations
@@ -11,51 +12,51 @@ import gc
 import sys
 import types
 from _operator import is_
-from _signal import getsignal, signal  # type: ignore[import-not-found]  # the part of it that is no Python
+from _signal import getsignal, signal  # type: ignore[import-not-found]  # the part of `signal` that is not written in Python
 from _thread import get_ident
 from collections.abc import Callable
 from time import sleep
 from typing import Any
 
 _LAST_SIGNAL = 65
-_PYTHON = (types.FunctionType, types.MethodType)
-_collects, _collect_no_more, _collect_again = gc.isenabled, gc.disable, gc.enable
-_trace, _set_trace, _profile, _set_profile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
-_AT_WORK: set[int] = set()
-"""Threads that are in a function of ours."""
+_PYTHON_FUNCTIONS = (types.FunctionType, types.MethodType)
+_gc_enabled, _gc_disable, _gc_enable = gc.isenabled, gc.disable, gc.enable
+_get_trace, _set_trace, _get_profile, _set_profile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
+_ACTIVE_THREADS: set[int] = set()
+"""Threads that are inside a runner function."""
 
 
-def _handled() -> tuple[int, ...]:
-    """Signals that exist here."""
-    found = []
+def _existing_signals() -> tuple[int, ...]:
+    """Return the signals that exist on this platform."""
+    signals = []
     for number in range(1, _LAST_SIGNAL):
         try:
             getsignal(number)
         except ValueError:
             continue
-        found.append(number)
-    return tuple(found)
+        signals.append(number)
+    return tuple(signals)
 
 
-_SIGNALS = _handled()
+_SIGNALS = _existing_signals()
 
 
-def hold() -> tuple[Any, ...]:
-    """Let everything rest; what is needed to wake it again."""
-    me = get_ident()
-    first = me not in _AT_WORK
-    _AT_WORK.add(me)
-    collecting = _collects()
-    _collect_no_more()
-    trace, profile = _trace(), _profile()
-    # While one is being replaced, which is when the interpreter tells us of it, none can be, and none runs.
+def suspend() -> tuple[Any, ...]:
+    """Suspend everything that could interrupt. Return what `resume` needs."""
+    thread = get_ident()
+    outermost = thread not in _ACTIVE_THREADS
+    _ACTIVE_THREADS.add(thread)
+    collecting = _gc_enabled()
+    _gc_disable()
+    trace, profile = _get_trace(), _get_profile()
+    # While a trace function is being replaced, which is when its audit event is raised, none can be set and none runs.
     try:
-        if type(trace) in _PYTHON:
+        if type(trace) in _PYTHON_FUNCTIONS:
             _set_trace(None)
     except RuntimeError:
         trace = None
     try:
-        if type(profile) in _PYTHON:
+        if type(profile) in _PYTHON_FUNCTIONS:
             _set_profile(None)
     except RuntimeError:
         profile = None
@@ -65,67 +66,70 @@ def hold() -> tuple[Any, ...]:
         if handler is None or handler is is_ or type(handler) is int:
             continue
         try:
-            # Called and done with, in the interpreter itself. Ignoring a signal may mean more than that.
+            # A built-in function is called and returns without running Python code. Ignoring the signal
+            # could mean more than that.
             signal(number, is_)
         except ValueError:
-            break  # not in the main thread, where alone handlers run
+            break  # handlers run only in the main thread
         handlers.append((number, handler))
-    return first, me, collecting, trace, profile, handlers
+    return outermost, thread, collecting, trace, profile, handlers
 
 
-def let_go(held: tuple[Any, ...]) -> None:
-    """Wake what rests. Nothing of ours but this list is to be found from here on."""
-    first, me, collecting, trace, profile, handlers = held
-    if first:
-        _AT_WORK.discard(me)
+def resume(suspended: tuple[Any, ...]) -> None:
+    """Resume what was suspended. From here on, only this tuple of the runner's can be found."""
+    outermost, thread, collecting, trace, profile, handlers = suspended
+    if outermost:
+        _ACTIVE_THREADS.discard(thread)
     for number, handler in handlers:
         signal(number, handler)
-    if type(profile) in _PYTHON:
+    if type(profile) in _PYTHON_FUNCTIONS:
         _set_profile(profile)
-    if type(trace) in _PYTHON:
+    if type(trace) in _PYTHON_FUNCTIONS:
         _set_trace(trace)
     if collecting:
-        _collect_again()
+        _gc_enable()
 
 
-def at_work() -> bool:
-    """Whether this thread is in a function of ours."""
-    return get_ident() in _AT_WORK
+def is_active() -> bool:
+    """Return whether this thread is inside a runner function."""
+    return get_ident() in _ACTIVE_THREADS
 
 
-def wait_for_others() -> None:
-    """Before frames of all threads are handed out: until none of them has one of ours."""
-    me = get_ident()
-    mine = me in _AT_WORK
-    _AT_WORK.discard(me)
+def wait_for_other_threads() -> None:
+    """Wait until no other thread is inside a runner function, before the frames of all threads are handed out."""
+    thread = get_ident()
+    was_active = thread in _ACTIVE_THREADS
+    _ACTIVE_THREADS.discard(thread)
     for _ in range(5000):
-        if not _AT_WORK:
+        if not _ACTIVE_THREADS:
             break
         sleep(0.0002)
-    if mine:
-        _AT_WORK.add(me)
+    if was_active:
+        _ACTIVE_THREADS.add(thread)
 
 
-def quiet(
-    way: Callable[..., Any], sealed: Callable[..., Callable[..., Any]], failed: Callable[[str], None]
+def guard(
+    function: Callable[..., Any], seal: Callable[..., Callable[..., Any]], failed: Callable[[str], None]
 ) -> Callable[..., Any]:
-    """A way into ours that can be handed to anybody. `failed`: told what is wrong with a call."""
+    """Return a guarded, sealed version of `function` that can be handed to anybody. `failed` receives what is wrong
+    with a call.
+    """
 
-    def safe(*arguments: Any) -> Any:  # noqa: ANN401
+    def checked(*arguments: Any) -> Any:  # noqa: ANN401
         try:
-            if get_ident() not in _AT_WORK:
-                failed("called past its door")
-            return way(*arguments)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, its frames are ours
+            if get_ident() not in _ACTIVE_THREADS:
+                failed("called without its reentrancy guard")
+            return function(*arguments)
+        except BaseException as error:  # noqa: BLE001 - any exception refers to frames of the runner
             failed(type(error).__name__)
 
-    inner, enter, leave = sealed(safe), sealed(hold), sealed(let_go)
+    checked_call, enter, leave = seal(checked), seal(suspend), seal(resume)
 
     def call(*arguments: Any) -> Any:  # noqa: ANN401
-        held = enter()
+        suspended = enter()
         try:
-            return inner(*arguments)
+            return checked_call(*arguments)
         finally:
-            leave(held)
+            leave(suspended)
 
-    return sealed(call)
+    return seal(call)

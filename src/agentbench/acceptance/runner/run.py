@@ -1,9 +1,9 @@
-"""Runs pytest for the oracle, inside the grading sandbox and outside the workspace.
+"""Runs pytest for a check, inside the grading sandbox and outside the workspace.
 
-Started as `python -s -S run.py`: the job comes as JSON on stdin, results leave on descriptor $AB_RESULT_FD, the exit
-status is the one the job asks for. Needs the standard library and pytest, any Python from 3.8 on, and nothing of the
-harness. `-S` because this file starts `site` itself: a `.pth` file of an editable install makes the workspace
-importable, and an ordinary start would then run a `sitecustomize` that a patch put there.
+Started as `python -s -S run.py`. The job comes as JSON on stdin, results leave on descriptor $AB_RESULT_FD, and the
+exit status is the one that the job asks for. Needs only the standard library and pytest, on Python 3.8 or later, and
+nothing of the harness. `-S` because this file starts `site` itself: the `.pth` file of an editable install makes the
+workspace importable, and an ordinary start would then run a `sitecustomize` that a patch put there.
 """
 
 # Paths are the strings that sys.path holds.
@@ -20,39 +20,41 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-# What a builtin means here is settled now: code under test can give it another meaning for everybody else. Each file of
-# ours has a copy of its own, so that whoever comes to one has not come to the others.
+# Fix the meaning of every builtin now: code under test can replace it for everybody else. Each file of the runner
+# gets its own copy, so that code that reaches one file has not reached the others.
 BUILTINS = dict(vars(builtins))
 globals()["__builtins__"] = dict(BUILTINS)
-CALL: list[Any] = []
-"""What pytest is called with, until it is called."""
+PYTEST_CALL: list[Any] = []
+"""Arguments of `pytest.main`, until it is called."""
 
 
 def start_site(workspace: str) -> list[str]:
-    """Do what an ordinary start does, without `sitecustomize` of the workspace; the paths outside the workspace."""
-    import site  # noqa: PLC0415 - under -S it does nothing by itself
+    """Initialise `site` without a `sitecustomize` of the workspace. Return the import paths outside the workspace."""
+    import site  # noqa: PLC0415 - under -S the import alone does nothing
 
     del sys.path[0]  # the folder of this file
     sys.modules["sitecustomize"] = types.ModuleType("sitecustomize")
     site.main()
     del sys.modules["sitecustomize"]
-    own = [os.path.realpath(path) for path in site.getsitepackages()]
-    frozen = [path for path in sys.path if not _within(path, workspace) or os.path.realpath(path) in own]
-    if importlib.machinery.PathFinder.find_spec("sitecustomize", frozen) is not None:
-        saved, sys.path[:] = sys.path[:], frozen
+    site_packages = [os.path.realpath(path) for path in site.getsitepackages()]
+    trusted_paths = [
+        path for path in sys.path if not _is_within(path, workspace) or os.path.realpath(path) in site_packages
+    ]
+    if importlib.machinery.PathFinder.find_spec("sitecustomize", trusted_paths) is not None:
+        saved, sys.path[:] = sys.path[:], trusted_paths
         __import__("sitecustomize")
         sys.path[:] = saved
-    return frozen
+    return trusted_paths
 
 
-def _within(path: str, folder: str) -> bool:
+def _is_within(path: str, folder: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(folder).rstrip("/") + "/") or os.path.realpath(
         path
     ) == os.path.realpath(folder)
 
 
-def importable(paths: list[str]) -> list[str]:
-    """Top-level names that can be imported from `paths`."""
+def importable_names(paths: list[str]) -> list[str]:
+    """Return the top-level names that can be imported from `paths`."""
     names = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
     for path in paths:
         if not os.path.isdir(path):
@@ -65,29 +67,33 @@ def importable(paths: list[str]) -> list[str]:
 
 
 def load(name: str, **parts: types.ModuleType) -> types.ModuleType:
-    """A file beside this one, under a name that says nothing. `parts`: what it imports from beside itself.
+    """Load a file of this folder under a random name. `parts` are the modules that it imports from this folder.
 
-    All are in the list of modules only while the file is read: what stays there is found by code under test.
+    All of them are in `sys.modules` only while the file is executed: code under test would find what stays there.
     """
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    own = "_" + os.urandom(6).hex()
-    spec = importlib.util.spec_from_file_location(own, path, submodule_search_locations=[] if parts else None)
+    module_name = "_" + os.urandom(6).hex()
+    spec = importlib.util.spec_from_file_location(module_name, path, submodule_search_locations=[] if parts else None)
     if spec is None or spec.loader is None:
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(BUILTINS)
-    listed = {own: module, **{f"{own}.{part}": found for part, found in parts.items()}} if parts else {}
+    listed = (
+        {module_name: module, **{f"{module_name}.{part}": part_module for part, part_module in parts.items()}}
+        if parts
+        else {}
+    )
     sys.modules.update(listed)
     try:
         spec.loader.exec_module(module)
     finally:
-        for one in listed:
-            del sys.modules[one]
+        for listed_name in listed:
+            del sys.modules[listed_name]
     return module
 
 
-def become_main(pytest: types.ModuleType) -> None:
-    """Leave the `__main__` that `python -m pytest` would have: processes started by tests look at it."""
+def install_main_module(pytest: types.ModuleType) -> None:
+    """Install the `__main__` that `python -m pytest` would have: processes started by tests look at it."""
     main = types.ModuleType("__main__")
     main.__spec__ = importlib.util.find_spec("pytest.__main__")
     main.__file__ = os.path.join(os.path.dirname(pytest.__file__ or ""), "__main__.py")
@@ -95,95 +101,119 @@ def become_main(pytest: types.ModuleType) -> None:
 
 
 def prepare() -> Callable[..., int]:
-    """Everything before pytest; what to call when it has come back. What it is called with is left in `CALL`.
+    """Do everything that comes before pytest. Return the function to call when pytest is done.
 
-    All that must not be found is in here, so that no frame has it while code under test runs.
+    The arguments for pytest are left in `PYTEST_CALL`. Everything that must not be found is local to this function, so
+    that no frame holds it while code under test runs.
     """
     job = json.loads(sys.stdin.buffer.read())
     status = int(job.pop("exit"))
     sys.dont_write_bytecode = True
     channel = load("channel")
-    sealed, send = channel.sealed, channel.open_channel(job.pop("nonce"))
+    seal, send = channel.seal, channel.open_channel(job.pop("nonce"))
     send("start", sys.version.split()[0])
-    frozen = start_site(job["workspace"])
-    sys.meta_path.insert(0, load("finder").Pinned(job["pinned"], job["absent"], frozen))
+    trusted_paths = start_site(job["workspace"])
+    sys.meta_path.insert(0, load("finder").PinnedFinder(job["pinned"], job["absent"], trusted_paths))
     try:
         import pytest  # noqa: PLC0415
     except ImportError as error:
         send("no_pytest", str(error)[:500])
-        return sealed(lambda *_: status)  # type: ignore[no-any-return]
+        return seal(lambda *_: status)  # type: ignore[no-any-return]
     os.chdir(job["cwd"])
-    pins, session, quiet = load("pins"), load("session"), load("reentrancy_guard")
+    pins, session, reentrancy_guard = load("pins"), load("session"), load("reentrancy_guard")
     if job["mode"] == "survey":
-        send("names", importable(frozen))
-        behind = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-        send("python", behind, os.path.dirname(sys.executable), [path for path in frozen if "-packages" in path])
-        send("plugins", pins.installed_plugins(frozen))
+        send("names", importable_names(trusted_paths))
+        base_interpreter = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+        send(
+            "python",
+            base_interpreter,
+            os.path.dirname(sys.executable),
+            [path for path in trusted_paths if "-packages" in path],
+        )
+        send("plugins", pins.installed_plugins(trusted_paths))
     import_path = [os.getcwd()] if job["module"] else []
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
-    become_main(pytest)
-    watch, begin = watching(job, send, quiet, sealed)
-    recorder = session.Recorder(job, send, watch, begin)
-    recorder.undo = [pins.pin_distributions(job, frozen), pins.pin_configuration(job)]
-    pins.pin_rewriting(job, frozen)
-    ways = {name: quiet.quiet(way, sealed, recorder.failed) for name, way in recorder.ways().items()}
+    install_main_module(pytest)
+    monitor, begin_tests = start_monitoring(job, send, reentrancy_guard, seal)
+    recorder = session.Recorder(job, send, monitor, begin_tests)
+    recorder.undo = [pins.pin_distributions(job, trusted_paths), pins.pin_configuration(job)]
+    pins.pin_rewriting(job, trusted_paths)
+    callbacks = {
+        name: reentrancy_guard.guard(callback, seal, recorder.callback_failed)
+        for name, callback in recorder.callbacks().items()
+    }
     survey = job["mode"] == "survey"
-    plugin, functions = load("pytest_plugin").face(ways, job["canary"], frozenset(job.get("only", ())), survey=survey)
-    watch.doors(functions, quiet.quiet.__code__)
-    CALL[:] = [session.arguments(job), [plugin]]
+    plugin, functions = load("pytest_plugin").make_plugin(
+        callbacks, job["canary"], frozenset(job.get("only", ())), survey=survey
+    )
+    monitor.set_entry_points(functions, reentrancy_guard.guard.__code__)
+    PYTEST_CALL[:] = [session.pytest_arguments(job), [plugin]]
 
     def leave(ended: int | None, crash: str, kind: str) -> int:
-        recorder.ended(ended, crash, kind)
+        recorder.end(ended, crash, kind)
         return status
 
-    return sealed(leave)  # type: ignore[no-any-return]
+    return seal(leave)  # type: ignore[no-any-return]
 
 
-def watching(job: dict[str, Any], send: Any, quiet: types.ModuleType, sealed: Any) -> tuple[Any, Callable[[], None]]:  # noqa: ANN401
-    """Listen from now on: whoever looks when asked to, and what to call when tests begin."""
+def start_monitoring(
+    job: dict[str, Any],
+    send: Any,  # noqa: ANN401
+    reentrancy_guard: types.ModuleType,
+    seal: Any,  # noqa: ANN401
+) -> tuple[Any, Callable[[], None]]:
+    """Start monitoring. Return the runner monitor and the function to call when tests begin."""
     code_objects = load("code_objects")
     callers, constant_snapshot = load("callers", code_objects=code_objects), load("constant_snapshot")
-    sentinel = load("runner_monitor", code_objects=code_objects, callers=callers, constant_snapshot=constant_snapshot)
-    witness = load("audit_hook")
-    kit = os.path.dirname(os.path.abspath(__file__))
-    watch = sentinel.Sentinel(job["workspace"], main.__code__, job["replaced"], job["conftests"])
-    ears = witness.Witness(send, job, kit, sentinel.is_test, quiet.wait_for_others, watch.is_genuine)
+    runner_monitor = load(
+        "runner_monitor", code_objects=code_objects, callers=callers, constant_snapshot=constant_snapshot
+    )
+    audit_hook = load("audit_hook")
+    runner_folder = os.path.dirname(os.path.abspath(__file__))
+    monitor = runner_monitor.RunnerMonitor(job["workspace"], main.__code__, job["replaced"], job["conftests"])
+    audit_monitor = audit_hook.AuditMonitor(
+        send, job, runner_folder, runner_monitor.is_test, reentrancy_guard.wait_for_other_threads, monitor.is_genuine
+    )
 
-    def failed(why: str) -> None:
-        send("changed", [f"a part of ours: {why}"])
+    def failed(reason: str) -> None:
+        send("changed", [f"harness runner: {reason}"])
 
-    sys.addaudithook(witness.listening(quiet.quiet(ears.hear, sealed, failed), sealed(quiet.at_work)))
-    return watch, ears.begin
+    sys.addaudithook(
+        audit_hook.make_audit_hook(
+            reentrancy_guard.guard(audit_monitor.handle_event, seal, failed), seal(reentrancy_guard.is_active)
+        )
+    )
+    return monitor, audit_monitor.begin_tests
 
 
 def run() -> tuple[int | None, str, str]:
-    """Run pytest: its exit status; else what it died of, in words, and of what kind that was."""
-    if not CALL:
+    """Run pytest. Return its exit status, or the message and type of the exception that ended it."""
+    if not PYTEST_CALL:
         return None, "", ""
     import pytest  # noqa: PLC0415
 
     try:
-        return int(pytest.main(CALL.pop(0), plugins=CALL.pop(0))), "", ""
-    except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest included: it is told, not obeyed
+        return int(pytest.main(PYTEST_CALL.pop(0), plugins=PYTEST_CALL.pop(0))), "", ""
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a conftest is reported, not obeyed
         try:
-            said = "".join(str(error))[:1000]
-        except BaseException:  # noqa: BLE001 - it may be anybody's
-            said = ""
-        return None, said, type(error).__name__
+            message = "".join(str(error))[:1000]
+        except BaseException:  # noqa: BLE001 - the error may belong to code under test
+            message = ""
+        return None, message, type(error).__name__
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except Exception:  # noqa: BLE001, S112 - it may be anybody's
+            except Exception:  # noqa: BLE001, S112 - the stream may belong to code under test
                 continue
 
 
 def main() -> int:
-    # What `prepare` gives back has no name: it waits where no frame shows it, until pytest has come back.
+    # The function that `prepare` returns gets no name: no frame shows it until pytest is done.
     return prepare()(*run())
 
 
 if __name__ == "__main__":
-    # No exit handlers: what the code under test left for the end of the process has no say in the status.
+    # Skip exit handlers: those that the code under test registered must not change the status.
     os._exit(main())

@@ -1,7 +1,8 @@
-"""One pytest session under watch: pinned plugins and configuration, canaries, every report on the channel.
+"""Records one pytest session: pinned plugins and configuration, canary tests, every report on the result channel.
 
-Loaded by `run.py` after pytest and before anything of the workspace. While code under test runs, no frame on the stack and no
-suspended generator leads here: whoever walks there finds `pytest_plugin.py`, which can only tell.
+Loaded by `run.py` after pytest and before anything of the workspace. While code under test runs, no frame on the stack
+and no suspended generator refers to this module. Code that walks the stack finds `pytest_plugin.py`, which can only
+send reports.
 """
 
 from __future__ import annotations
@@ -10,172 +11,177 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-ALWAYS, OFTEN = 64, 64
+FIRST_TESTS, CHECK_INTERVAL = 64, 64
 OWN_REPORT = "TestReport"
-_frame = sys._getframe  # noqa: SLF001
+_getframe = sys._getframe  # noqa: SLF001
 if TYPE_CHECKING:
     import pytest
 
-    Job = dict[str, Any]  # Python 3.8 cannot say it at run time
+    Job = dict[str, Any]  # not valid at run time on Python 3.8
 
 
-def arguments(job: Job) -> list[str]:
-    """What pytest is called with."""
-    found = list(job["arguments"])
+def pytest_arguments(job: Job) -> list[str]:
+    """Return the arguments for pytest."""
+    options = list(job["arguments"])
     if job["configuration"] is not None:
-        found += ["-c", job["configuration"]["copy"]]
-        found += ["--rootdir", job["configuration"]["rootdir"], "--confcutdir", job["configuration"]["confcutdir"]]
-    # Every required test must get its chance, also after one that fails (a canary does) or that cannot be imported.
-    return [*found, "--maxfail=0", "--continue-on-collection-errors", "-o", f"cache_dir={job['cache']}"]
+        options += ["-c", job["configuration"]["copy"]]
+        options += ["--rootdir", job["configuration"]["rootdir"], "--confcutdir", job["configuration"]["confcutdir"]]
+    # Every required test must run, also after one that fails (a canary does) or that cannot be imported.
+    return [*options, "--maxfail=0", "--continue-on-collection-errors", "-o", f"cache_dir={job['cache']}"]
 
 
 class Recorder:
-    """Tells everything and decides nothing. The session has its face alone: nothing here can be reached from there."""
+    """Reports everything and decides nothing. The session holds only the plugin, from which nothing here can be
+    reached.
+    """
 
-    def __init__(self, job: Job, send: Callable[..., None], watch: Any, begin: Callable[[], None]) -> None:  # noqa: ANN401
-        self._begin = begin
+    def __init__(self, job: Job, send: Callable[..., None], monitor: Any, begin_tests: Callable[[], None]) -> None:  # noqa: ANN401
+        self._begin_tests = begin_tests
         self._job = job
         self._send = send
-        self._watch = watch
-        self._closely = frozenset(job["closely"])
-        """Tests that have to come to pass: nothing of them goes without a look."""
+        self._monitor = monitor
+        self._fail_to_pass = frozenset(job["closely"])
+        """Fail-to-pass tests: the runner is checked at every step of these."""
         self._canaries: set[str] = set()
         self._raised: set[str] = set()
-        """Tests whose call ended with an exception, as seen where it came out."""
-        self._seen = 0
-        self._failed = 0
-        self._ran = 0
+        """Tests whose call raised an exception, recorded where it came out."""
+        self._steps = 0
+        self._failures = 0
+        self._started_tests = 0
         self.undo: list[Callable[[], None]] = []
-        """Pins that hold while pytest starts and must not be seen by the code under test."""
+        """Undo functions of pins that hold while pytest starts and must not be visible to the code under test."""
 
-    def ways(self) -> dict[str, Callable[..., Any]]:
-        """What the session may call, by name."""
-        names = ("starting", "started", "collected", "collecting", "calling", "called", "reported", "shown", "broken")
-        return {name: getattr(self, name) for name in (*names, "finished")}
+    def callbacks(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions that the plugin may call, by name."""
+        names = (
+            *("before_conftests", "after_conftests", "collected", "collection_failed", "before_call", "after_call"),
+            *("reported", "status_text", "internal_error", "finished"),
+        )
+        return {name: getattr(self, name) for name in names}
 
-    def starting(self, early_config: pytest.Config, args: list[str]) -> None:
+    def before_conftests(self, early_config: pytest.Config, args: list[str]) -> None:
         for undo in self.undo:
             undo()
         if early_config.pluginmanager.hasplugin("xdist"):
-            args.append("-n0")  # workers would not have the recorder
-        self._watch.manager = early_config.pluginmanager
-        self._watch()
+            args.append("-n0")  # xdist workers would not have the recorder
+        self._monitor.manager = early_config.pluginmanager
+        self._monitor.changes()
         for plugin, distribution in early_config.pluginmanager.list_plugin_distinfo():
             name = early_config.pluginmanager.get_name(plugin)
             self._send("plugin", name, getattr(distribution, "project_name", ""))
         if self._job["mode"] == "survey":
-            self._send("loaded", self._watch.installed())
-        root, ini = _places(early_config)
+            self._send("loaded", self._monitor.installed_modules())
+        root, ini = _config_paths(early_config)
         self._send("config", root, ini, str(early_config.known_args_namespace.confcutdir or root))
 
-    def started(self, trouble: str) -> None:
-        self.look()
-        if trouble:
-            self._send("conftest", trouble)
+    def after_conftests(self, error: str) -> None:
+        self.check_runner()
+        if error:
+            self._send("conftest", error)
 
     def collected(
-        self, session: pytest.Session, everything: list[pytest.Item], ids: list[str], canaries: list[tuple[str, str]]
+        self, session: pytest.Session, all_items: list[pytest.Item], ids: list[str], canaries: list[tuple[str, str]]
     ) -> None:
-        # First of all: what code under test has changed by now is asked nothing.
-        self.look()
-        self._came()
+        # Check before reading anything: objects that code under test has changed by now must not be called.
+        self.check_runner()
+        self._check_callers()
         for nodeid in ids:
             self._send("item", nodeid)
         self._canaries = {nodeid for nodeid, _ in canaries}
         for nodeid, name in canaries:
             self._send("canary", nodeid, name)
         if self._job["mode"] == "survey":
-            for name, file, functions in self._watch.test_code():
+            for name, file, functions in self._monitor.test_code():
                 self._send("tests", name, file, functions)
-        strange = self._watch.strange_tests(self._job["tests"], self._job["support"])
-        if strange:
-            self._send("changed", strange[:50])
-        self._watch.watch_tests()
-        self._tell(self._watch.watch_session(session, everything))
-        self._begin()
+        differences = self._monitor.test_differences(self._job["tests"], self._job["support"])
+        if differences:
+            self._send("changed", differences[:50])
+        self._monitor.watch_tests()
+        self._report_changes(self._monitor.watch_session(session, all_items))
+        self._begin_tests()
 
-    def collecting(self, nodeid: str, why: str) -> None:
-        self._send("uncollected", nodeid, why)
-        self._failed += 1
+    def collection_failed(self, nodeid: str, reason: str) -> None:
+        self._send("uncollected", nodeid, reason)
+        self._failures += 1
 
-    def reported(self, nodeid: str, when: str, outcome: str, kind: str, expected: bool, why: str) -> None:  # noqa: FBT001 - what a report is
-        if kind == OWN_REPORT:
-            # Others (subtests) are reported while the test runs, and can only do harm to it.
-            self._came()
-        self._send("report", nodeid, when, outcome, kind, expected, why)
+    def reported(self, nodeid: str, when: str, outcome: str, report_type: str, expected: bool, reason: str) -> None:  # noqa: FBT001 - fields of a report
+        if report_type == OWN_REPORT:
+            # Reports of other types (subtests) are sent while the test runs and can only make it fail.
+            self._check_callers()
+        self._send("report", nodeid, when, outcome, report_type, expected, reason)
         if nodeid not in self._canaries:
-            self._ran += when == "setup"
-            self._failed += outcome == "failed" and not expected
+            self._started_tests += when == "setup"
+            self._failures += outcome == "failed" and not expected
         if when == "call" and outcome == "passed" and nodeid in self._raised:
             self._send("changed", [f"report of {nodeid}"])
         if when == "teardown":
-            self._look_around(nodeid)
+            self._check_regularly(nodeid)
 
-    def calling(self, item: pytest.Item, nodeid: str) -> None:
-        """Look when the code under test is about to run and as soon as it did: who restores things comes later."""
-        self._came()
-        self._raised.discard(nodeid)  # it may have been run before, by whoever repeats what fails
-        self._tell(self._watch.item(item))
-        if nodeid in self._closely:
-            self.look(testing=True)
+    def before_call(self, item: pytest.Item, nodeid: str) -> None:
+        """Check right before and right after the code under test runs: cleanup that restores things comes later."""
+        self._check_callers()
+        self._raised.discard(nodeid)  # a plugin that repeats failing tests may have run it before
+        self._report_changes(self._monitor.item_changes(item))
+        if nodeid in self._fail_to_pass:
+            self.check_runner(testing=True)
 
-    def called(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
-        self._came()
+    def after_call(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
+        self._check_callers()
         if raised:
             self._raised.add(nodeid)
-        self._tell(self._watch.item(item))
-        self._look_around(nodeid)
+        self._report_changes(self._monitor.item_changes(item))
+        self._check_regularly(nodeid)
 
-    def shown(self, nodeid: str) -> tuple[str, str, str] | None:
-        """Keep canaries out of what people read; they count all the same."""
+    def status_text(self, nodeid: str) -> tuple[str, str, str] | None:
+        """Hide canaries in the terminal output. They count all the same."""
         return ("", "", "") if nodeid in self._canaries else None
 
-    def broken(self, why: str) -> None:
-        self._send("internal", why)
+    def internal_error(self, reason: str) -> None:
+        self._send("internal", reason)
 
     def finished(self, status: int) -> None:
-        self.look()
+        self.check_runner()
         self._send("finish", status, self._own_status(status))
 
-    def ended(self, status: int | None, crash: str, kind: str) -> None:
-        """The last record, once pytest has come back: how it ended, or what it died of."""
+    def end(self, status: int | None, crash: str, kind: str) -> None:
+        """Send the last record once pytest is done: its status, or the error that ended it."""
         if status is None:
             self._send("crash", f"{kind}: {crash}")
         else:
-            # Once more from here: a session whose hooks were taken from us has not looked.
-            self.look()
+            # Check again from here: if the session's hooks were removed, none of them has checked.
+            self.check_runner()
         self._send("end", kind if status is None else status)
 
     def _own_status(self, status: int) -> int:
-        """What pytest would have returned without canaries."""
+        """Return the status that pytest would have returned without canaries."""
         if status not in (0, 1):
             return status
-        return 1 if self._failed else 0 if self._ran else 5
+        return 1 if self._failures else 0 if self._started_tests else 5
 
-    def failed(self, why: str) -> None:
-        """A call into this that went wrong: the session has none that do."""
-        self._send("changed", [f"a part of ours: {why}"])
+    def callback_failed(self, reason: str) -> None:
+        """Report a call into the recorder that went wrong. The session makes no such calls."""
+        self._send("changed", [f"harness runner: {reason}"])
 
-    def _came(self) -> None:
-        """Tell if somebody else than the session calls."""
-        self._tell(self._watch.callers(_frame(1)))
+    def _check_callers(self) -> None:
+        """Report calls that do not come from the session."""
+        self._report_changes(self._monitor.untrusted_callers(_getframe(1)))
 
-    def look(self, *, testing: bool = False) -> None:
-        self._tell(self._watch(testing=testing))
+    def check_runner(self, *, testing: bool = False) -> None:
+        self._report_changes(self._monitor.changes(testing=testing))
 
-    def _look_around(self, nodeid: str) -> None:
-        """At first always, later now and then; at what the patch is about always."""
-        self._seen += 1
-        if self._seen <= ALWAYS or self._seen % OFTEN == 0 or nodeid in self._closely:
-            self.look(testing=True)
+    def _check_regularly(self, nodeid: str) -> None:
+        """Check after each of the first tests and regularly after that, and always after fail-to-pass tests."""
+        self._steps += 1
+        if self._steps <= FIRST_TESTS or self._steps % CHECK_INTERVAL == 0 or nodeid in self._fail_to_pass:
+            self.check_runner(testing=True)
 
-    def _tell(self, changed: list[str]) -> None:
+    def _report_changes(self, changed: list[str]) -> None:
         if changed:
             self._send("changed", changed[:50])
 
 
-def _places(config: Any) -> tuple[str, str]:  # noqa: ANN401 - of any pytest
-    """Root and configuration file; before 6.1 pytest had them as other objects only."""
+def _config_paths(config: Any) -> tuple[str, str]:  # noqa: ANN401 - a config of any pytest version
+    """Return root folder and configuration file. Before 6.1, pytest had them only as another type."""
     if hasattr(config, "rootpath"):
         return str(config.rootpath), str(config.inipath or "")
     return str(config.rootdir), str(config.inifile or "")

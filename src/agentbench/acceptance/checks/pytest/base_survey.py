@@ -31,7 +31,7 @@ from agentbench.tree.entry import Entry
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
 MAX_CONFIGURATION = 4 * 1024 * 1024
 MAX_TEST = 1024 * 1024
-OWN_TROUBLE = "a part of ours: "
+OWN_TROUBLE = "harness runner: "
 """How the runner tells that it stumbled itself; see `runner/session.py`."""
 
 
