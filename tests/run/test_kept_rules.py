@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentbench.cli.launch import Asked, launch
+from agentbench.cli.launch import run_rows
 from agentbench.contract.load import load_task
 from agentbench.policy.monitors import RuleSet, parse_rules, published_document, published_rules
 from agentbench.record import recompute
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.run.config import CliChoices
+from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.tasks import make_task
 
 
@@ -27,8 +28,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
         patch.setenv("AB_STATE", str(shared_state))
         choices = CliChoices(agent="scripted", script=base / "script.yaml")
         task = load_task(make_task(base / "task"))
-        done = launch([task], Asked("tiny", "", (), (), choices, out=base / "runs"), quiet=True)
-    return done.runs[0]
+        request = RunRequest("tiny", "", (), (), choices, out=base / "runs")
+        result = run_rows(plan_attempts([task], request), request, quiet=True)
+    return result.runs[0]
 
 
 def other_rules() -> RuleSet:

@@ -11,7 +11,7 @@ import pytest
 
 from agentbench.cli.replay import _recorded
 from agentbench.record.run_directory import RunDirectory
-from agentbench.run.resume import spent_before
+from agentbench.run.resume import study_records
 from tests.record.samples import attempt, new_run, whole_run
 from tests.run.conftest import Ab, Interrupt
 from tests.run.tasks import PATCH, make_suite
@@ -35,11 +35,11 @@ def test_a_resumed_run_does_what_it_was_asked_to_do_or_nothing(ab: Ab, tmp_path:
     text = task.read_text()
     task.write_text(text.replace("must say 42", "must say 43"))
     changed = ab("run", "--resume", slow.run)
-    assert (changed.code, "task one is not what it was" in changed.stderr) == (2, True), changed.stderr
+    assert (changed.code, "task one has changed since the run started" in changed.stderr) == (2, True), changed.stderr
     task.write_text(text)
     shutil.move(slow.tasks / "tiny" / "three", tmp_path / "three")
     gone = ab("run", "--resume", slow.run)
-    assert (gone.code, "attempts at three" in gone.stderr) == (2, True), gone.stderr
+    assert (gone.code, "missing tasks: three" in gone.stderr) == (2, True), gone.stderr
     shutil.move(tmp_path / "three", slow.tasks / "tiny" / "three")
     assert log.read_bytes() == before
     # What it was asked to do may be said again.
@@ -92,8 +92,8 @@ def test_everything_the_study_has_spent_is_counted_superseded_attempts_and_other
     with new_run(tmp_path) as stranger:
         attempt(stranger)
     (tmp_path / "notes.txt").write_text("no run")
-    assert len(list(spent_before(run))) == 4
-    assert sum(not one.final for one in spent_before(run)) == 1
+    assert len(list(study_records(run))) == 4
+    assert sum(not one.final for one in study_records(run)) == 1
 
 
 @pytest.mark.req("E-13")

@@ -40,11 +40,12 @@ TRICKS = {
 @click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept.")
 def command(*, workers: int, sandbox: str, out: Path) -> None:
     """Validate five tasks, run four agents on them (one cheats), grade in fresh sandboxes, compare, verify."""
-    from agentbench.cli.launch import Asked, begin
+    from agentbench.cli.launch import run_rows
     from agentbench.contract.suite import load_suite
     from agentbench.run.config import CliChoices
     from agentbench.run.lab import Lab
     from agentbench.run.plan import make_plan
+    from agentbench.run.request import RunRequest
 
     tasks = load_suite("demo", Path("tasks")).tasks
     with Lab(sandbox=sandbox) as lab:
@@ -52,23 +53,23 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
         if not _validate(tasks, lab, workers):
             sys.exit(1)
     _title(f"2. Four agents on five tasks, each attempt in a sandbox without network: {', '.join(METHODS)}.")
-    asked = Asked("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
+    request = RunRequest("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
     rows = make_plan([(task, _methods(task)) for task in tasks])
-    done = begin(rows, asked)
-    if done.exit_code:
-        sys.exit(done.exit_code)
-    records = list(done.records())
+    result = run_rows(rows, request)
+    if result.exit_code:
+        sys.exit(result.exit_code)
+    records = list(result.records())
     _title("3. The verdicts, each taken in a fresh sandbox that the agent never touched.")
     _matrix(tasks, records)
     _title("4. What the cheater tried, and what caught it.")
     _caught([record for record in records if record.variant == "cheater"])
-    runs = {Path(path).name.split("__")[2]: path for path in done.runs}
+    runs = {Path(path).name.split("__")[2]: path for path in result.runs}
     _title("5. Every chain, digest and verdict computed again from the run directories.")
-    ok = _verify(done.runs)
+    ok = _verify(result.runs)
     _title("6. Is `reference` (B) better than `partial` (A)? Paired, on the same tasks.")
     _compare(runs["partial"], runs["reference"])
     _title("7. All of it as a page: open it in a browser, it needs no network.")
-    click.echo(f"  {_page(done.runs, runs['partial'], runs['reference'], out)}")
+    click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
     click.echo(f"\nIn the terminal: {_program()} show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)

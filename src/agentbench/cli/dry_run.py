@@ -20,7 +20,7 @@ from agentbench.reports.figures import plural
 from agentbench.run.plan import PlanRow
 
 if TYPE_CHECKING:
-    from agentbench.cli.launch import Asked
+    from agentbench.run.request import RunRequest
 
 DISCORDANT = 0.3
 """Planning assumption: the share of tasks on which two methods differ, where no earlier runs tell."""
@@ -88,9 +88,9 @@ def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
     click.echo(estimate.as_json() if as_json else estimate.as_text())
 
 
-def estimate(rows: Sequence[PlanRow], asked: Asked) -> Estimate:
+def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
     """Read earlier runs below `--out`; nothing is written and nothing is run."""
-    past = [record for record in _earlier(asked.out) if record.run_status is not RunStatus.INVALID]
+    past = [record for record in _earlier(request.out) if record.run_status is not RunStatus.INVALID]
     variants = tuple(dict.fromkeys(row.configuration.variant for row in rows))
     tasks = len({row.task.id for row in rows})
     repeats = max((row.repeat for row in rows), default=0)
@@ -104,24 +104,24 @@ def estimate(rows: Sequence[PlanRow], asked: Asked) -> Estimate:
         tasks=tasks,
         variants=variants,
         repeats=repeats,
-        workers=asked.workers,
+        workers=request.workers,
         earlier=len(past),
         cost=sum(one[0] for one in known) * scale if known else None,
         unit=past[-1].cost.unit if past else "usd",
-        most=_most(rows, asked),
-        seconds=sum(one[1] for one in known) * scale / asked.workers if known else None,
+        most=_most(rows, request),
+        seconds=sum(one[1] for one in known) * scale / request.workers if known else None,
         detectable=detectable,
         assumed=assumed,
     )
 
 
-def _most(rows: Sequence[PlanRow], asked: Asked) -> float:
+def _most(rows: Sequence[PlanRow], request: RunRequest) -> float:
     """What the caps of runs, tasks and the whole allow together."""
     by_task: dict[str, float] = {}
     for row in rows:
         by_task[row.task.id] = by_task.get(row.task.id, 0.0) + row.task.task.budget.usd
-    task = math.inf if asked.task_usd is None else asked.task_usd
-    total = math.inf if asked.total_usd is None else asked.total_usd
+    task = math.inf if request.task_usd is None else request.task_usd
+    total = math.inf if request.total_usd is None else request.total_usd
     return min(sum(min(one, task) for one in by_task.values()), total)
 
 

@@ -11,8 +11,8 @@ import click
 from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sandbox_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.cli.launch import Done
     from agentbench.run.predictions import Prediction
+    from agentbench.run.study import StudyResult
 
 EPILOG = """\b
 Examples:
@@ -51,12 +51,13 @@ def command(
     as_json: bool,
 ) -> None:
     """Grade patches: each on a fresh copy of the task's repository, in a sandbox of its own."""
-    from agentbench.cli.launch import Asked, grade_rows
-    from agentbench.cli.output import print_done
+    from agentbench.cli.launch import run_rows
+    from agentbench.cli.output import print_result
     from agentbench.contract.suite import find_tasks
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
     from agentbench.run.predictions import prediction_rows, read_predictions
+    from agentbench.run.request import RunRequest
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
@@ -77,7 +78,7 @@ def command(
         if not wanted:
             msg = f"{predictions} holds no prediction"
             raise InputError(msg)
-    asked = Asked(
+    request = RunRequest(
         suite=tasks[0].task.suite,
         tasks_dir="",
         task_paths=tuple(str(path.absolute()) for path in paths),
@@ -88,14 +89,14 @@ def command(
         fresh_setup=fresh_setup,
         out=out,
     )
-    done = grade_rows(prediction_rows(tasks, wanted), asked, quiet=as_json)
+    result = run_rows(prediction_rows(tasks, wanted), request, quiet=as_json)
     if report_file is not None:
-        _write_report(report_file, done, [task.id for task in tasks], wanted)
-    print_done(done, as_json=as_json)
-    sys.exit(done.exit_code)
+        _write_report(report_file, result, [task.id for task in tasks], wanted)
+    print_result(result, as_json=as_json)
+    sys.exit(result.exit_code)
 
 
-def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Prediction]) -> None:
+def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: list[Prediction]) -> None:
     import json
 
     from agentbench.authoring.formats.swebench import report
@@ -103,7 +104,7 @@ def _write_report(path: Path, done: Done, tasks: list[str], wanted: list[Predict
 
     empty = [one.task_id for one in wanted if not one.patch.strip() and not one.problem]
     try:
-        path.write_text(json.dumps(report(list(done.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(report(list(result.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         msg = f"--report {path} cannot be written: {error.strerror}"
         raise InputError(msg) from None

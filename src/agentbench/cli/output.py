@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from agentbench.cli.launch import Done
+    from agentbench.run.study import StudyResult
 
 
-def print_done(done: Done, *, as_json: bool) -> None:
+def print_result(result: StudyResult, *, as_json: bool) -> None:
     """One JSON document, or the decision of each attempt below a first line that sums them up."""
     if as_json:
-        _print_json(done)
+        _print_json(result)
         return
     from agentbench.core.text import printable
     from agentbench.verdict.headline import headline
 
     lines = []
     passed = 0
-    for record in done.records():
+    for record in result.records():
         passed += record.result.passed
         repeat = f" · repeat {record.repeat}" if record.repeat > 1 else ""
         lines.append((f"  {record.task_id} · {record.variant}{repeat}: ", printable(headline(record))))
@@ -32,15 +32,15 @@ def print_done(done: Done, *, as_json: bool) -> None:
         click.echo(f"{passed} of {len(lines)} attempts passed")
         for label, verdict in lines:
             click.echo(label + verdict)
-    for path in done.runs:
+    for path in result.runs:
         click.echo(f"see: ab show {path}")
 
 
-def _print_json(done: Done) -> None:
+def _print_json(result: StudyResult) -> None:
     """Written piece by piece: a study may have more records than memory should hold."""
-    runs = [str(path.absolute()) for path in done.runs]
+    runs = [str(path.absolute()) for path in result.runs]
     write = sys.stdout.write
     write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, "attempts": [')
-    for index, record in enumerate(done.records()):
+    for index, record in enumerate(result.records()):
         write(", " * bool(index) + record.line().decode())
     write("]}\n")

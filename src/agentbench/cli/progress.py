@@ -6,11 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import click
+
 from agentbench.cli.live_line import LiveLine
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
     from agentbench.run.plan import PlanRow
+    from agentbench.sandbox.protocol import SetupStep
 
 
 class Progress:
@@ -25,6 +28,13 @@ class Progress:
         self._passed = 0
         self._running: dict[tuple[str, str, int], str] = {}
         self._began = time.monotonic()
+
+    def warn(self, message: str) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    def installing(self, agent: str, step: SetupStep) -> None:
+        if not self._quiet:
+            click.echo(f"{agent}: installing: {step.command} ({step.duration_sec:.0f} s)", err=True)
 
     def planned(self, rows: int) -> None:
         self._total += rows

@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from agentbench.cli.options import FOLDER, RunOptions, cli_choices, run_options, tasks_dir_option
 
 if TYPE_CHECKING:
-    from agentbench.cli.launch import Asked, Done
+    from agentbench.run.request import RunRequest
+    from agentbench.run.study import StudyResult
 
 EPILOG = """\b
 Examples:
@@ -41,17 +42,17 @@ def command(
     An agent that fails its tasks is a result: exit 0. Ctrl-C records what is in flight as interrupted; --resume goes on.
     """
     from agentbench.cli.fail_on import parse
-    from agentbench.cli.launch import asked_for, carry_out_or_estimate, finish
+    from agentbench.cli.launch import finish, make_request, run_or_estimate
     from agentbench.contract.suite import load_suite
 
     as_json = options["as_json"]
     choices = cli_choices(options)
-    asked = asked_for(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
+    request = make_request(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
     if resume is not None:
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
         sys.exit(
             finish(
-                _resumed(resume, asked, dry=options["dry_run"], quiet=as_json),
+                _resumed(resume, request, dry=options["dry_run"], quiet=as_json),
                 conditions,
                 as_json=as_json,
             )
@@ -59,47 +60,48 @@ def command(
     if suite is None:
         raise click.UsageError("Missing option '--suite' (or '--resume').")
     tasks = load_suite(suite, tasks_dir).tasks
-    sys.exit(carry_out_or_estimate(tasks, asked, options))
+    sys.exit(run_or_estimate(tasks, request, options))
 
 
-def _resumed(path: Path, given: Asked, *, dry: bool, quiet: bool) -> Done:
+def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyResult:
     import dataclasses
 
-    from agentbench.cli.launch import Asked, resume
+    from agentbench.cli.launch import resume_run
     from agentbench.contract.load import load_task
     from agentbench.contract.suite import load_suite
     from agentbench.core.errors import InputError
     from agentbench.record.run_directory import RunDirectory
+    from agentbench.run.request import RunRequest
 
-    request = RunDirectory.open(path).meta.get("request")
+    recorded = RunDirectory.open(path).meta.get("request")
     try:
-        asked = Asked.from_json(request) if isinstance(request, dict) else None
+        request = RunRequest.from_json(recorded) if isinstance(recorded, dict) else None
     except (TypeError, ValueError, KeyError):
-        asked = None
-    if asked is None:
-        msg = f"{path}/run.json does not say what was asked for, so the run cannot be resumed"
+        request = None
+    if request is None:
+        msg = f"{path}/run.json has no usable request, so the run cannot be resumed"
         raise InputError(msg)
-    other = ["--dry-run"] if dry else []
-    other += [option for option, name in _said().items() if _value(given, name) != _value(asked, name)]
-    if other:
-        msg = f"--resume does what the run was asked to do, and {', '.join(other)} would be something else"
+    changed = ["--dry-run"] if dry else []
+    changed += [option for option, name in _given_options().items() if _value(given, name) != _value(request, name)]
+    if changed:
+        msg = f"{', '.join(changed)} cannot be changed when resuming"
         raise InputError(
-            msg, remedy="leave it out, or start a new run; --workers, --executor and --fail-on are free to choose"
+            msg, remedy="omit it or start a new run; only --workers, --executor and --fail-on can be changed"
         )
-    asked = dataclasses.replace(asked, workers=given.workers, executor=given.executor)
-    if asked.task_paths:
-        tasks = tuple(load_task(Path(one)) for one in asked.task_paths)
+    request = dataclasses.replace(request, workers=given.workers, executor=given.executor)
+    if request.task_paths:
+        tasks = tuple(load_task(Path(folder)) for folder in request.task_paths)
     else:
-        tasks = load_suite(asked.suite, Path(asked.tasks_dir)).tasks
-    return resume(path, tasks, asked, quiet=quiet)
+        tasks = load_suite(request.suite, Path(request.tasks_dir)).tasks
+    return resume_run(path, tasks, request, quiet=quiet)
 
 
 _FREE = frozenset({"resume", "workers", "executor", "fail_on", "as_json", "dry_run", "out"})
-"""How fast it goes on, what is printed and where the run lies is free to choose; what it does is not."""
+"""Options that may differ when a run is resumed: they change its speed or its output, not what it does."""
 
 
-def _said() -> dict[str, str]:
-    """Options that stand on the command line and say what to do, with their names."""
+def _given_options() -> dict[str, str]:
+    """Map the options given on the command line that change what a run does to their parameter names."""
     context = click.get_current_context()
     return {
         one.opts[0]: one.name
@@ -108,5 +110,5 @@ def _said() -> dict[str, str]:
     }
 
 
-def _value(asked: Asked, name: str) -> object:
-    return getattr(asked.choices if hasattr(asked.choices, name) else asked, name)
+def _value(request: RunRequest, name: str) -> object:
+    return getattr(request.choices if hasattr(request.choices, name) else request, name)

@@ -23,10 +23,10 @@ Examples:
 @run_options
 def command(*, path: Path, variants: tuple[str, ...], **options: Unpack[RunOptions]) -> None:
     """Run an agent on one task and print the verdict."""
-    from agentbench.cli.launch import asked_for, carry_out_or_estimate
+    from agentbench.cli.launch import make_request, run_or_estimate
     from agentbench.contract.load import load_task
 
     choices = cli_choices(options)
     task = load_task(path)
-    asked = asked_for(task.task.suite, options, choices, task_paths=(str(path.absolute()),), variants=variants)
-    sys.exit(carry_out_or_estimate([task], asked, options))
+    request = make_request(task.task.suite, options, choices, task_paths=(str(path.absolute()),), variants=variants)
+    sys.exit(run_or_estimate([task], request, options))

@@ -1,9 +1,9 @@
-"""Who carries attempts out: threads here, anything else behind the same calls.
+"""Executors: where attempts run. Worker threads of this process, or anything else behind the same protocol.
 
-An executor is given jobs in the order in which they are to be started. It calls a job to have it done in this process. One
-whose workers are other processes or machines takes the job apart instead: `begin` and `adopt` happen here, in the one
-process that writes the run directory, and the errand between them is data that goes wherever the workers are. A job that
-waits for a person stands aside: another takes its place meanwhile.
+An executor gets jobs in the order in which they start. Calling a job makes the attempt in this process. An executor with
+workers in other processes or on other machines splits the job: `begin` and `adopt` happen here, in the only process that
+writes the run directory, and the remote job between them is data that goes to a worker. A job that waits for a person yields
+its worker to another job.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Protocol
 from agentbench.core.errors import InputError
 
 _WAKE_SEC = 0.5
-"""The main thread wakes this often, so that a signal is answered at once."""
+"""The main thread wakes this often, so that signals are handled promptly."""
 
 
-class Errand(Protocol):
-    """The part of a job that can be done elsewhere. It can be pickled, and needs the run directory and the state folder there."""
+class RemoteJob(Protocol):
+    """The part of a job that can run elsewhere. It can be pickled, and needs the run directory and the state folder there."""
 
-    def carry_out(self) -> None:
-        """Make the attempt, to the end of its own chain.
+    def run(self) -> None:
+        """Make the attempt and close its log.
 
         Raises:
             RecordError: its folder cannot be written.
@@ -32,45 +32,45 @@ class Errand(Protocol):
 
 
 class Job(Protocol):
-    """One attempt to be made."""
+    """One attempt to make."""
 
     def __call__(self) -> None:
-        """All of it, in this process."""
+        """Make the whole attempt in this process."""
         ...
 
-    def begin(self) -> Errand:
-        """Register the attempt. What is begun and never adopted is ended and tried again when the run is resumed."""
+    def begin(self) -> RemoteJob:
+        """Register the attempt. If it is never adopted, resuming the run closes it and makes it again."""
         ...
 
-    def adopt(self, errand: Any) -> None:  # noqa: ANN401 - the errand that this job began
-        """Take into the run what a carried out errand left.
+    def adopt(self, remote: Any) -> None:  # noqa: ANN401 - the remote job that this job began
+        """Take the record of a finished remote job into the run.
 
         Raises:
-            RecordError: it was not carried out to its end, or cannot be written.
+            RecordError: the remote job did not finish, or its record cannot be written.
         """
         ...
 
 
 class Executor(Protocol):
     in_process: bool
-    """Whether attempts are made in this process. Where they are not, nothing in memory is shared: caps over several attempts
-    cannot be held, and a study that has some is refused."""
+    """Whether attempts run in this process. If not, they share no memory: caps over several attempts cannot be enforced,
+    and a study that has such caps is rejected."""
 
-    def carry_out(self, jobs: Iterable[Job]) -> None:
+    def run(self, jobs: Iterable[Job]) -> None:
         """Run all jobs to their end.
 
         Raises:
             BaseException: the first that a job raised, or that interrupted the wait. Nothing more was started then;
-                what is running goes on until `join`.
+                running jobs continue until `join`.
         """
         ...
 
     def join(self) -> None:
-        """Wait until nothing is running any more."""
+        """Wait until no job is running."""
         ...
 
-    def standing_aside(self) -> AbstractContextManager[None]:
-        """For a job that only waits: while this is entered another job may run in its place."""
+    def yield_worker(self) -> AbstractContextManager[None]:
+        """Let another job run while the calling job waits inside this context."""
         ...
 
 
@@ -85,11 +85,11 @@ class LocalThreads:
         self._changed = threading.Condition()
         self._alive = 0
         self._surplus = 0
-        """Workers that must leave because somebody who stood aside came back."""
+        """Workers that must exit because a job that had yielded its worker continued."""
         self._failure: BaseException | None = None
         self._stopped = False
 
-    def carry_out(self, jobs: Iterable[Callable[[], None]]) -> None:
+    def run(self, jobs: Iterable[Callable[[], None]]) -> None:
         self._jobs = iter(jobs)
         try:
             for _ in range(self._workers):
@@ -107,7 +107,7 @@ class LocalThreads:
                 self._changed.wait(_WAKE_SEC)
 
     @contextmanager
-    def standing_aside(self) -> Iterator[None]:
+    def yield_worker(self) -> Iterator[None]:
         self._start()
         try:
             yield
@@ -131,7 +131,7 @@ class LocalThreads:
         try:
             while (job := self._next()) is not None:
                 job()
-        except BaseException as error:  # noqa: BLE001 - raised again where the jobs were given
+        except BaseException as error:  # noqa: BLE001 - raised again by `run`
             with self._changed:
                 self._failure = self._failure or error
         finally:
@@ -141,7 +141,7 @@ class LocalThreads:
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
-            # One worker always stays: surplus ones are counted from who came back, and each of those still has its job.
+            # One worker always stays: each surplus worker stands for a job that continued and still runs.
             if self._surplus and self._alive > 1:
                 self._surplus -= 1
                 return None
@@ -149,16 +149,17 @@ class LocalThreads:
 
 
 EXECUTORS: Mapping[str, Callable[[int], Executor]] = {"local": LocalThreads}
-"""Every executor by its name; each is made with the number of workers."""
+"""Executor factories by name; each takes the number of workers."""
 
 
 def open_executor(name: str, workers: int) -> Executor:
-    """
+    """Create the executor called `name`.
+
     Raises:
-        InputError: there is none of that name.
+        InputError: unknown executor.
     """
-    make = EXECUTORS.get(name)
-    if make is None:
-        msg = f"there is no executor '{name}'"
-        raise InputError(msg, remedy=f"there are: {', '.join(sorted(EXECUTORS))}")
-    return make(workers)
+    factory = EXECUTORS.get(name)
+    if factory is None:
+        msg = f"unknown executor '{name}'"
+        raise InputError(msg, remedy=f"available executors: {', '.join(sorted(EXECUTORS))}")
+    return factory(workers)

@@ -77,8 +77,8 @@ class Lab:
         self.cancelled = threading.Event()
         self.operator = False
         """Somebody answers questions of this study: `ab operator`."""
-        self.aside: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered by an attempt that waits for a person, so that another may run meanwhile."""
+        self.yield_worker: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered by an attempt that waits for a person, so that another can run meanwhile."""
         self.judge: JudgeChoice | None = None
         """Who judges attempts after the fact; None: nobody, and records say so."""
         self.models = models or Models()

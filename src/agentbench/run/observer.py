@@ -1,4 +1,4 @@
-"""Who watches a run: progress on a terminal, plain lines in CI, nobody in a library call."""
+"""Observers of a study: progress on a terminal, plain lines in CI, nothing in a library call."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Protocol
 
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.plan import PlanRow
+from agentbench.sandbox.protocol import SetupStep
 
 
 class Observer(Protocol):
     """Called from worker threads; must be quick and must not raise."""
+
+    def warn(self, message: str) -> None: ...
+
+    def installing(self, agent: str, step: SetupStep) -> None:
+        """One step of installing an agent that is a program has finished."""
+        ...
 
     def planned(self, rows: int) -> None: ...
 
@@ -20,8 +27,12 @@ class Observer(Protocol):
     def finished(self, row: PlanRow, record: AttemptRecord) -> None: ...
 
 
-class Nobody:
+class NullObserver:
     """An observer that does nothing."""
+
+    def warn(self, message: str) -> None: ...
+
+    def installing(self, agent: str, step: SetupStep) -> None: ...
 
     def planned(self, rows: int) -> None: ...
 

@@ -56,7 +56,7 @@ class FileOperator:
     task_id: str
     variant: str
     repeat: int
-    aside: Callable[[], AbstractContextManager[None]]
+    yield_worker: Callable[[], AbstractContextManager[None]]
     cancelled: Callable[[], bool] = lambda: False
 
     def ask(self, question: Question) -> Answer | None:
@@ -80,7 +80,7 @@ class FileOperator:
         )
         place = self.run / FOLDER / f"{pending.id}.json"
         _write(place, asdict(pending))
-        with self.aside():
+        with self.yield_worker():
             try:
                 return self._wait(pending, question.deadline_sec)
             except Interrupted:

@@ -1,4 +1,4 @@
-"""Before a run goes on: is what it asked for still what is there, what is left to do, and what was spent already."""
+"""Checks before a run is resumed: its tasks are unchanged, which attempts remain, and what was spent already."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ from agentbench.trace.log import read_events
 
 
 def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
-    """The part of a plan that this run holds. One run, one set of tasks: what was begun on one contract is not finished on another.
+    """Select the rows of a plan that belong to this run, whose tasks must be the ones it started with.
 
     Raises:
-        InputError: a task is gone or is not what it was, or no plan makes this run; nothing was written.
+        InputError: a task is missing or has changed, or the plan has no attempt of this run; nothing was written.
     """
     rows = [row for row in plan if row.configuration.variant == run.meta.get("variant")]
     tasks = {row.task.id: row.task for row in plan}
     listed = run.meta.get("tasks")
-    gone = [str(name) for name in listed if name not in tasks] if isinstance(listed, list) else []
-    if gone or not rows:
-        msg = f"{run.path} cannot be resumed: there is no way to plan its attempts{' at ' if gone else ''}{', '.join(gone)} again"
-        raise InputError(msg, remedy="put the tasks back; what `ab grade` began is graded again by a new `ab grade`")
-    now: dict[str, str] = {}
-    for task_id, then in _begun_on(run):
-        if task_id in tasks and now.setdefault(task_id, identify(tasks[task_id]).task_digest) != then:
-            msg = f"{run.path} cannot be resumed: task {task_id} is not what it was when its attempts were made"
-            raise InputError(msg, remedy="put it back as it was, or start a new run")
+    missing = [str(name) for name in listed if name not in tasks] if isinstance(listed, list) else []
+    if missing or not rows:
+        cause = f"missing tasks: {', '.join(missing)}" if missing else "its attempts cannot be planned again"
+        msg = f"{run.path} cannot be resumed: {cause}"
+        raise InputError(msg, remedy="restore the tasks; to continue an `ab grade` run, start a new `ab grade`")
+    digests: dict[str, str] = {}
+    for task_id, recorded in _recorded_digests(run):
+        if task_id in tasks and digests.setdefault(task_id, identify(tasks[task_id]).task_digest) != recorded:
+            msg = f"{run.path} cannot be resumed: task {task_id} has changed since the run started"
+            raise InputError(msg, remedy="restore the task, or start a new run")
     return rows
 
 
-def left_to_do(run: RunDirectory, rows: Sequence[PlanRow]) -> list[PlanRow]:
-    """Rows without a record that stands."""
-    done = {one.key for one in run.finals() if one.result.failure_reason is not Reason.INTERRUPTED}
+def remaining_rows(run: RunDirectory, rows: Sequence[PlanRow]) -> list[PlanRow]:
+    """Select the rows without a final record, or whose attempt was interrupted."""
+    done = {record.key for record in run.finals() if record.result.failure_reason is not Reason.INTERRUPTED}
     return [row for row in rows if row.key not in done]
 
 
-def spent_before(run: RunDirectory) -> Iterator[AttemptRecord]:
-    """Every record of the study that this run is part of: what was interrupted has cost something too, and so have other methods."""
+def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
+    """Read every record of the study, interrupted attempts and other variants included: all of them cost something."""
     for path in sorted(run.path.absolute().parent.iterdir()):
         try:
             other = RunDirectory.open(path)
@@ -53,8 +54,8 @@ def spent_before(run: RunDirectory) -> Iterator[AttemptRecord]:
             continue
 
 
-def _begun_on(run: RunDirectory) -> Iterator[tuple[str, str]]:
-    """Task and digest of every attempt that was begun."""
+def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
+    """Read the task id and task digest of every attempt that was started."""
     for record in run.records():
         yield record.task_id, record.task_digest
     for folder in run.unfinished():

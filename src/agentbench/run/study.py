@@ -1,68 +1,109 @@
-"""A study: all attempts of a plan, on worker threads, interruptible at any moment and resumable afterwards."""
+"""Start, resume and execute all attempts of one `ab run`.
+
+A `Study` holds the attempts of one request: several variants have one run directory each and share a `study_id`. Attempts run
+on the executor's workers. The study can be interrupted at any moment and resumed afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
+from agentbench.contract.load import LoadedTask
+from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import Reason
+from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.run_directory import RunDirectory
-from agentbench.run.attempt.pipeline import end_abandoned
-from agentbench.run.executor import Executor, LocalThreads
-from agentbench.run.lab import Lab
-from agentbench.run.observer import Nobody, Observer
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.attempt.judge import JudgeChoice
+from agentbench.run.attempt.pipeline import close_abandoned
+from agentbench.run.executor import Executor, LocalThreads, open_executor
+from agentbench.run.job import AttemptJob
+from agentbench.run.lab import Lab, declared_secrets
+from agentbench.run.models import Models, read_prices
+from agentbench.run.observer import NullObserver, Observer
 from agentbench.run.plan import PlanRow
-from agentbench.run.remote_job import AttemptJob
+from agentbench.run.request import RunRequest, plan_attempts
+from agentbench.run.resume import remaining_rows, rows_of, study_records
+from agentbench.run.version import harness_version
 from agentbench.sandbox.stale_sockets import remove_stale
+from agentbench.trace.redaction import Redactor
+
+EXIT_HARNESS = 3
+_FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResult:
+    """The run directories of a study that was executed."""
+
+    runs: tuple[Path, ...]
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """Read the final records from disk: a study can have more than should be held in memory."""
+        return (record for path in self.runs for record in RunDirectory.open(path).finals())
+
+    @property
+    def exit_code(self) -> int:
+        """3 if every attempt ended in a harness error, else 0: a failing agent is a result."""
+        reasons = {record.result.failure_reason for record in self.records()}
+        return EXIT_HARNESS if reasons == {Reason.SANDBOX_ERROR} else 0
 
 
 @dataclass(slots=True)
 class Study:
-    """The rows to run and where each variant's records go."""
+    """The attempts to make, and the run directory of each variant."""
 
     rows: Sequence[PlanRow]
     lab: Lab
     runs: Mapping[str, RunDirectory]
     base_seed: int
     executor: Executor = field(default_factory=lambda: LocalThreads(1))
-    observer: Observer = field(default_factory=Nobody)
+    observer: Observer = field(default_factory=NullObserver)
 
-    def carry_out(self) -> None:
-        """Run every row that has no standing record. Records are in the run directories: none is kept in memory.
+    def execute(self) -> None:
+        """Make every attempt that has no final record yet.
 
         Raises:
-            KeyboardInterrupt: after every attempt in flight has been recorded as interrupted.
-            RecordError: a run directory cannot be written; nothing more is started.
-            InputError: caps over several attempts, and an executor that shares no memory between them.
+            KeyboardInterrupt: after every running attempt was recorded as interrupted.
+            RecordError: a run directory cannot be written; no further attempt was started.
+            InputError: the executor cannot enforce caps over several attempts.
         """
         executor = self.executor
         if not executor.in_process and self.lab.models.capped:
-            msg = "--task-usd and --total-usd hold over all attempts: this executor makes them in processes that share nothing"
+            msg = "--task-usd and --total-usd need an executor that runs attempts in this process"
             raise InputError(msg, remedy="use --executor local, or cap each attempt with the task's budget")
-        standing = {key: found for run in self.runs.values() for key, found in _standing(run).items()}
-        pending = [(row, standing.get(row.key)) for row in self.rows if standing.get(row.key) != _DONE]
+        known = {key: state for run in self.runs.values() for key, state in _final_states(run).items()}
+        pending = [(row, known.get(row.key)) for row in self.rows if known.get(row.key) != _FINISHED]
         self.observer.planned(len(pending))
-        self.lab.aside = executor.standing_aside
-        for doors in ("gateway", "proxy"):
-            remove_stale(self.lab.state / doors)
+        self.lab.yield_worker = executor.yield_worker
+        for sockets in ("gateway", "proxy"):
+            remove_stale(self.lab.state / sockets)
         try:
-            executor.carry_out(self._job(row, old) for row, old in pending)
+            executor.run(self._job(row, supersedes) for row, supersedes in pending)
         except BaseException:
-            # Ctrl-C, or a worker that could not write its record: what is in flight ends now, as interrupted.
+            # Ctrl-C, or a worker that could not write its record: running attempts end now, as interrupted.
             self.lab.cancel()
             raise
         finally:
             executor.join()
 
-    def end_abandoned(self) -> None:
-        """Give a record to every attempt whose process died (a resumed run has some)."""
+    def close_abandoned(self) -> None:
+        """Write a record for every attempt whose process died (after a crash, before a run is resumed)."""
         rows = {row.key: row for row in self.rows}
         for variant, run in self.runs.items():
             for folder in run.unfinished():
                 row = rows.get((folder.task_id, variant, folder.repeat))
                 if row is not None:
-                    run.adopt(folder, end_abandoned(row, self.lab, folder, base_seed=self.base_seed))
+                    run.adopt(folder, close_abandoned(row, self.lab, folder, base_seed=self.base_seed))
+
+    def result(self) -> StudyResult:
+        return StudyResult(tuple(run.path for run in self.runs.values()))
 
     def _job(self, row: PlanRow, supersedes: str | None) -> AttemptJob:
         return AttemptJob(
@@ -70,12 +111,116 @@ class Study:
         )
 
 
-_DONE = "done"
-
-
-def _standing(run: RunDirectory) -> dict[tuple[str, str, int], str]:
-    """What each key has: `_DONE`, or the id of the interrupted attempt that a new one supersedes."""
+def _final_states(run: RunDirectory) -> dict[tuple[str, str, int], str]:
+    """Map each recorded key to `_FINISHED`, or to the id of the interrupted attempt that a new one supersedes."""
     return {
-        record.key: record.attempt_id if record.result.failure_reason is Reason.INTERRUPTED else _DONE
+        record.key: record.attempt_id if record.result.failure_reason is Reason.INTERRUPTED else _FINISHED
         for record in run.finals()
     }
+
+
+@contextmanager
+def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> Iterator[Study]:
+    """Check the requirements of every attempt, then create one run directory per variant.
+
+    Raises:
+        InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
+    """
+    executor = open_executor(request.executor, request.workers)
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    variants = list(dict.fromkeys(row.configuration.variant for row in rows))
+    with _open_lab(request, tasks) as lab, ExitStack() as stack:
+        _check_requirements(lab, rows, observer)
+        meta: dict[str, Json] = {
+            "study_id": new_ulid(),
+            "harness_version": harness_version(),
+            "request": request.as_json(),
+            "seed": request.seed,
+            "tasks": [task.id for task in tasks],
+            "repeats": request.repeats,
+        }
+        runs = {
+            variant: stack.enter_context(
+                RunDirectory.create(
+                    request.out,
+                    suite=request.suite,
+                    variant=variant,
+                    model=request.choices.model,
+                    meta=meta,
+                    redact=lab.models.redact,
+                )
+            )
+            for variant in variants
+        }
+        yield Study(rows, lab, runs, request.seed, executor, observer)
+
+
+@contextmanager
+def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, observer: Observer) -> Iterator[Study]:
+    """Reopen a run whose process ended early. Finished attempts stay, interrupted ones are made again.
+
+    Raises:
+        InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
+    """
+    executor = open_executor(request.executor, request.workers)
+    before = RunDirectory.open(path)
+    variant = str(before.meta["variant"])
+    rows = rows_of(before, plan_attempts(tasks, request))
+    with _open_lab(request, tasks) as lab:
+        # A key missing in this terminal must not use attempts up: their records would be final.
+        _check_requirements(lab, remaining_rows(before, rows), observer)
+        with RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact) as run:
+            study = Study(rows, lab, {variant: run}, request.seed, executor, observer)
+            study.close_abandoned()
+            if lab.models.capped:
+                lab.models.book(study_records(run))
+            yield study
+
+
+@contextmanager
+def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Iterator[Lab]:
+    models = Models(
+        prices=read_prices(Path(request.prices) if request.prices else None),
+        ledger=Ledger(Caps.of(request.total_usd)),
+        lenient=request.lenient,
+        task_usd=request.task_usd,
+    )
+    models.redact = _redactor(tasks, models)
+    with Lab(sandbox=request.sandbox, fresh_setup=request.fresh_setup, models=models) as lab:
+        lab.judge = None if request.judge_model is None else JudgeChoice(request.judge_model, request.judge_repeats)
+        lab.operator = request.operator
+        yield lab
+
+
+def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:
+    declared = {name for task in tasks for name in task.task.artifacts.redact}
+    values = models.keys.values([*models.presets.key_names, *declared])
+    for task in tasks:
+        values |= declared_secrets(task)
+    return Redactor(values)
+
+
+def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
+    """Reject what cannot run here before anything is spent, and install agents that are programs.
+
+    Raises:
+        InputError, SandboxUnavailable.
+    """
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    for task in tasks:
+        lab.require(task)
+    _warn_about_ignored_images(lab, tasks, observer)
+    for row in rows:
+        lab.models.require(row)
+        if lab.judge is not None:
+            lab.judge.require(row, lab.models)
+        if row.configuration.patch is None:
+            agent = row.configuration.agent
+            lab.program(agent, row.task, partial(observer.installing, agent))
+
+
+def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:
+    ignored = [task.id for task in tasks if task.task.environment.docker_image or task.task.environment.dockerfile]
+    if lab.sandbox == "bwrap" and ignored:
+        more = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
+        observer.warn(f"--sandbox bwrap ignores the image of {ignored[0]}{more} and uses this machine's system")

@@ -35,7 +35,7 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
     """The agent at work, then Δ: taken when everything the agent started is dead. None where there is no workspace."""
     task = attempt.row.task
     assert attempt.agent is not None  # noqa: S101 - open_attempt() made it
-    attempt.tell("agent")
+    attempt.report_phase("agent")
     with ExitStack() as stack:
         own = () if attempt.program is None else (attempt.program.mount,)
         spec = ground.spec(Phase.AGENT, mounts=(*agent_mounts(agent_setup(attempt)), *own))
@@ -84,7 +84,7 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
         attempt.log.append(resource_sample("agent", sandbox.usage()), "monitor")
         if attempt.terms.judged_only:
             return None
-        attempt.tell("patch")
+        attempt.report_phase("patch")
         delta = take_delta(attempt, ground, sandbox)
         score(attempt, Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
         return delta
@@ -121,7 +121,7 @@ def _operator(attempt: Attempt) -> FileOperator | None:
         task_id=attempt.row.task.id,
         variant=attempt.row.configuration.variant,
         repeat=attempt.row.repeat,
-        aside=attempt.lab.aside,
+        yield_worker=attempt.lab.yield_worker,
         cancelled=attempt.lab.cancelled.is_set,
     )
 

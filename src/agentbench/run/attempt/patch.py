@@ -62,7 +62,7 @@ def score(attempt: Attempt, workspace: Workspace) -> None:
     """The task's scorers on the workspace as the agent left it: shown beside the gates, never part of them."""
     specs = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
     if specs:
-        attempt.tell("scorers")
+        attempt.report_phase("scorers")
     for result in run_scorers(specs, workspace):
         attempt.log.append(result)
 

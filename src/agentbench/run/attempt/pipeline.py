@@ -65,7 +65,7 @@ class Attempt:
     account: Account
     meter: Meter
     base_seed: int = PROTOCOL_SEED
-    tell: Callable[[str], None] = lambda _phase: None
+    report_phase: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
     metered_model: MeteredModel | None = None
     program: ProgramLayer | None = None
@@ -94,7 +94,7 @@ class Attempt:
 
     def accept(self, ground: Ground, delta: Delta) -> None:
         """The agent's sandbox is gone; the verdict is taken where it has never been."""
-        self.tell("grading")
+        self.report_phase("grading")
         grade(delta.patch, self.bench(ground), problem=delta.problem)
 
     def be_judged(self, patch: bytes) -> None:
@@ -102,7 +102,7 @@ class Attempt:
         judge = self.lab.judge
         if judge is None or not wanted(self.row.task):
             return
-        self.tell("judge")
+        self.report_phase("judge")
         self.log.append(judge.ask(self.row, self.lab.models, patch, self.log.path, self.blobs))
 
     # --- parts --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def make_attempt(
     folder: AttemptFolder,
     *,
     base_seed: int,
-    tell: Callable[[str], None] = lambda _phase: None,
+    report_phase: Callable[[str], None] = lambda _phase: None,
 ) -> tuple[ClosedAttempt, RecordError | None]:
     """Make one attempt in its folder, and nothing outside of it. It always ends in a record, unless that cannot be written.
 
@@ -161,7 +161,7 @@ def make_attempt(
     """
     attempt = _attempt(row, lab, folder, folder.open_log())
     attempt.base_seed = base_seed
-    attempt.tell = tell
+    attempt.report_phase = report_phase
     failure = None
     try:
         attempt.carry_out()
@@ -175,7 +175,7 @@ def make_attempt(
     return closed, failure
 
 
-def end_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
+def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
     """Give a record to an attempt whose process died: interrupted, with all the evidence it left."""
     attempt = _attempt(row, lab, folder, folder.reopen_log())
     attempt.base_seed = base_seed

@@ -67,7 +67,7 @@ def open_attempt(attempt: Attempt) -> None:
 
 def bind(attempt: Attempt) -> Ground:
     """R, its environment and its baseline, all identified and written down before the agent acts."""
-    attempt.tell("setup")
+    attempt.report_phase("setup")
     ground = attempt.lab.ground(attempt.row.task, partial(_setup_step, attempt))
     attempt.ground = ground
     if not attempt.setup_steps:
@@ -76,7 +76,7 @@ def bind(attempt: Attempt) -> Ground:
             note_step(attempt.log, attempt.blobs, index, step, cached=True)
     assert attempt.place is not None  # noqa: S101 - open_attempt() made it
     if not attempt.terms.judged_only:
-        attempt.tell("baseline")
+        attempt.report_phase("baseline")
         attempt.baseline = baseline(attempt.bench(ground))
     if attempt.row.configuration.patch is None:
         attempt.program = attempt.lab.program(attempt.row.configuration.agent, attempt.row.task)

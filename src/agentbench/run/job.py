@@ -1,11 +1,10 @@
-"""One attempt as work that can be given to somebody: to a thread of this process, or as plain data to another one.
+"""One attempt as a job for an executor: run it on a thread of this process, or send it to another process as plain data.
 
-job = AttemptJob(study parts, row, supersedes)
-job()                                     all of it, here
+job()                       make the whole attempt here
 
-errand = job.begin()                      here: the attempt is registered in its run
-errand.carry_out()                        anywhere that sees the run directory; an errand can be pickled
-job.adopt(errand)                         here: its record is taken into the run
+remote = job.begin()        here: register the attempt in its run directory
+remote.run()                anywhere that sees the run directory; `remote` can be pickled
+job.adopt(remote)           here: take its record into the run
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from agentbench.run.plan import PlanRow
 
 
 @dataclass(frozen=True, slots=True)
-class LabPlan:
-    """What another process needs to open a lab like this one. Keys are not in it: who asks a model has keys of its own."""
+class LabSettings:
+    """The settings with which another process opens an equal lab. API keys are not among them: each process has its own."""
 
     sandbox: str
     state: Path
@@ -38,7 +37,7 @@ class LabPlan:
     lenient: bool
 
     @classmethod
-    def of(cls, lab: Lab) -> LabPlan:
+    def of(cls, lab: Lab) -> LabSettings:
         return cls(
             lab.sandbox, lab.state, lab.fresh_setup, lab.operator, lab.judge, lab.models.prices, lab.models.lenient
         )
@@ -51,15 +50,15 @@ class LabPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptErrand:
-    """An attempt that is registered and not made yet."""
+class RemoteAttempt:
+    """A registered attempt that any process can make."""
 
     row: PlanRow
     folder: AttemptFolder
     base_seed: int
-    lab: LabPlan
+    lab: LabSettings
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         with self.lab.open(self.folder) as lab:
             _, failure = make_attempt(self.row, lab, self.folder, base_seed=self.base_seed)
         if failure is not None:
@@ -68,7 +67,7 @@ class AttemptErrand:
 
 @dataclass(frozen=True, slots=True)
 class AttemptJob:
-    """One row of a plan, to be carried out."""
+    """One row of the plan, ready to run."""
 
     row: PlanRow
     supersedes: str | None
@@ -78,9 +77,10 @@ class AttemptJob:
     observer: Observer
 
     def __call__(self) -> None:
-        """
+        """Make the attempt in this process.
+
         Raises:
-            RecordError: the run directory cannot be written: no other attempt could be either.
+            RecordError: the run directory cannot be written, so no other attempt could be recorded either.
         """
         if self.lab.cancelled.is_set():
             return
@@ -91,19 +91,19 @@ class AttemptJob:
             self.lab,
             folder,
             base_seed=self.base_seed,
-            tell=lambda phase: self.observer.phase(self.row, phase),
+            report_phase=lambda phase: self.observer.phase(self.row, phase),
         )
         record = self.run.adopt(folder, closed)
         if failure is not None:
             raise failure
         self.observer.finished(self.row, record)
 
-    def begin(self) -> AttemptErrand:
+    def begin(self) -> RemoteAttempt:
         self.observer.started(self.row)
-        return AttemptErrand(self.row, self._register(), self.base_seed, LabPlan.of(self.lab))
+        return RemoteAttempt(self.row, self._register(), self.base_seed, LabSettings.of(self.lab))
 
-    def adopt(self, errand: AttemptErrand) -> None:
-        self.observer.finished(self.row, self.run.adopt(errand.folder))
+    def adopt(self, remote: RemoteAttempt) -> None:
+        self.observer.finished(self.row, self.run.adopt(remote.folder))
 
     def _register(self) -> AttemptFolder:
         keep_rules(self.run.path)

@@ -1,0 +1,84 @@
+"""What one `ab run` was asked to do.
+
+The request is kept in `run.json`, so that resuming a run asks for the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agentbench.agents.registry import require_agent, require_conversation
+from agentbench.contract.load import LoadedTask
+from agentbench.core.errors import InputError
+from agentbench.run.config import PROTOCOL_SEED, CliChoices, VariantFile, load_variant, resolve
+from agentbench.run.models import model_text
+from agentbench.run.plan import PlanRow, make_plan
+
+VARIANTS = Path("configs/variants")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The options of one `ab run`, `ab run-task` or `ab grade`, independent of the command line they came from."""
+
+    suite: str
+    tasks_dir: str
+    task_paths: tuple[str, ...]
+    variants: tuple[str, ...]
+    choices: CliChoices
+    repeats: int = 1
+    seed: int = PROTOCOL_SEED
+    workers: int = 1
+    executor: str = "local"
+    sandbox: str = "auto"
+    fresh_setup: bool = False
+    prices: str | None = None
+    task_usd: float | None = None
+    total_usd: float | None = None
+    operator: bool = False
+    lenient: bool = False
+    judge_model: str | None = None
+    judge_repeats: int = 1
+    out: Path = Path("artifacts/runs")
+
+    def as_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self), default=str))  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> RunRequest:
+        """Raises TypeError, ValueError or KeyError if the value is not a request."""
+        choices = dict(value["choices"])
+        for name in ("agent_files", "script"):
+            choices[name] = Path(choices[name]) if choices[name] else None
+        lists = {name: tuple(value[name]) for name in ("task_paths", "variants")}
+        return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"])})
+
+
+def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[PlanRow, ...]:
+    """List every attempt that the request asks for, in the order in which they start.
+
+    Raises:
+        InputError: unknown variant, or both variants and an agent.
+    """
+    if request.variants and request.choices.agent:
+        msg = "--variant and --agent cannot be combined: a variant names its own agent"
+        raise InputError(msg, remedy="give either --variant or --agent")
+    variants: list[VariantFile | None] = [load_variant(name, VARIANTS) for name in request.variants]
+    plan = [(task, [resolve(task, variant, request.choices) for variant in variants or [None]]) for task in tasks]
+    return make_plan(plan, repeats=request.repeats, seed=request.seed)
+
+
+def require_agents(rows: Sequence[PlanRow]) -> None:
+    """Reject bad agents before a run directory exists.
+
+    Raises:
+        InputError: unknown agent, one that lacks a model, or one that does not support a task's turns.
+    """
+    for row in rows:
+        agent = row.configuration.agent
+        require_conversation(agent, len(row.task.task.turns))
+        require_agent(agent, has_model=model_text(row.configuration) is not None)
