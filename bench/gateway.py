@@ -146,7 +146,7 @@ class Harness:
             self.choice, ModelParams(self.factory.ledger.attempt("t", Caps.of(usd=1000)), sink)
         )
         self.gateways.append(Gateway(place / "gateway", metered_model))
-        return str(self.gateways[-1].door.socket)
+        return str(self.gateways[-1].forward.socket)
 
 
 def compare(

@@ -185,7 +185,7 @@ class _Pumps:
             pipe.close()
 
 
-class Helper:
+class BackgroundProcess:
     """A long-lived process of our own, in a session of its own so that a terminal's Ctrl-C does not reach it first."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, pass_fds: Sequence[int]) -> None:
@@ -234,7 +234,7 @@ class Helper:
         return said.decode("utf-8", "replace").strip()[-2000:]
 
 
-class Listener:
+class StreamingProcess:
     """A long-lived program of the host whose lines are handed on as they come, from a thread of its own."""
 
     def __init__(

@@ -61,7 +61,7 @@ class Rig:
     def open_gateway(self, waiting: KeepAliveIntervals | None = None) -> Rig:
         self.gateway = Gateway(self.folder / "gateway", self.metered_model, waiting=waiting)
         self.forwarder = subprocess.Popen(
-            [sys.executable, "-I", forward.__file__, "0", str(self.gateway.door.socket)], stdout=subprocess.PIPE
+            [sys.executable, "-I", forward.__file__, "0", str(self.gateway.forward.socket)], stdout=subprocess.PIPE
         )
         assert self.forwarder.stdout is not None
         word, port = self.forwarder.stdout.readline().split()

@@ -424,7 +424,7 @@ def test_closing_ends_what_is_open_and_no_event_comes_after(rig: OpenRig, reach:
 def _talk(one: Rig, data: bytes) -> bytes:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(10)
-    sock.connect(str(one.folder / "gateway/door/gateway.sock"))
+    sock.connect(str(one.folder / "gateway/mount/gateway.sock"))
     got = b""
     try:
         sock.sendall(data)
@@ -552,14 +552,14 @@ def test_sandbox_is_given_placeholders_and_a_socket_of_its_own(rig: OpenRig, mon
     assert KEY not in "".join(env.values())
     # Only a mount of the door leads past the folder around it.
     assert stat.S_IMODE((one.folder / "gateway").stat().st_mode) == 0o700
-    assert stat.S_IMODE(one.gateway.door.mounted.stat().st_mode) == 0o755
-    assert sorted(file.name for file in one.gateway.door.mounted.iterdir()) == ["forward.py", "gateway.sock"]
+    assert stat.S_IMODE(one.gateway.forward.mounted.stat().st_mode) == 0o755
+    assert sorted(file.name for file in one.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
 
 
 def test_path_longer_than_a_socket_address_works(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script())
     with Gateway(tmp_path / ("long" * 40) / "gateway", one.metered_model) as gateway:
-        assert gateway.door.socket.is_socket()
+        assert gateway.forward.socket.is_socket()
 
 
 @pytest.mark.req("M-05")

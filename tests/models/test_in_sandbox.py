@@ -44,9 +44,9 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
     one = rig(script({"text": "from the model"}, after="repeat"))
     with Gateway(one.folder / "gateway", one.metered_model) as gateway:
-        spec = gateway.door.in_front_of(SandboxSpec(Phase.AGENT, LIMITS), {})
+        spec = gateway.forward.add_to(SandboxSpec(Phase.AGENT, LIMITS), {})
         with backend.open(spec, None) as sandbox:
-            gateway.door.open(sandbox, 60)
+            gateway.forward.start(sandbox, 60)
             env = dict(gateway.environment())
             for _ in range(2):
                 done = sandbox.run(Command(argv=("python3", "-c", ASK), env=env, timeout_sec=30))

@@ -17,7 +17,7 @@ from agentbench.contract.network_allow import Destination, parse_authority, pars
 from agentbench.core.errors import InputError
 from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.recorder import ProxyLimits
-from agentbench.sandbox.stale_sockets import remove_stale
+from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
 
@@ -435,16 +435,16 @@ def test_an_address_inside_is_never_reached_unless_it_is_listed(
 
 def test_doors_of_a_harness_that_was_killed_are_removed_and_live_ones_are_not(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    dead = tmp_path / "doors" / "dead" / "door"
+    dead = tmp_path / "doors" / "dead" / "mount"
     dead.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(dead / "proxy.sock"))
-    assert remove_stale(tmp_path / "doors") == 0  # it may be about to listen
+    assert remove_stale_sockets(tmp_path / "doors") == 0  # it may be about to listen
     os.utime(dead / "proxy.sock", (0, 0))
-    (tmp_path / "doors" / "begun" / "door").mkdir(parents=True)
+    (tmp_path / "doors" / "begun" / "mount").mkdir(parents=True)
     with proxied(tmp_path / "log", ["listed.example"]) as proxy:
-        proxy.proxy.door.folder.rename(tmp_path / "doors" / "alive")
-        os.utime(tmp_path / "doors" / "alive" / "door" / "proxy.sock", (0, 0))
-        assert remove_stale(tmp_path / "doors") == 1
+        proxy.proxy.forward.folder.rename(tmp_path / "doors" / "alive")
+        os.utime(tmp_path / "doors" / "alive" / "mount" / "proxy.sock", (0, 0))
+        assert remove_stale_sockets(tmp_path / "doors") == 1
         assert sorted(one.name for one in (tmp_path / "doors").iterdir()) == ["alive", "begun"]
-    assert remove_stale(tmp_path / "nothing") == 0
+    assert remove_stale_sockets(tmp_path / "nothing") == 0

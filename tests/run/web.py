@@ -80,7 +80,7 @@ class Proxied:
     def connect(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(20)
-        sock.connect(str(self.proxy.door.socket))
+        sock.connect(str(self.proxy.forward.socket))
         return sock
 
     def ask(self, data: bytes) -> bytes:

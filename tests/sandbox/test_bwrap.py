@@ -13,11 +13,11 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable
-from agentbench.sandbox.bwrap.arguments import check_workdir
 from agentbench.sandbox.bwrap.backend import BwrapBackend
-from agentbench.sandbox.bwrap.sandbox import Box
-from agentbench.sandbox.bwrap.spawn.launch import Request
-from agentbench.sandbox.bwrap.spawner import Spawned
+from agentbench.sandbox.bwrap.launch_params import check_workdir
+from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
+from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
+from agentbench.sandbox.bwrap.supervisor import SpawnedSandbox
 from agentbench.sandbox.protocol import Limits, Prepared, SetupPlan
 from agentbench.tree.entry import FileWrite
 from tests.sandbox.conftest import SPEC
@@ -31,13 +31,13 @@ def mine(state: Path) -> Iterator[BwrapBackend]:
 
 
 @pytest.fixture
-def box(mine: BwrapBackend) -> Iterator[Box]:
-    opened = mine.start(SPEC, mine._preparer.birth(SPEC, None))
+def box(mine: BwrapBackend) -> Iterator[BwrapSandbox]:
+    opened = mine.start(SPEC, mine._preparer.launch_params(SPEC, None))
     yield opened
     opened.close()
 
 
-def server_pid(box: Box) -> int:
+def server_pid(box: BwrapSandbox) -> int:
     """PID 1 of the sandbox as the host sees it: the last of the two processes that carry the server's command line."""
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -52,14 +52,16 @@ def server_pid(box: Box) -> int:
 
 
 class TestWhoseFault:
-    def test_server_killed_from_outside_is_ours(self, box: Box) -> None:
+    def test_server_killed_from_outside_is_ours(self, box: BwrapSandbox) -> None:
         os.kill(server_pid(box), signal.SIGKILL)
         with pytest.raises(SandboxError, match="ended unexpectedly"):
             box.run(Command(line="true"))
         with pytest.raises(SandboxError):
             box.kill_processes()
 
-    def test_server_ended_for_memory_is_the_candidates(self, box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_server_ended_for_memory_is_the_candidates(
+        self, box: BwrapSandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         os.kill(server_pid(box), signal.SIGKILL)
         monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
         for _ in range(2):
@@ -79,10 +81,10 @@ class TestWhoseFault:
 class TestServer:
     def test_contract_variables_do_not_reach_pid_1(self, mine: BwrapBackend) -> None:
         spec = replace(SPEC, env={"LD_DEBUG": "libs", "PYTHONHOME": "/nowhere", "MINE": "yes"})
-        opened = mine.start(spec, mine._preparer.birth(spec, None))
+        opened = mine.start(spec, mine._preparer.launch_params(spec, None))
         try:
             assert opened.run(Command(line="echo $MINE")).stdout.kept == b"yes\n"
-            assert opened._spawned.last_words() == ""
+            assert opened._spawned.stderr() == ""
         finally:
             opened.close()
 
@@ -97,7 +99,7 @@ class TestServer:
             assert opened.run(Command(line="sleep 0.01 & sleep 0.01 & sleep 0.01 & sleep 0.01 & wait")).ok
             assert not opened.run(Command(line="for i in 1 2 3 4 5 6; do sleep 1 & done; wait")).ok
 
-    def test_endless_time_is_allowed(self, box: Box) -> None:
+    def test_endless_time_is_allowed(self, box: BwrapSandbox) -> None:
         assert box.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
 
 
@@ -127,17 +129,17 @@ class TestCopies:
             assert again.run(Command(line="ls run.sh")).ok
 
     def test_refused_overlay_falls_back_by_itself(self, mine: BwrapBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-        spawn = mine._nursery.spawner.spawn
+        spawn = mine._supervisor.spawner.spawn
 
-        def refuse(request: Request) -> Spawned:
+        def refuse(request: SpawnRequest) -> SpawnedSandbox:
             if not request["copies"]:
                 raise SandboxError("the sandbox did not start: mount overlay on /tmp/m: Operation not permitted")
             return spawn(request)
 
-        monkeypatch.setattr(mine._nursery.spawner, "spawn", refuse)
+        monkeypatch.setattr(mine._supervisor.spawner, "spawn", refuse)
         with mine.open(SPEC, None) as opened:
             assert opened.run(Command(line="python -c 'print(1)'")).stdout.kept == b"1\n"
-        assert any("overlays are refused" in note for note in mine.limits().notes)
+        assert any("overlay mounts are refused" in note for note in mine.limits().notes)
 
 
 class TestRefused:
@@ -160,7 +162,7 @@ class TestRefused:
         from agentbench.sandbox.protocol import Mount
 
         spec = replace(SPEC, mounts=(Mount(tmp_path / "absent", "/x"),))
-        with pytest.raises(SandboxError, match="does not exist"):
+        with pytest.raises(SandboxError, match="no such file or folder"):
             mine.open(spec, None).__enter__()
 
     @pytest.mark.parametrize("workdir", ["/", "/usr/src/app", "/etc/x", "/tmp", "/opt/env/x", "/proc/x", "/var/x"])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.sandbox.cgroups import cpu_seconds, discover, held_by_programs, megabytes, oom_kills
-from agentbench.sandbox.memory_limit import Gauge
+from agentbench.sandbox.cgroups import cpu_seconds, discover, megabytes, oom_kills, program_memory
+from agentbench.sandbox.memory_limit import MemoryGauge
 from agentbench.sandbox.protocol import Limits
 
 
@@ -118,14 +118,14 @@ def test_numbers_of_both_versions() -> None:
 
 
 def test_what_programs_hold_is_told_apart_from_files_in_both_versions() -> None:
-    assert held_by_programs("cache 7\nrss 5\nrss_huge 1\nshmem 3\n") == (5, 3)
-    assert held_by_programs("anon 5\nfile 7\nkernel 2\nshmem 3\n") == (5, 3)
-    assert held_by_programs("") == (0, 0)
+    assert program_memory("cache 7\nrss 5\nrss_huge 1\nshmem 3\n") == (5, 3)
+    assert program_memory("anon 5\nfile 7\nkernel 2\nshmem 3\n") == (5, 3)
+    assert program_memory("") == (0, 0)
 
 
 def test_gauge_wants_proof_before_it_says_over(tmp_path: Path) -> None:
     files = {"memory": str(tmp_path / "usage"), "memory_stat": str(tmp_path / "stat")}
-    gauge = Gauge(files, 100, lambda: 60)
+    gauge = MemoryGauge(files, 100, lambda: 60)
     assert not gauge.over()  # nothing to read
     for usage, stat, verdicts in (
         (90, "anon 90\nshmem 0\n", [False, False]),

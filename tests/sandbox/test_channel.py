@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.command import Command
-from agentbench.sandbox.command_channel import Channel, ChannelClosed
+from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.server.capture import Capture, pack, unpack
 
-Wire = tuple[Channel, socket.socket]
+Wire = tuple[CommandChannel, socket.socket]
 
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, "test")
+    channel = CommandChannel(ours, "test")
     yield channel, theirs
     theirs.close()
     channel.close()

@@ -34,7 +34,7 @@ _HARNESS = """
     with backend.open(SandboxSpec(Phase.AGENT, Limits(memory_mb=256, disk_mb=64)), None) as box:
         running = box.start(Command(line=f"setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"))
         while box.run(Command(line="pgrep -c sleep")).stdout.kept != b"2\\n": time.sleep(0.01)
-        print("up", backend._nursery.spawner.pid, flush=True)
+        print("up", backend._supervisor.spawner.pid, flush=True)
         time.sleep(600)
 """
 
@@ -105,7 +105,7 @@ def test_closing_a_backend_leaves_no_folder_cgroup_or_process(own_state: Path) -
     (mine,) = owners(own_state)
     with backend.open(SPEC, None) as box:
         box.run(Command(line="true"))
-        pid = backend._nursery.spawner.pid
+        pid = backend._supervisor.spawner.pid
     backend.close()
     backend.close()
     assert owners(own_state) == set()
@@ -163,7 +163,7 @@ def test_backend_survives_the_death_of_its_spawner(own_state: Path) -> None:
     backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
     box = context.__enter__()
-    os.kill(backend._nursery.spawner.pid, signal.SIGKILL)
+    os.kill(backend._supervisor.spawner.pid, signal.SIGKILL)
     with pytest.raises(SandboxError):
         box.run(Command(line="sleep 30"))
     context.__exit__(None, None, None)
@@ -176,7 +176,7 @@ def test_cleanup_removes_only_what_carries_the_owners_name(tmp_path: Path) -> No
     owner = Owner(tmp_path)
     precious = tmp_path / "agentbench-other"
     precious.mkdir()
-    owner.declare([precious])
+    owner.record_cgroups([precious])
     owner.release()
     assert remove_leftovers(tmp_path) == [owner.name]
     assert precious.is_dir()

@@ -31,7 +31,7 @@ from agentbench.sandbox.environments.cache import contents, prune
 from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
-from agentbench.sandbox.sampling import MonitoredBackend
+from agentbench.sandbox.usage_sampler import SampledBackend
 from agentbench.tree.entry import FileWrite, Kind
 from tests.sandbox.conftest import SPEC, remove_images, require_docker
 
@@ -495,7 +495,7 @@ class TestTree:
 
 @pytest.mark.req("R-06")
 def test_containers_carry_the_name_of_their_run(docker: DockerBackend, engine: Engine) -> None:
-    monitored = MonitoredBackend(docker, lambda *_: None, labels={"run": "run-of-this-test"})
+    monitored = SampledBackend(docker, lambda *_: None, labels={"run": "run-of-this-test"})
     with monitored.open(replace(SPEC, labels={"task": "a-task"}), None) as box:
         found = json.loads(engine.must("inspect", "--format", "{{json .Config.Labels}}", box.id))
         assert (found["agentbench.run"], found["agentbench.task"]) == ("run-of-this-test", "a-task")

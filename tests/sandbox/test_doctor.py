@@ -17,7 +17,7 @@ from agentbench.cli.doctor import headline
 from agentbench.core.command import Completed, Stream
 from agentbench.sandbox.doctor import BackendHealth, Check, _isolation
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
-from agentbench.sandbox.remedies import for_failed_start, user_namespaces
+from agentbench.sandbox.remedies import start_failure_remedy, user_namespace_remedy
 
 HARD = LimitReport("hard", "hard", "hard", "hard")
 
@@ -101,11 +101,11 @@ def test_probe_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_hosts_that_restrict_user_namespaces_get_their_remedy(tmp_path: Path, file: str, value: str, word: str) -> None:
-    assert user_namespaces(tmp_path) == ""
+    assert user_namespace_remedy(tmp_path) == ""
     (tmp_path / "proc/sys" / file).parent.mkdir(parents=True)
     (tmp_path / "proc/sys" / file).write_text(value + "\n")
-    assert word in user_namespaces(tmp_path)
-    assert word in for_failed_start("bwrap: setting up uid map: Permission denied", tmp_path)
+    assert word in user_namespace_remedy(tmp_path)
+    assert word in start_failure_remedy("bwrap: setting up uid map: Permission denied", tmp_path)
 
 
 @pytest.mark.req("R-06")
@@ -140,15 +140,15 @@ def test_root_and_users_get_the_remedy_that_helps_them(tmp_path: Path, monkeypat
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "bwrap-userns-restrict" in user_namespaces(tmp_path)
+    assert "bwrap-userns-restrict" in user_namespace_remedy(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "bwrap-userns-restrict" not in user_namespaces(tmp_path)
-    assert "--sandbox docker" in user_namespaces(tmp_path)
+    assert "bwrap-userns-restrict" not in user_namespace_remedy(tmp_path)
+    assert "--sandbox docker" in user_namespace_remedy(tmp_path)
 
 
 def test_refused_overlay_and_containers_get_their_remedy(tmp_path: Path) -> None:
-    assert "modprobe overlay" in for_failed_start("mount overlay on /tmp/m: Operation not permitted", tmp_path)
-    assert "seccomp=unconfined" in for_failed_start("unshare: Operation not permitted", tmp_path)
+    assert "modprobe overlay" in start_failure_remedy("mount overlay on /tmp/m: Operation not permitted", tmp_path)
+    assert "seccomp=unconfined" in start_failure_remedy("unshare: Operation not permitted", tmp_path)
 
 
 def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prepared: Prepared) -> None:

@@ -38,7 +38,7 @@ def test_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytes
 
 def test_unwritable_state_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SandboxError, match="cannot be written") as caught:
+    with pytest.raises(SandboxError, match="cannot write to the state folder") as caught:
         Owner(tmp_path / "file")
     assert "AB_STATE" in caught.value.remedy
 

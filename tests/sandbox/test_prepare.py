@@ -14,7 +14,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.sandbox.bwrap.backend import BwrapBackend
-from agentbench.sandbox.bwrap.launch_params import Birth
+from agentbench.sandbox.bwrap.launch_params import LaunchParams
 from agentbench.sandbox.environments import interpreter as interpreters
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, SetupPlan, SetupStep
 from tests.sandbox.conftest import SPEC
@@ -269,7 +269,7 @@ class TestInterpreters:
     def test_pip_is_there_also_where_the_system_has_none(self, backend: BwrapBackend, has_venv: bool) -> None:
         python = replace(backend.interpreter(None), stamp=f"test {has_venv}", has_pip=False, has_venv=has_venv)
         layer = backend._preparer._base(python)
-        box = backend.start(SPEC, Birth(layers=(layer.tree,), python=python))
+        box = backend.start(SPEC, LaunchParams(layers=(layer.tree,), python=python))
         try:
             done = box.run(Command(line="pip --version && pip3 list && command -v pip && python -m pip --version"))
         finally:

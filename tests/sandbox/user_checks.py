@@ -26,7 +26,7 @@ def main() -> None:
         "uid": os.geteuid(),
         "limits": [report.cpu, report.memory, report.pids, report.disk],
         "changed": [os.fsdecode(path) for path in prepared.setup_changed],
-        "spawner": backend._nursery.spawner.pid,
+        "spawner": backend._supervisor.spawner.pid,
     }
     with backend.open(SPEC, prepared) as box:
         seen |= look(box)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentbench.core.command import Command, Completed
-from agentbench.sandbox.protocol import Running, Sandbox, Usage
+from agentbench.sandbox.protocol import RunningCommand, Sandbox, Usage
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.tools.tool_context import text_stream
@@ -42,7 +42,7 @@ class FolderSandbox:
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Running:
+    ) -> RunningCommand:
         raise NotImplementedError
 
     def write_files(self, files: Sequence[FileWrite]) -> None:

@@ -38,9 +38,9 @@ def command() -> None:
 def ls_command(as_json: bool) -> None:
     """List what is kept, least recently used first."""
     from agentbench.sandbox.environments.cache import contents
-    from agentbench.sandbox.registry import state_root
+    from agentbench.sandbox.state import default_state
 
-    state = state_root()
+    state = default_state()
     items = contents(state)
     if as_json:
         click.echo(_as_json("items", items, str(state)))
@@ -58,9 +58,9 @@ def ls_command(as_json: bool) -> None:
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
     """Remove prepared environments that were not used for longest."""
     from agentbench.sandbox.environments.cache import DEFAULT_BYTES, prune
-    from agentbench.sandbox.registry import state_root
+    from agentbench.sandbox.state import default_state
 
-    state = state_root()
+    state = default_state()
     removed = prune(
         state,
         max_bytes=DEFAULT_BYTES if max_gb is None else int(max_gb * 1e9),

@@ -26,9 +26,9 @@ started and attacked from inside; nothing is left behind. Exit code 0 for READY,
 def command(as_json: bool) -> None:
     """Look at sandboxes, limits, isolation, tools, disk, keys and package indexes."""
     from agentbench.sandbox.doctor import diagnose
-    from agentbench.sandbox.registry import state_root
+    from agentbench.sandbox.state import default_state
 
-    diagnosis = diagnose(state_root())
+    diagnosis = diagnose(default_state())
     click.echo(_as_json(diagnosis) if as_json else _as_text(diagnosis))
     if not diagnosis.usable:
         raise click.exceptions.Exit(3)

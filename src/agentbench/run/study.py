@@ -31,7 +31,7 @@ from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts
 from agentbench.run.resume import remaining_rows, rows_of, study_records
 from agentbench.run.version import harness_version
-from agentbench.sandbox.stale_sockets import remove_stale
+from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.redaction import Redactor
 
 EXIT_HARNESS = 3
@@ -83,7 +83,7 @@ class Study:
         self.observer.planned(len(pending))
         self.lab.yield_worker = executor.yield_worker
         for sockets in ("gateway", "proxy"):
-            remove_stale(self.lab.state / sockets)
+            remove_stale_sockets(self.lab.state / sockets)
         try:
             executor.run(self._job(row, supersedes) for row, supersedes in pending)
         except BaseException:

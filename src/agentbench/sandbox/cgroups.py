@@ -132,7 +132,7 @@ def cpu_seconds(text: str) -> float | None:
     return None if used is None else used / 1e6
 
 
-def held_by_programs(text: str) -> tuple[int, int]:
+def program_memory(text: str) -> tuple[int, int]:
     """From memory.stat: bytes with no file behind them, and shared ones (files in memory among them)."""
     private = _keyed(text, "anon")
     return _keyed(text, "rss") or 0 if private is None else private, _keyed(text, "shmem") or 0
@@ -150,7 +150,7 @@ def _keyed(text: str, key: str) -> int | None:
     return None
 
 
-def files_of(pid: int) -> dict[str, str]:
+def usage_files(pid: int) -> dict[str, str]:
     """The files that tell what the groups of a process use, by meaning, as far as this process can see them."""
     own = _own_groups(_slurp(f"/proc/{pid}/cgroup"))
     found: dict[str, str] = {}

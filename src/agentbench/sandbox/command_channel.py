@@ -56,7 +56,9 @@ class _Call:
 class CommandCall(_Call):
     """A command in flight."""
 
-    def __init__(self, channel: Channel, name: bytes, command: Command, callbacks: tuple[Callback | None, ...]) -> None:
+    def __init__(
+        self, channel: CommandChannel, name: bytes, command: Command, callbacks: tuple[Callback | None, ...]
+    ) -> None:
         super().__init__()
         self._channel = channel
         self._name = name
@@ -124,7 +126,7 @@ class CommandCall(_Call):
             raise ChannelClosed(msg) from error
 
 
-class Channel:
+class CommandChannel:
     def __init__(self, sock: socket.socket, name: str) -> None:
         self._sock = sock
         # A server that is stopped or gone must not hold a sender for ever; reading has no such limit.

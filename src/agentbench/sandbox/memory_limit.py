@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from agentbench.sandbox.cgroups import held_by_programs
+from agentbench.sandbox.cgroups import program_memory
 
 LOOK_SEC = 0.025
 MEMORY_NOTE = (
@@ -24,7 +24,7 @@ MEMORY_NOTE = (
 _READ_BYTES = 1 << 16
 
 
-class Gauge:
+class MemoryGauge:
     """What the programs of one sandbox hold, from the files of its cgroup."""
 
     def __init__(self, files: Mapping[str, str], limit_bytes: int, written: Callable[[], int | None]) -> None:
@@ -45,7 +45,7 @@ class Gauge:
         if not usage.isdigit() or int(usage) <= self._limit:
             self._was_over = False
             return False
-        private, shared = held_by_programs(_read(self._stat))
+        private, shared = program_memory(_read(self._stat))
         if private > self._limit:
             return True
         written = self._written()
@@ -61,10 +61,10 @@ class Holding(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def hold_memory(self) -> None: ...
+    def enforce_memory_limit(self) -> None: ...
 
 
-class MemoryWatch:
+class MemoryMonitor:
     """Looks at all sandboxes of a backend, from one thread that lives while there are any."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class MemoryWatch:
             for box in boxes:
                 # A sandbox that ends meanwhile is found dead by whoever uses it.
                 with contextlib.suppress(OSError):
-                    box.hold_memory()
+                    box.enforce_memory_limit()
             pause.wait(LOOK_SEC)
 
 

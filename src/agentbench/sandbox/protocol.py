@@ -93,7 +93,7 @@ class Served(Protocol):
     def server(self) -> str: ...
 
 
-class Running(Protocol):
+class RunningCommand(Protocol):
     """A command in flight."""
 
     def write(self, data: bytes) -> None:
@@ -134,7 +134,7 @@ class Sandbox(Protocol):
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Running:
+    ) -> RunningCommand:
         """Start with an open stdin. Callbacks get output as it comes, from the channel's reader thread, and must be quick."""
         ...
 

@@ -1,4 +1,4 @@
-"""Which backends there are, and which one serves."""
+"""The sandbox backends by name."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pathlib import Path
 from agentbench.core.errors import InputError, SandboxUnavailable
 from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend
-from agentbench.sandbox.state import default_state
-
-__all__ = ["NAMES", "open_backend", "state_root"]
 
 NAMES = ("auto", "bwrap", "docker")
 
 
 def open_backend(name: str, *, state: Path, needs_image: bool) -> Backend:
-    """
+    """Open the backend of that name; `auto` picks docker for a task with an image, else bwrap.
+
+    There is never a silent fallback to the bare host.
+
     Raises:
         InputError: no such backend.
-        SandboxUnavailable: it cannot be used here. There is never a silent fallback to the bare host.
+        SandboxUnavailable: the backend does not work on this machine.
     """
     if name not in NAMES:
-        raise InputError(f"no sandbox backend {name!r}", remedy=f"one of {', '.join(NAMES)}")
+        raise InputError(f"unknown sandbox backend {name!r}", remedy=f"use one of: {', '.join(NAMES)}")
     if name == "docker" or (name == "auto" and needs_image):
-        # Imported when it is wanted: most runs never use it.
+        # Imported on demand: most runs never use it.
         from agentbench.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
 
         try:
@@ -32,12 +32,7 @@ def open_backend(name: str, *, state: Path, needs_image: bool) -> Backend:
             if name == "docker":
                 raise
             raise SandboxUnavailable(
-                f"the task names an image, which needs docker: {error.message}",
-                remedy=f"{error.remedy}; or use --sandbox bwrap, which ignores the image and says so",
+                f"the task names an image, which requires docker: {error.message}",
+                remedy=f"{error.remedy}; or pass --sandbox bwrap, which ignores the image and reports that",
             ) from error
     return BwrapBackend(state)
-
-
-def state_root() -> Path:
-    """Where this machine keeps prepared environments and caches."""
-    return default_state()

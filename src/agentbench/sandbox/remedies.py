@@ -23,7 +23,7 @@ _USERS_SWITCH = f"allow them (as root): {_SWITCH}, in /etc/sysctl.d to keep it; 
 INSTALL_BWRAP = "install it: `apt-get install bubblewrap` (Debian, Ubuntu), `dnf install bubblewrap` (Fedora)"
 
 
-def user_namespaces(root: Path = Path("/")) -> str:
+def user_namespace_remedy(root: Path = Path("/")) -> str:
     """The remedy when this host restricts unprivileged user namespaces, else nothing."""
     if _read(root, _MAXIMUM) == "0":
         return "user namespaces are turned off here: `sysctl -w user.max_user_namespaces=15000`"
@@ -34,7 +34,7 @@ def user_namespaces(root: Path = Path("/")) -> str:
     return ""
 
 
-def for_failed_start(said: str, root: Path = Path("/")) -> str:
+def start_failure_remedy(said: str, root: Path = Path("/")) -> str:
     """The remedy that fits what the kernel or bubblewrap said when a sandbox did not start."""
     text = said.lower()
     if "mount overlay" in text:
@@ -44,7 +44,7 @@ def for_failed_start(said: str, root: Path = Path("/")) -> str:
     refused = "permission denied" in text or "operation not permitted" in text
     if any(word in text for word in ("unshare", "uid map", "namespace", "loopback")) or ("mount" in text and refused):
         general = "in a container, start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`"
-        return user_namespaces(root) or f"this host refuses new namespaces; {general}"
+        return user_namespace_remedy(root) or f"this host refuses new namespaces; {general}"
     if "no space left" in text or "cannot allocate memory" in text:
         return "free memory or disk, or lower disk_limit_mb and mem_limit_mb of the task"
     return "`ab doctor` looks for the cause"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
-from agentbench.sandbox.command_channel import Channel, ChannelClosed, CommandCall
-from agentbench.sandbox.memory_limit import Gauge
-from agentbench.sandbox.protocol import Running
+from agentbench.sandbox.command_channel import ChannelClosed, CommandCall, CommandChannel
+from agentbench.sandbox.memory_limit import MemoryGauge
+from agentbench.sandbox.protocol import RunningCommand
 from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import FileWrite
 
@@ -19,10 +19,10 @@ _SIGKILL = 9
 _WRITE_BYTES = 256 * 1024
 
 
-class ServedBox(ABC):
+class ServedSandbox(ABC):
     """The part of `protocol.Sandbox` that is a conversation. A backend adds what only it can see of a sandbox."""
 
-    def __init__(self, channel: Channel, gauge: Gauge | None = None) -> None:
+    def __init__(self, channel: CommandChannel, gauge: MemoryGauge | None = None) -> None:
         """`gauge`: what its programs hold, where the host can see that."""
         self._channel = channel
         self._gauge = gauge
@@ -32,7 +32,7 @@ class ServedBox(ABC):
     def closed(self) -> bool:
         return self._closed
 
-    def hold_memory(self) -> None:
+    def enforce_memory_limit(self) -> None:
         """End the largest program of a sandbox whose programs are over the limit; its command's result says so."""
         if self._closed or self._gauge is None or not self._channel.busy or not self._gauge.over():
             return
@@ -41,11 +41,11 @@ class ServedBox(ABC):
             self._channel.nudge([b"relieve", b"0"])
 
     @abstractmethod
-    def _finish(self, completed: Completed) -> Completed:
+    def _add_oom_status(self, completed: Completed) -> Completed:
         """Add what only the host can see: whether the kernel killed for memory meanwhile."""
 
     @abstractmethod
-    def _after_death(self, why: str) -> Completed:
+    def _on_channel_closed(self, why: str) -> Completed:
         """The channel ended. By the candidate's doing: a result that says so. Otherwise ours.
 
         Raises:
@@ -54,9 +54,9 @@ class ServedBox(ABC):
 
     def run(self, command: Command) -> Completed:
         try:
-            return self._finish(self._channel.start(command, open_stdin=False).wait())
+            return self._add_oom_status(self._channel.start(command, open_stdin=False).wait())
         except ChannelClosed as error:
-            return self._after_death(str(error))
+            return self._on_channel_closed(str(error))
 
     def start(
         self,
@@ -64,25 +64,25 @@ class ServedBox(ABC):
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
-    ) -> Running:
+    ) -> RunningCommand:
         try:
             call = self._channel.start(command, open_stdin=True, on_stdout=on_stdout, on_stderr=on_stderr)
         except ChannelClosed as error:
-            return _Dead(self._after_death(str(error)))
+            return _Dead(self._on_channel_closed(str(error)))
         return _Started(self, call)
 
     def settle(self, call: CommandCall) -> Completed:
         try:
-            return self._finish(call.wait())
+            return self._add_oom_status(call.wait())
         except ChannelClosed as error:
-            return self._after_death(str(error))
+            return self._on_channel_closed(str(error))
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
         try:
             answer = self._channel.ask_in_parts(b"write", _write_requests(files), timeout_sec=300)
         except ChannelClosed as error:
             # Their doing or ours: raises when it is ours.
-            why = self._after_death(str(error)).stderr.kept.decode("utf-8", "replace").strip()
+            why = self._on_channel_closed(str(error)).stderr.kept.decode("utf-8", "replace").strip()
             raise PatchInvalid(f"files cannot be written: {why}") from error
         if answer[0] != b"ok":
             raise PatchInvalid(answer[1].decode("utf-8", "replace") if len(answer) > 1 else "refused")
@@ -91,16 +91,16 @@ class ServedBox(ABC):
         try:
             return int(self._channel.ask(b"killall")[0])
         except (ChannelClosed, ValueError, IndexError) as error:
-            self._after_death(str(error))
+            self._on_channel_closed(str(error))
             return 0
 
 
-def ended_by_memory() -> Completed:
+def oom_result() -> Completed:
     """The result of a command whose whole sandbox was ended by the kernel, for memory."""
-    return ended_by("its processes used more memory than its limit", oom=True)
+    return killed_result("its processes used more memory than its limit", oom=True)
 
 
-def ended_by(why: str, *, oom: bool = False) -> Completed:
+def killed_result(why: str, *, oom: bool = False) -> Completed:
     """The result of a command whose whole sandbox was ended by what ran in it."""
     said = f"the sandbox was ended: {why}\n".encode()
     return Completed(128 + _SIGKILL, _stream(b""), _stream(said), 0.0, signal=_SIGKILL, oom=oom)
@@ -139,7 +139,7 @@ def _stream(data: bytes) -> Stream:
 class _Started:
     """A command in flight, as the protocol wants it."""
 
-    def __init__(self, box: ServedBox, call: CommandCall) -> None:
+    def __init__(self, box: ServedSandbox, call: CommandCall) -> None:
         self._box = box
         self._call = call
 

@@ -1,7 +1,7 @@
-"""A door into a sandbox without a network: a unix socket of the harness's, and loopback inside that leads to it.
+"""Forwards a loopback port inside a sandbox without network to a unix socket of the harness.
 
-The socket lies in a folder that the sandbox mounts, beside the program that forwards to it. Which user a sandbox runs as is its
-backend's affair, so the socket is open to all, in a folder that is open to nobody: only a mount leads past it.
+The socket lies in a folder that is mounted into the sandbox, beside the program that forwards to it. The backend decides which
+user a sandbox runs as, so the socket is open to everyone, inside a folder (mode 0700) that only a mount can bypass.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 import socket
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -21,24 +23,28 @@ from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
 
 FORWARDER = "forward.py"
 READY_SEC = 20.0
-_LATE_SEC = 60.0
-"""The forwarder outlives what uses it; it ends with the sandbox."""
+MIN_STALE_SEC = 60.0
+"""A socket that was just bound refuses connections until the first `listen`, so a younger one is never stale."""
+_EXTRA_SEC = 60.0
+"""How much longer than its clients the forwarder may run; it ends with the sandbox."""
+_MOUNT = "mount"
 
 
-class Door:
-    """`name`: of the socket, and of the place where the sandbox sees it. `port`: on the sandbox's own loopback."""
+class SocketForward:
+    """One forwarded socket: `name` names the socket and its place inside, `port` is on the sandbox's loopback."""
 
     def __init__(self, folder: Path, name: str, port: int) -> None:
         self.folder = folder
-        self.mounted = folder / "door"
-        """What a sandbox mounts."""
+        self.mounted = folder / _MOUNT
+        """The folder that is mounted into the sandbox."""
         self.name = name
         self.port = port
 
     def listen(self, backlog: int) -> socket.socket:
-        """
+        """Create the folder and the forwarder program, and listen on the socket.
+
         Raises:
-            SandboxError: the folder cannot be used.
+            SandboxError: the folder cannot be written.
         """
         listener = socket.socket(socket.AF_UNIX)
         try:
@@ -50,7 +56,8 @@ class Door:
             program.write_bytes(resources.files("agentbench.sandbox.server").joinpath(FORWARDER).read_bytes())
             program.chmod(0o644)
             self.socket.unlink(missing_ok=True)
-            _bind(listener, self.socket)
+            with _short_path(self.socket) as address:
+                listener.bind(address)
             self.socket.chmod(0o666)
             listener.listen(backlog)
         except OSError as error:
@@ -63,13 +70,13 @@ class Door:
     def socket(self) -> Path:
         return self.mounted / f"{self.name}.sock"
 
-    def in_front_of(self, spec: SandboxSpec, env: Mapping[str, str]) -> SandboxSpec:
-        """A sandbox with this door, whose clients find it by `env`."""
+    def add_to(self, spec: SandboxSpec, env: Mapping[str, str]) -> SandboxSpec:
+        """Return `spec` with this socket mounted; `env` tells clients inside where to connect."""
         mount = Mount(self.mounted, f"/opt/{self.name}")
         return dataclasses.replace(spec, mounts=(*spec.mounts, mount), env={**spec.env, **env})
 
-    def open(self, sandbox: Sandbox, wall_sec: float) -> None:
-        """Start the forwarder inside and wait until it listens; it ends with the sandbox.
+    def start(self, sandbox: Sandbox, wall_sec: float) -> None:
+        """Start the forwarder inside the sandbox and wait until it listens. It ends with the sandbox.
 
         Raises:
             SandboxError: it did not start.
@@ -77,10 +84,10 @@ class Door:
         ready = threading.Event()
         inside = f"/opt/{self.name}"
         argv = ("python3", f"{inside}/{FORWARDER}", str(self.port), f"{inside}/{self.socket.name}")
-        command = Command(argv=argv, cwd="/", timeout_sec=wall_sec + _LATE_SEC)
+        command = Command(argv=argv, cwd="/", timeout_sec=wall_sec + _EXTRA_SEC)
         sandbox.start(command, on_stdout=lambda _data: ready.set())
         if not ready.wait(READY_SEC):
-            msg = f"the way to the {self.name} could not be opened inside the sandbox (it needs python3 there)"
+            msg = f"the forwarder to the {self.name} did not start inside the sandbox (it needs python3 there)"
             raise SandboxError(msg)
 
     def remove(self) -> None:
@@ -91,10 +98,45 @@ class Door:
             self.folder.rmdir()
 
 
-def _bind(listener: socket.socket, path: Path) -> None:
-    """Bind, also where the path is longer than an address of a socket may be."""
+def remove_stale_sockets(parent: Path) -> int:
+    """Remove the socket folders below `parent` whose harness was killed, and return how many."""
+    removed = 0
+    for folder in _subfolders(parent):
+        path = next((folder / _MOUNT).glob("*.sock"), None)
+        if path is not None and _age_sec(path) > MIN_STALE_SEC and _refuses_connections(path):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def _subfolders(parent: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()]
+    return []
+
+
+def _age_sec(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_mtime
+    return 0.0
+
+
+def _refuses_connections(path: Path) -> bool:
+    """Return whether no process listens on the socket. A full queue does not count: its owner is alive."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock, _short_path(path) as address:
+        sock.setblocking(False)
+        try:
+            sock.connect(address)
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _short_path(path: Path) -> Iterator[str]:
+    """Give a socket's path in a form short enough for a socket address (108 bytes)."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
-        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)

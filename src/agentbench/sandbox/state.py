@@ -1,12 +1,12 @@
-"""Where a machine keeps what outlives one command: prepared layers, caches, and the folders of live owners.
+"""The state folder: prepared layers, caches, and the folders of live owners (running backends).
 
     <state>/layers/u<uid>/<kind>/<key>/<build>/   frozen layers, see layers.py
     <state>/downloads/u<uid>/                     package downloads, seen by setup only
     <state>/server/<key>/                         the command server, compiled for one interpreter
-    <state>/live/<owner>/                         one per running backend, locked while it lives
+    <state>/live/<owner>/                         one per running backend, locked while it runs
 
-An owner's folder is locked by an open file description that only that backend's harness and spawner hold. Who can take
-the lock has proven that both are dead, whatever became of their process ids.
+An owner's folder is locked by an open file description that only its harness and its spawner hold. A process that gets the
+lock therefore knows that both are dead, even if their process ids are in use again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from agentbench.sandbox.bwrap.spawn.main import remove_tree
 
 
 def default_state(environ: Mapping[str, str] | None = None) -> Path:
-    """$AB_STATE, or $XDG_CACHE_HOME/agentbench, or ~/.cache/agentbench.
+    """Return $AB_STATE, $XDG_CACHE_HOME/agentbench or ~/.cache/agentbench.
 
-    It may lie under a home that the sandbox's user cannot enter: its folders are bound into a sandbox before rights drop.
+    The folder may be unreadable for the sandbox's user: it is bound into a sandbox before privileges are dropped.
     """
     env = os.environ if environ is None else environ
     if env.get("AB_STATE"):
@@ -37,11 +37,11 @@ def default_state(environ: Mapping[str, str] | None = None) -> Path:
     return Path.home() / ".cache" / "agentbench"
 
 
-_BEING_MADE_SEC = 60
+_CREATION_SEC = 60
 
 
 class Owner:
-    """The folder of one live backend."""
+    """A running backend, represented by its locked folder."""
 
     def __init__(self, state: Path) -> None:
         """
@@ -55,34 +55,34 @@ class Owner:
             hidden.mkdir(parents=True)
             self.lock_fd = os.open(hidden / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try_lock(self.lock_fd)
-            # Under its real name only once it is locked: nobody takes it for a dead owner's.
+            # Renamed only once it is locked, so that it is never mistaken for a dead owner's folder.
             hidden.rename(self.folder)
         except OSError as error:
-            msg = f"the state folder {state} cannot be written: {error.strerror}"
-            raise SandboxError(msg, remedy="set AB_STATE to a folder that can") from error
+            msg = f"cannot write to the state folder {state}: {error.strerror}"
+            raise SandboxError(msg, remedy="set AB_STATE to a writable folder") from error
 
-    def declare(self, cgroups: Sequence[Path]) -> None:
-        """Write down what a successor must remove if we cannot."""
+    def record_cgroups(self, cgroups: Sequence[Path]) -> None:
+        """Record the cgroups that the next harness must remove if this one is killed."""
         text = json.dumps({"pid": os.getpid(), "cgroups": [str(path) for path in cgroups]})
         (self.folder / "owner.json").write_text(text)
 
     def release(self) -> None:
-        """Our own hold on it; the spawner's ends with the spawner."""
+        """Release this process's lock. The spawner's copy ends with the spawner."""
         if self.lock_fd >= 0:
             os.close(self.lock_fd)
             self.lock_fd = -1
 
 
 def remove_leftovers(state: Path) -> list[str]:
-    """Remove what dead owners left: their processes (if any still live), cgroups and folders. Their names."""
+    """Remove the processes, cgroups and folders that dead owners left, and return the names of those owners."""
     removed = []
     live = state / "live"
     for folder in sorted(live.iterdir()) if live.is_dir() else []:
-        fd = _take(folder)
+        fd = _lock_if_dead(folder)
         if fd is None:
             continue
         try:
-            for group in _declared_cgroups(folder):
+            for group in _recorded_cgroups(folder):
                 remove_cgroup(group)
             remove_tree(str(folder))
             removed.append(folder.name)
@@ -91,15 +91,15 @@ def remove_leftovers(state: Path) -> list[str]:
     return removed
 
 
-def _take(folder: Path) -> int | None:
-    """The lock of an owner that is dead, or None."""
-    if folder.name.startswith(".") and _age_sec(folder) <= _BEING_MADE_SEC:
-        # Somebody is between making the folder and holding its lock: whoever took the lock first would take it from them.
+def _lock_if_dead(folder: Path) -> int | None:
+    """Return a locked descriptor if the folder's owner is dead, else None."""
+    if folder.name.startswith(".") and _age_sec(folder) <= _CREATION_SEC:
+        # Its owner may be between creating the folder and locking it; taking the lock now would break that owner.
         return None
     try:
         fd = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Killed between making the folder and its lock, or being removed right now: a hidden name means the former.
+        # Either the owner was killed before it created the lock (the name is hidden), or the folder is being removed.
         if folder.name.startswith("."):
             remove_tree(str(folder))
         return None
@@ -118,19 +118,19 @@ def _age_sec(folder: Path) -> float:
         return 0.0
 
 
-def _declared_cgroups(folder: Path) -> list[Path]:
+def _recorded_cgroups(folder: Path) -> list[Path]:
     try:
-        declared = json.loads((folder / "owner.json").read_text())["cgroups"]
+        recorded = json.loads((folder / "owner.json").read_text())["cgroups"]
     except (OSError, ValueError, KeyError):
         return []
-    # The file is ours, but what is removed by name is checked by name all the same.
-    return [Path(path) for path in declared if Path(path).name == f"agentbench-{folder.name}"]
+    # Removes nothing but this owner's groups, even if the file was tampered with.
+    return [Path(path) for path in recorded if Path(path).name == f"agentbench-{folder.name}"]
 
 
-def remove_cgroup(folder: Path, *, patience_sec: float = 2.0) -> None:
-    """Kill what lives in a group and its children, and remove them."""
-    limit = time.monotonic() + patience_sec
-    while folder.is_dir() and time.monotonic() < limit:
+def remove_cgroup(folder: Path, *, timeout_sec: float = 2.0) -> None:
+    """Kill the processes in a group and its children, and remove the groups."""
+    deadline = time.monotonic() + timeout_sec
+    while folder.is_dir() and time.monotonic() < deadline:
         for group in [*(path for path in folder.iterdir() if path.is_dir()), folder]:
             for pid in _members(group):
                 try:
@@ -145,7 +145,7 @@ def remove_cgroup(folder: Path, *, patience_sec: float = 2.0) -> None:
 
 def _members(group: Path) -> list[int]:
     try:
-        # A member in another pid namespace is listed as 0, and a signal to 0 would be a signal to ourselves.
+        # A process in another pid namespace is listed as 0, and a signal to 0 would reach the harness itself.
         return [pid for line in (group / "cgroup.procs").read_text().split() if (pid := int(line)) > 0]
     except (OSError, ValueError):
         return []

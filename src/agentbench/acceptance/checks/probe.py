@@ -27,7 +27,7 @@ from agentbench.acceptance.replica import ENV, grading_spec, open_replica, run_b
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.reasons import Assurance, Outcome
-from agentbench.sandbox.protocol import Mount, Running, Sandbox
+from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox
 
 DRIVER_FOLDER = "/opt/driver"
 GRACE_SEC = 1.0
@@ -108,11 +108,11 @@ class Pipe:
     def end(self) -> None:
         self._queue.put(None)
 
-    def pump_to(self, target: Running) -> None:
+    def pump_to(self, target: RunningCommand) -> None:
         self._thread = threading.Thread(target=self._pump, args=(target,), daemon=True)
         self._thread.start()
 
-    def _pump(self, target: Running) -> None:
+    def _pump(self, target: RunningCommand) -> None:
         while (data := self._queue.get()) is not None:
             target.write(data)
             with self._lock:
@@ -183,7 +183,7 @@ def _driver_box(bench: GradingBench, driver: Path) -> Iterator[Callable[[], Sand
 def _converse(
     bench: GradingBench, check: Check, candidate_box: Sandbox, driver_box: Sandbox, name: str
 ) -> tuple[Completed, Completed]:
-    candidate: Running | None = None
+    candidate: RunningCommand | None = None
 
     def stop_flood() -> None:
         if candidate is not None:

@@ -1,9 +1,9 @@
 """The server of one attempt: a unix socket in a folder that the sandbox mounts.
 
     with Gateway(folder, metered_model) as gateway:
-        spec = gateway.door.in_front_of(spec, gateway.environment())
+        spec = gateway.forward.add_to(spec, gateway.environment())
         …
-        gateway.door.open(sandbox, wall_sec)
+        gateway.forward.start(sandbox, wall_sec)
 
 Whoever can reach the socket can spend the attempt's budget.
 """
@@ -27,7 +27,7 @@ from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, m
 from agentbench.models.metered_model import MeteredModel
 from agentbench.models.protocol import JsonObject
 from agentbench.models.wire import Cancel
-from agentbench.sandbox.socket_forward import Door
+from agentbench.sandbox.socket_forward import SocketForward
 
 PORT = 8377
 """Every sandbox has a loopback of its own, so that one number serves all."""
@@ -43,14 +43,14 @@ class Gateway:
     """See the module. `folder` is made, and nobody else's."""
 
     def __init__(self, folder: Path, metered_model: MeteredModel, *, waiting: KeepAliveIntervals | None = None) -> None:
-        self.door = Door(folder, "gateway", PORT)
+        self.forward = SocketForward(folder, "gateway", PORT)
         self.metered_model = metered_model
         self._waiting = waiting or KeepAliveIntervals()
         self._lock = threading.Lock()
         self._room = Room()
         self._connections: dict[socket.socket, Cancel | None] = {}
         self._closed = False
-        self._listener = self.door.listen(MAX_CONNECTIONS)
+        self._listener = self.forward.listen(MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self._accept, name="gateway-accept", daemon=True)
         self._thread.start()
 
@@ -90,7 +90,7 @@ class Gateway:
                 connection.shutdown(socket.SHUT_RDWR)
         self.metered_model.close()
         self._thread.join(timeout=2)
-        self.door.remove()
+        self.forward.remove()
 
     def __enter__(self) -> Self:
         return self

@@ -44,15 +44,15 @@ def work(attempt: Attempt, ground: Ground) -> Delta | None:
             gateway = stack.enter_context(
                 reachable(attempt.metered_model, attempt.lab.state, attempt.folder.attempt_id)
             )
-            spec = gateway.door.in_front_of(spec, gateway.environment())
+            spec = gateway.forward.add_to(spec, gateway.environment())
         proxy = recording_proxy(attempt)
         if proxy is not None:
-            spec = stack.enter_context(proxy).door.in_front_of(spec, proxy_environment())
+            spec = stack.enter_context(proxy).forward.add_to(spec, proxy_environment())
         backend = monitored(ground.backend, attempt.log, attempt.folder.run_id)
         sandbox = stack.enter_context(backend.open(spec, ground.prepared))
         for way in (gateway, proxy):
             if way is not None:
-                way.door.open(sandbox, attempt.rules.caps.wall_sec)
+                way.forward.start(sandbox, attempt.rules.caps.wall_sec)
         session = Session(
             write_briefing(task.task, task.statement, task.checks, attempt.rules),
             SessionEnvironment(

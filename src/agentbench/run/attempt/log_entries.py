@@ -7,7 +7,7 @@ from agentbench.core.errors import AgentFault, HarnessError, Interrupted, TaskEr
 from agentbench.core.text import printable
 from agentbench.record.schema import BaselineValidation
 from agentbench.sandbox.protocol import Backend, Phase, SetupStep, Usage
-from agentbench.sandbox.sampling import MonitoredBackend
+from agentbench.sandbox.usage_sampler import SampledBackend
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.events import ResourceSample, SetupCommandFinished, SetupCommandStarted
 from agentbench.trace.log import EventLog
@@ -49,13 +49,13 @@ def baseline_record(found: BaselineReport | None) -> BaselineValidation:
     )
 
 
-def monitored(backend: Backend, log: EventLog, run_id: str) -> MonitoredBackend:
+def monitored(backend: Backend, log: EventLog, run_id: str) -> SampledBackend:
     """A backend whose sandboxes are sampled into a log for as long as they live, and carry the name of their run."""
 
     def note(phase: Phase, usage: Usage) -> None:
         log.append(resource_sample(phase.value, usage), "monitor")
 
-    return MonitoredBackend(backend, note, labels={"run": run_id})
+    return SampledBackend(backend, note, labels={"run": run_id})
 
 
 def resource_sample(phase: str, usage: Usage) -> ResourceSample:

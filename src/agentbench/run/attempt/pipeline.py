@@ -119,7 +119,7 @@ class Attempt:
             blobs=self.blobs,
         )
 
-    def ended_by(self, error: BaseException) -> None:
+    def killed_result(self, error: BaseException) -> None:
         """Write down what kept the attempt from a verdict."""
         code = self.code_of(error)
         self.log.append(
@@ -167,9 +167,9 @@ def make_attempt(
         attempt.carry_out()
     except RecordError as error:
         failure = error
-        attempt.ended_by(error)
+        attempt.killed_result(error)
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
-        attempt.ended_by(error)
+        attempt.killed_result(error)
     closed = conclude(attempt)
     attempt.meter.settle(closed.record.cost)
     return closed, failure
@@ -179,7 +179,7 @@ def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed:
     """Give a record to an attempt whose process died: interrupted, with all the evidence it left."""
     attempt = _attempt(row, lab, folder, folder.reopen_log())
     attempt.base_seed = base_seed
-    attempt.ended_by(Interrupted("the process that made this attempt died"))
+    attempt.killed_result(Interrupted("the process that made this attempt died"))
     return conclude(attempt)
 
 

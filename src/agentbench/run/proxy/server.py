@@ -1,9 +1,9 @@
 """The proxy of one attempt: a unix socket in a folder that the sandbox mounts, and a forwarder on loopback inside.
 
 with Proxy(folder, AllowList.of(…), Recorder(log, blobs, limits), limits) as proxy:
-spec = proxy.door.in_front_of(spec, environment())
+spec = proxy.forward.add_to(spec, environment())
 …
-proxy.door.open(sandbox, wall_sec)
+proxy.forward.start(sandbox, wall_sec)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.forwarding import Passage, Unreachable
 from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder
 from agentbench.run.proxy.requests import BadRequest, Client, Head
-from agentbench.sandbox.socket_forward import Door
+from agentbench.sandbox.socket_forward import SocketForward
 
 PORT = 8378
 """Every sandbox has a loopback of its own, so that one number serves all."""
@@ -47,14 +47,14 @@ class Proxy:
     """See the module. `folder` is made, and nobody else's."""
 
     def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, limits: ProxyLimits | None = None) -> None:
-        self.door = Door(folder, "proxy", PORT)
+        self.forward = SocketForward(folder, "proxy", PORT)
         self._allow = allow
         self._recorder = recorder
         self._limits = limits or ProxyLimits()
         self._lock = threading.Lock()
         self._open: dict[threading.Thread, list[socket.socket]] = {}
         self._closed = False
-        self._listener = self.door.listen(self._limits.connections)
+        self._listener = self.forward.listen(self._limits.connections)
         self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
         self._thread.start()
 
@@ -76,7 +76,7 @@ class Proxy:
         deadline = time.monotonic() + _JOIN_SEC
         for thread in left:
             thread.join(max(deadline - time.monotonic(), 0.01))
-        self.door.remove()
+        self.forward.remove()
         self._recorder.close()
 
     def __enter__(self) -> Self:

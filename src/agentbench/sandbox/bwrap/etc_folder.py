@@ -14,11 +14,10 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.environments.interpreter import Interpreter
+from agentbench.sandbox.layout import HOME, INNER_ID
 from agentbench.sandbox.server_bundle import bundle_digest, compile_server
 
 SERVER_DIR = "/etc/agentbench"
-INNER_ID = 1000
-HOME = "/home/agent"
 _FILES = {
     "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:{INNER_ID}:{INNER_ID}:agent:{HOME}:/bin/sh\n"
     "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from agentbench.process import Listener
+from agentbench.process import StreamingProcess
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.labels import OWNER as OWNER_LABEL
 
@@ -39,7 +39,7 @@ class Fates:
         # From a moment ago: listening begins when the engine has heard of it, and a container may be quicker.
         argv = [engine.program, "events", "--since", str(int(time.time()) - 1), "--filter", "type=container"]
         argv += ["--filter", f"label={OWNER_LABEL}={owner}", "--format", "{{json .}}"]
-        self._listener = Listener(argv, env=None, on_line=self._heard, on_end=self._ended)
+        self._listener = StreamingProcess(argv, env=None, on_line=self._heard, on_end=self._ended)
 
     def expect(self, name: str) -> Fate:
         """Follow a container by its name, from before it exists."""

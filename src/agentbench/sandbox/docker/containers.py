@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.core.errors import SandboxError
 from agentbench.core.file_lock import is_locked
 from agentbench.core.ids import new_ulid
-from agentbench.sandbox.command_channel import Channel
+from agentbench.sandbox.command_channel import CommandChannel
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.channel_socket import Link
 from agentbench.sandbox.docker.container_events import Fates
@@ -18,7 +18,7 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.options import Birth, container_config, in_memory
 from agentbench.sandbox.docker.sandbox import Body, DockerBox
 from agentbench.sandbox.docker.usage import Meter
-from agentbench.sandbox.memory_limit import MemoryWatch
+from agentbench.sandbox.memory_limit import MemoryMonitor
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
 from agentbench.tree.entry import Entry
@@ -42,10 +42,10 @@ class Containers:
         remove_leftovers(state)
         self._owner = Owner(state)
         self._owner.folder.chmod(0o700)
-        self._owner.declare(())
+        self._owner.record_cgroups(())
         self._lock = threading.Lock()
         self._boxes: dict[str, DockerBox] = {}
-        self._memory = MemoryWatch()
+        self._memory = MemoryMonitor()
         self._stop = threading.Event()
         self.remove_strays()
         self._fates = Fates(engine, self._owner.name)
@@ -108,7 +108,7 @@ class Containers:
                 limits=spec.limits,
                 known=known if self.engine.facts.plain_overlay else None,
             )
-            box = DockerBox(body, Channel(sock, name), self._closed)
+            box = DockerBox(body, CommandChannel(sock, name), self._closed)
             with self._lock:
                 self._boxes[name] = box
             self._memory.add(box)

@@ -16,8 +16,6 @@ from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
-from agentbench.sandbox.bwrap.arguments import ENV_DIR
-from agentbench.sandbox.bwrap.etc_folder import HOME, INNER_ID
 from agentbench.sandbox.docker import bundled_python as carried
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
@@ -25,6 +23,7 @@ from agentbench.sandbox.docker.engine_store import store_for
 from agentbench.sandbox.docker.options import CARRIED, SEEDS, SERVER_DIR, seeded_places
 from agentbench.sandbox.docker.tarball import packed, streamed
 from agentbench.sandbox.environments.failed_setups import Failures, Subject
+from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec, SetupStep
 from agentbench.sandbox.server_bundle import server_source, walker_source, writer_source
 

@@ -11,9 +11,8 @@ from agentbench.core.canonical import Json
 from agentbench.core.command import MIB
 from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox import seccomp
-from agentbench.sandbox.bwrap.arguments import ENV_DIR
-from agentbench.sandbox.bwrap.etc_folder import HOME, INNER_ID
 from agentbench.sandbox.docker.channel_socket import NAME as SOCKET_NAME
+from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec
 
 SERVER_DIR = "/opt/agentbench"

@@ -13,8 +13,6 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.sandbox.bwrap.arguments import ENV_DIR
-from agentbench.sandbox.bwrap.etc_folder import HOME
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.api import ImageGone
 from agentbench.sandbox.docker.containers import Containers
@@ -31,6 +29,7 @@ from agentbench.sandbox.environments.failed_setups import Failures, subject
 from agentbench.sandbox.environments.layers import Layer, LayerStore
 from agentbench.sandbox.environments.package_settings import PackageSettings, host_settings
 from agentbench.sandbox.environments.setup import SetupRun
+from agentbench.sandbox.layout import ENV_DIR, HOME
 from agentbench.sandbox.protocol import Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tree.entry import Entry
 

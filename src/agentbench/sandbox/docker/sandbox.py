@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import PatchInvalid, SandboxError
-from agentbench.sandbox.command_channel import Channel, ChannelClosed
+from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.docker.container_events import Fate
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.options import SEEDS
 from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.docker.usage import Meter
 from agentbench.sandbox.protocol import Limits, Usage
-from agentbench.sandbox.served_sandbox import ServedBox, ended_by, ended_by_memory
+from agentbench.sandbox.served_sandbox import ServedSandbox, killed_result, oom_result
 from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import Entry, FileWrite
 
@@ -44,10 +44,10 @@ class Body:
     known: Mapping[bytes, Entry] | None
 
 
-class DockerBox(ServedBox):
+class DockerBox(ServedSandbox):
     """Implements `protocol.Sandbox`."""
 
-    def __init__(self, body: Body, channel: Channel, on_close: Callable[[DockerBox], None]) -> None:
+    def __init__(self, body: Body, channel: CommandChannel, on_close: Callable[[DockerBox], None]) -> None:
         super().__init__(channel, body.meter.gauge(body.limits.memory_mb * MIB, body.in_memory))
         self._body = body
         self._on_close = on_close
@@ -71,7 +71,7 @@ class DockerBox(ServedBox):
         try:
             self._channel.ask(b"env", [pack(items)])
         except ChannelClosed as error:
-            self._after_death(str(error))
+            self._on_channel_closed(str(error))
 
     def plant(self, places: Sequence[str], seeds_mb: int) -> None:
         """Copy the image's seeds into the file systems that are to hold them.
@@ -156,7 +156,7 @@ class DockerBox(ServedBox):
         except (ChannelClosed, ValueError):
             return []
 
-    def _finish(self, completed: Completed) -> Completed:
+    def _add_oom_status(self, completed: Completed) -> Completed:
         count = self._body.meter.oom_kills()
         if count is None or count <= self._ooms:
             self._held += completed.oom
@@ -164,16 +164,16 @@ class DockerBox(ServedBox):
         self._ooms = count
         return replace(completed, oom=True)
 
-    def _after_death(self, why: str) -> Completed:
+    def _on_channel_closed(self, why: str) -> Completed:
         if self._closed:
             raise SandboxError(f"container {self._body.name} is closed")
         fate = self._body.fate
         if not fate.died.wait(_DEATH_SEC):
             raise SandboxError(f"container {self._body.name} does not answer: {why}")
         if fate.ended_for:
-            return ended_by(fate.ended_for)
+            return killed_result(fate.ended_for)
         if fate.exit_code in {_KILLED, ""} and (fate.oom or self._ooms or (self._body.meter.oom_kills() or 0)):
-            return ended_by_memory()
+            return oom_result()
         if fate.lost:
             raise SandboxError(f"the docker engine went away under container {self._body.name}")
         raise SandboxError(f"container {self._body.name} ended unexpectedly (exit code {fate.exit_code}): {why}")
@@ -184,7 +184,7 @@ class DockerBox(ServedBox):
             PatchInvalid: the candidate ended its own sandbox.
             SandboxError: ours.
         """
-        said = self._after_death(why).stderr.kept.decode("utf-8", "replace").strip()
+        said = self._on_channel_closed(why).stderr.kept.decode("utf-8", "replace").strip()
         raise PatchInvalid(f"the workspace cannot be read: {said}")
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.bwrap.arguments import ENV_DIR
-from agentbench.sandbox.bwrap.etc_folder import HOME
 from agentbench.sandbox.docker.sandbox import DockerBox
 from agentbench.sandbox.docker.tree import ChannelTree
+from agentbench.sandbox.layout import ENV_DIR, HOME
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import FolderTree
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.bwrap.etc_folder import INNER_ID
+from agentbench.sandbox.layout import INNER_ID
 
 
 @contextlib.contextmanager

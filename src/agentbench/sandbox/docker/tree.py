@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.command_channel import Channel, ChannelClosed
+from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.server.capture import unpack
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import Budget, TreeLimits, too_large
@@ -28,7 +28,7 @@ class ChannelTree:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: CommandChannel,
         root: str,
         *,
         known: Mapping[bytes, Entry] | None = None,

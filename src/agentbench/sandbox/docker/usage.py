@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.command import MIB
-from agentbench.sandbox.cgroups import cpu_seconds, files_of, megabytes, oom_kills
+from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills, usage_files
 from agentbench.sandbox.docker.engine import Engine, EngineFacts
-from agentbench.sandbox.memory_limit import Gauge
+from agentbench.sandbox.memory_limit import MemoryGauge
 from agentbench.sandbox.protocol import Usage
 
 _MOST_FILES = 500_000
@@ -39,10 +39,10 @@ class Meter:
         """The disk can be measured without asking the engine."""
         return self._upper is not None
 
-    def gauge(self, limit_bytes: int, in_memory: Sequence[str]) -> Gauge | None:
+    def gauge(self, limit_bytes: int, in_memory: Sequence[str]) -> MemoryGauge | None:
         """What programs hold, where the container's cgroup can be seen; `in_memory`: where files inside are memory."""
         places = [f"/proc/{self._pid}/root{place}" for place in in_memory]
-        found = Gauge(self._files, limit_bytes, lambda: _written(places))
+        found = MemoryGauge(self._files, limit_bytes, lambda: _written(places))
         return found if found.works else None
 
     def oom_kills(self) -> int | None:
@@ -108,7 +108,7 @@ def _held_open(pids: Sequence[str], root: str) -> int:
 def _own_files(facts: EngineFacts, pid: int) -> dict[str, str]:
     """Of the container's own cgroups: where an engine makes none (rootless without delegation), it is in somebody else's."""
     held = {"cpu": facts.cpu_limit, "pids": facts.pids_limit}
-    return {key: path for key, path in files_of(pid).items() if held.get(key, facts.memory_limit)}
+    return {key: path for key, path in usage_files(pid).items() if held.get(key, facts.memory_limit)}
 
 
 def _upper(pid: int) -> Path | None:

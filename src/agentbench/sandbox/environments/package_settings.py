@@ -8,7 +8,7 @@ addresses reach the setup phase only, and are taken out of whatever is recorded 
 from __future__ import annotations
 
 from agentbench.core.package_settings import PackageSettings, host_settings, without_credentials
-from agentbench.sandbox.bwrap.arguments import DOWNLOADS
+from agentbench.sandbox.layout import DOWNLOADS
 
 __all__ = ["PackageSettings", "host_settings", "setup_environment", "without_credentials"]
 

@@ -14,8 +14,8 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.sandbox.bwrap.etc_folder import PLACES
-from agentbench.sandbox.bwrap.launch_params import Birth
-from agentbench.sandbox.bwrap.sandbox import Box
+from agentbench.sandbox.bwrap.launch_params import LaunchParams
+from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
 from agentbench.sandbox.environments import inventory
 from agentbench.sandbox.environments import prepared_metadata as preserved
@@ -52,7 +52,7 @@ class Starter(Protocol):
 
     def private_folder(self) -> Path: ...
 
-    def start(self, spec: SandboxSpec, birth: Birth) -> Box: ...
+    def start(self, spec: SandboxSpec, params: LaunchParams) -> BwrapSandbox: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Preparer:
             self._ready[key] = (prepared, layer, known)
             return prepared
 
-    def birth(self, spec: SandboxSpec, prepared: Prepared | None) -> Birth:
+    def launch_params(self, spec: SandboxSpec, prepared: Prepared | None) -> LaunchParams:
         """What a sandbox of a later phase starts from.
 
         Raises:
@@ -108,13 +108,13 @@ class Preparer:
         """
         if prepared is None:
             try:
-                return Birth(layers=(self._base(self._backend.interpreter(spec.python)).tree,))
+                return LaunchParams(layers=(self._base(self._backend.interpreter(spec.python)).tree,))
             except OSError as error:
                 raise SandboxError(f"the layer of an interpreter could not be made: {error}") from error
         ready = self._ready.get(prepared.details.get("layer", ""))
         if ready is None:
             raise SandboxError(f"the environment {prepared.key} was not prepared by this backend")
-        return Birth(layers=(ready[1].tree,), known=ready[2])
+        return LaunchParams(layers=(ready[1].tree,), known=ready[2])
 
     # --- building -----------------------------------------------------------------------------------------------
 
@@ -155,13 +155,13 @@ class Preparer:
         """Run the commands and lay what they wrote over the build."""
         downloads = self._downloads(plan)
         with self._setup_files(settings, network=spec.network) as binds:
-            birth = Birth(
+            params = LaunchParams(
                 layers=(tree, downloads),
                 folders=(*_FOLDERS, "downloads"),
                 binds=binds,
                 env=setup_environment(settings),
             )
-            box = self._backend.start(replace(spec, phase=Phase.SETUP), birth)
+            box = self._backend.start(replace(spec, phase=Phase.SETUP), params)
             try:
                 run.run(box)
                 box.kill_processes()
@@ -171,7 +171,7 @@ class Preparer:
             finally:
                 box.close()
 
-    def _take_over(self, box: Box, tree: Path, freezer: Freezer) -> None:
+    def _take_over(self, box: BwrapSandbox, tree: Path, freezer: Freezer) -> None:
         """Make the build what setup left."""
         merged, upper = box.trees
         for name in _FOLDERS:
@@ -272,7 +272,7 @@ class Preparer:
             freezer.own(building / "tree" / name)
         visible = pythons.binds(python)
         spec = SandboxSpec(Phase.SETUP, _BASE_LIMITS)
-        box = self._backend.start(spec, Birth(layers=(), binds=visible, python=python))
+        box = self._backend.start(spec, LaunchParams(layers=(), binds=visible, python=python))
         try:
             pip = pythons.build(box, python, visible)
             box.kill_processes()

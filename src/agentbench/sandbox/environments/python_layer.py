@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxError
-from agentbench.sandbox.bwrap.arguments import ENV_DIR
 from agentbench.sandbox.environments.interpreter import Interpreter
+from agentbench.sandbox.layout import ENV_DIR
 from agentbench.sandbox.protocol import Sandbox
 
 _WHEELS = "/opt/agentbench-wheels"

@@ -1,4 +1,4 @@
-"""The spawner's loop."""
+"""The spawner process: receives requests, forks sandboxes, reports their end and cleans up."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ import sys
 import time
 from collections.abc import Callable
 
-from agentbench.sandbox.bwrap.spawn.kernel import become_subreaper
-from agentbench.sandbox.bwrap.spawn.launch import Request, become
+from agentbench.sandbox.bwrap.spawn.child import SpawnRequest, exec_sandbox
+from agentbench.sandbox.bwrap.spawn.syscalls import become_subreaper
 
 MESSAGE_BYTES = 256 * 1024
 FDS = 3
 END_SEC = 10.0
 
 
-class Live:
-    """A sandbox that was started and is not yet known to be gone."""
+class SandboxProcess:
+    """A sandbox that was started and has not been reported as ended."""
 
-    def __init__(self, request: Request, pid: int, control: socket.socket, info: int) -> None:
+    def __init__(self, request: SpawnRequest, pid: int, control: socket.socket, info: int) -> None:
         self.request = request
         self.pid = pid
         self.control = control
         self.info = info
-        self.inner = 0
-        """PID 1 of the sandbox as we see it; killing it ends everything inside, and then bubblewrap itself."""
+        self.init_pid = 0
+        """PID 1 of the sandbox, as numbered on the host. Killing it ends everything inside, and then bubblewrap."""
         self.status: int | None = None
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.inner or self.pid, signal.SIGKILL)
+            os.kill(self.init_pid or self.pid, signal.SIGKILL)
 
-    def learn_inner(self) -> None:
-        # Bubblewrap writes its status piece by piece; the pid comes whole in the first.
-        found = re.search(rb'"child-pid": (\d+)', os.read(self.info, 4096))
-        # We will send signals to it, perhaps as root: it must be what it is said to be.
-        if found is not None and _parent(int(found[1])) == self.pid:
-            self.inner = int(found[1])
+    def read_init_pid(self) -> None:
+        # Bubblewrap writes its status in several pieces; the first holds the whole pid.
+        match = re.search(rb'"child-pid": (\d+)', os.read(self.info, 4096))
+        # This process will be signalled, perhaps by root, so it has to be a child of this bubblewrap.
+        if match is not None and _parent(int(match[1])) == self.pid:
+            self.init_pid = int(match[1])
 
 
 class Spawner:
     def __init__(self, control: socket.socket, owner_dir: str) -> None:
         self.control = control
         self.owner_dir = owner_dir
-        self.live: dict[int, Live] = {}
-        self.ended: list[Live] = []
-        self.graves: list[str] = []
-        """Cgroup folders to remove; the kernel may take a moment until they are empty."""
+        self.live: dict[int, SandboxProcess] = {}
+        self.exited: list[SandboxProcess] = []
+        """Bubblewrap has exited; processes from inside may still be dying."""
+        self.unused_cgroups: list[str] = []
+        """Cgroup folders to remove; the kernel may need a moment until they are empty."""
         self.poll = select.epoll()
         self.handlers: dict[int, Callable[[], None]] = {}
         self.closing = False
@@ -67,15 +68,15 @@ class Spawner:
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.watch(reader, lambda: _empty(reader))
+        self.watch(reader, lambda: _drain(reader))
         self.watch(self.control.fileno(), self.on_request)
         while not self.closing:
-            for fd, _ in self.poll.poll(0.005 if self.graves or self.ended else -1):
+            for fd, _ in self.poll.poll(0.005 if self.unused_cgroups or self.exited else -1):
                 handler = self.handlers.get(fd)
                 if handler:
                     handler()
             self.reap()
-        self.end()
+        self.end_all()
 
     def watch(self, fd: int, handler: Callable[[], None]) -> None:
         self.handlers[fd] = handler
@@ -93,7 +94,7 @@ class Spawner:
         if not data:
             self.closing = True
             return
-        request: Request = json.loads(data)
+        request: SpawnRequest = json.loads(data)
         request["seccomp"] = base64.b64decode(request["seccomp"])
         control = socket.socket(fileno=fds[0])
         channel, errors = fds[1], fds[2]
@@ -101,37 +102,37 @@ class Spawner:
             self.start(request, control, channel, errors)
         except OSError as error:
             os.write(errors, f"sandbox start: {error}\n".encode())
-            self.graves += [group["dir"] for group in request["cgroups"]]
+            self.unused_cgroups += [group["dir"] for group in request["cgroups"]]
             control.close()
         finally:
             os.close(channel)
             os.close(errors)
 
-    def start(self, request: Request, control: socket.socket, channel: int, errors: int) -> None:
+    def start(self, request: SpawnRequest, control: socket.socket, channel: int, errors: int) -> None:
         for group in request["cgroups"]:
             os.mkdir(group["dir"])
             for name, value in group["settings"]:
-                _put(f"{group['dir']}/{name}", value)
+                _write(f"{group['dir']}/{name}", value)
         info, info_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.set_inheritable(info_writer, True)
             request["argv"] = [str(info_writer) if item == "{info}" else item for item in request["argv"]]
-            become(request, control, channel, errors)
+            exec_sandbox(request, control, channel, errors)
         os.close(info_writer)
-        box = Live(request, pid, control, info)
-        self.live[pid] = box
-        self.watch(info, lambda: self.on_info(box))
-        self.watch(control.fileno(), lambda: self.on_hang_up(box))
+        sandbox = SandboxProcess(request, pid, control, info)
+        self.live[pid] = sandbox
+        self.watch(info, lambda: self.on_info(sandbox))
+        self.watch(control.fileno(), lambda: self.on_hang_up(sandbox))
 
-    def on_info(self, box: Live) -> None:
-        box.learn_inner()
-        self.unwatch(box.info)
+    def on_info(self, sandbox: SandboxProcess) -> None:
+        sandbox.read_init_pid()
+        self.unwatch(sandbox.info)
 
-    def on_hang_up(self, box: Live) -> None:
-        """The harness let go of the sandbox: end it."""
-        self.unwatch(box.control.fileno())
-        box.kill()
+    def on_hang_up(self, sandbox: SandboxProcess) -> None:
+        """Kill a sandbox whose control socket the harness closed."""
+        self.unwatch(sandbox.control.fileno())
+        sandbox.kill()
 
     def reap(self) -> None:
         while True:
@@ -141,55 +142,56 @@ class Spawner:
                 break
             if not pid:
                 break
-            box = self.live.pop(pid, None)
-            if box is not None:
-                box.status = status
-                self.ended.append(box)
-        for box in list(self.ended):
-            # With the inside gone first, all is well; a monitor that was killed leaves it to us.
-            left = [box.inner] if box.inner and _parent(box.inner) is not None else []
-            if not box.inner:
-                left = self.strays()
-            for pid in left:
+            sandbox = self.live.pop(pid, None)
+            if sandbox is not None:
+                sandbox.status = status
+                self.exited.append(sandbox)
+        for sandbox in list(self.exited):
+            # PID 1 usually ends before bubblewrap does. If bubblewrap was killed, its orphans are killed here.
+            if sandbox.init_pid:
+                remaining = [sandbox.init_pid] if _parent(sandbox.init_pid) is not None else []
+            else:
+                remaining = self.orphans()
+            for pid in remaining:
                 os.kill(pid, signal.SIGKILL)
-            if left:
+            if remaining:
                 continue
-            self.ended.remove(box)
-            self.bury(box)
-        self.graves = [path for path in self.graves if not _removed(path)]
+            self.exited.remove(sandbox)
+            self.finish(sandbox)
+        self.unused_cgroups = [path for path in self.unused_cgroups if not _remove_folder(path)]
 
-    def strays(self) -> list[int]:
-        """Insides whose monitor was killed: they were given to us, and are dying."""
+    def orphans(self) -> list[int]:
+        """Return the processes that the kernel gave to the spawner because their bubblewrap was killed."""
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
         return [pid for pid in pids if pid not in self.live and _parent(pid) == os.getpid()]
 
-    def bury(self, box: Live) -> None:
-        """Everything inside is dead: say so, with the evidence of how it lived, and remove what held it."""
-        evidence = {path: _read(path) for path in box.request["evidence"]}
-        self.unwatch(box.info)
-        self.unwatch(box.control.fileno())
-        os.close(box.info)
-        # Nobody may listen any more; the socket buffer is empty and takes it without blocking.
+    def finish(self, sandbox: SandboxProcess) -> None:
+        """Report the end of a sandbox in which nothing lives any more, and remove its cgroups and folder."""
+        evidence = {path: _read(path) for path in sandbox.request["evidence"]}
+        self.unwatch(sandbox.info)
+        self.unwatch(sandbox.control.fileno())
+        os.close(sandbox.info)
+        # The harness may be gone. This does not block: the socket buffer is empty.
         with contextlib.suppress(OSError):
-            box.control.send(json.dumps({"status": box.status, "evidence": evidence}).encode())
-        box.control.close()
-        self.graves += [group["dir"] for group in box.request["cgroups"]]
-        if box.request["upper"]:
-            remove_tree(box.request["upper"])
+            sandbox.control.send(json.dumps({"status": sandbox.status, "evidence": evidence}).encode())
+        sandbox.control.close()
+        self.unused_cgroups += [group["dir"] for group in sandbox.request["cgroups"]]
+        if sandbox.request["upper"]:
+            remove_tree(sandbox.request["upper"])
 
-    def end(self) -> None:
-        for box in self.live.values():
-            box.kill()
-        self.graves += _owner_cgroups(self.owner_dir)
-        limit = time.monotonic() + END_SEC
-        while (self.live or self.ended or self.graves) and time.monotonic() < limit:
+    def end_all(self) -> None:
+        for sandbox in self.live.values():
+            sandbox.kill()
+        self.unused_cgroups += _owner_cgroups(self.owner_dir)
+        deadline = time.monotonic() + END_SEC
+        while (self.live or self.exited or self.unused_cgroups) and time.monotonic() < deadline:
             self.reap()
             time.sleep(0.002)
         remove_tree(self.owner_dir)
 
 
 def remove_tree(path: str) -> None:
-    """A folder of ours; the overlay's work folder inside it has mode 000."""
+    """Remove a folder of the harness, also if it holds an overlay's work folder, which has mode 000."""
 
     def unlock(_: object, name: str, __: object) -> None:
         with contextlib.suppress(OSError):
@@ -219,12 +221,13 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _parent(pid: int) -> int | None:
-    """The parent of a process; None when there is no such process."""
+    """Return the parent of a process, or None if there is no such process."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[1]) if fields else None
 
 
-def _removed(path: str) -> bool:
+def _remove_folder(path: str) -> bool:
+    """Return whether the folder is gone."""
     try:
         os.rmdir(path)
     except FileNotFoundError:
@@ -242,12 +245,12 @@ def _read(path: str) -> str:
         return ""
 
 
-def _put(path: str, value: str) -> None:
+def _write(path: str, value: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(value)
 
 
-def _empty(fd: int) -> None:
+def _drain(fd: int) -> None:
     with contextlib.suppress(OSError):
         while os.read(fd, 512):
             pass

@@ -1,10 +1,9 @@
-"""What a forked child does to become a sandbox: join cgroups, build its mounts, drop its rights, become bubblewrap.
+"""The forked child that turns into a sandbox: joins cgroups, builds mounts, drops privileges, executes bubblewrap.
 
-As root everything is mounted as root in a mount namespace of its own, and rights are dropped for good right before
-bubblewrap starts: bubblewrap run as root leaves the sandbox root's power over the host. As an ordinary user the mounts are
-made in a user namespace. Either way the mounts are staged over /tmp of the private namespace, with short names that tell
-the inside nothing about the host; what is to be bound is opened before that, so it may lie under /tmp, or under a home
-that the unprivileged user cannot enter.
+As root, the child mounts everything in a private mount namespace and drops its privileges for good right before it executes
+bubblewrap: a bubblewrap that runs as root would leave the sandbox root's power over the host. As an ordinary user, it mounts in
+a user namespace. In both cases the mounts are staged over /tmp of the private namespace, with short names that reveal nothing
+about the host. Sources are opened before that, so they may lie under /tmp or under a home that the sandbox's user cannot enter.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from __future__ import annotations
 import array
 import os
 import resource
+import shutil
 import signal
 import socket
 from typing import TypedDict
 
-from agentbench.sandbox.bwrap.spawn.copied_tree import copy_into
-from agentbench.sandbox.bwrap.spawn.kernel import (
+from agentbench.sandbox.bwrap.spawn.syscalls import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
     MS_BIND,
@@ -42,34 +41,34 @@ class Cgroup(TypedDict):
     settings: list[tuple[str, str]]
 
 
-class Request(TypedDict):
-    """One sandbox, as the harness asks for it."""
+class SpawnRequest(TypedDict):
+    """The harness's request for one sandbox."""
 
     id: str
     cgroups: list[Cgroup]
     evidence: list[str]
-    """Files to read when the sandbox has ended, before its cgroups go."""
+    """Files to read when the sandbox has ended, before its cgroups are removed."""
     uid: int | None
-    """Drop to this uid and gid (the harness is root); None: stay who we are."""
+    """Drop to this uid and gid (the harness is root); None: keep the current user."""
     userxattr: bool
     copies: bool
-    """No overlay: the layers are copied into the writable layer."""
+    """Copy the layers into the writable layer instead of mounting an overlay."""
     sources: list[str]
-    """Host paths, seen by bubblewrap as SOURCES/0, SOURCES/1, …"""
+    """Host paths; bubblewrap sees them as SOURCES/0, SOURCES/1, …"""
     layers: list[str]
     folders: list[str]
     """Top folders of the writable layer."""
     size: int
     inodes: int
     upper: str
-    """A host folder for the writable layer; empty: a tmpfs of the given size."""
+    """A host folder for the writable layer; empty: a tmpfs of `size` bytes."""
     limits: list[tuple[int, int]]
     argv: list[str]
     seccomp: bytes
 
 
-def become(request: Request, control: socket.socket, channel: int, errors: int) -> None:
-    """Never returns. What goes wrong is written to `errors` and ends this process."""
+def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, errors: int) -> None:
+    """Turn this forked process into bubblewrap. Never returns; writes a failure to `errors` and exits."""
     try:
         for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -77,10 +76,10 @@ def become(request: Request, control: socket.socket, channel: int, errors: int) 
         for group in request["cgroups"]:
             _write(f"{group['dir']}/cgroup.procs", "0")
         for kind, value in request["limits"]:
-            _limit(kind, value)
+            _set_limit(kind, value)
         _enter_namespaces(request["uid"])
-        _mounts(request)
-        _hand_over(control)
+        _build_mounts(request)
+        _send_trees(control)
         if request["uid"] is not None:
             os.setgroups([])
             os.setresgid(request["uid"], request["uid"], request["uid"])
@@ -95,18 +94,18 @@ def _enter_namespaces(uid: int | None) -> None:
     if uid is not None:
         unshare(CLONE_NEWNS)
     else:
-        me, group = os.geteuid(), os.getegid()
+        user, group = os.geteuid(), os.getegid()
         unshare(CLONE_NEWUSER | CLONE_NEWNS)
         _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{me} {me} 1")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
 
 
-def _mounts(request: Request) -> None:
+def _build_mounts(request: SpawnRequest) -> None:
     uid = os.geteuid() if request["uid"] is None else request["uid"]
     gid = os.getegid() if request["uid"] is None else request["uid"]
-    # Opened inside the new namespace (descriptors of the old one cannot be bound) and before the stage covers /tmp.
+    # Opened inside the new namespace (descriptors of the old one cannot be bound) and before the stage hides /tmp.
     sources = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in request["sources"]]
     layers = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in request["layers"]]
     upper = os.open(request["upper"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if request["upper"] else -1
@@ -126,25 +125,42 @@ def _mounts(request: Request) -> None:
         os.mkdir(f"{DISK}/{name}", 0o755)
         os.chown(f"{DISK}/{name}", uid, gid)
     for name in ("tmp", "shm"):
-        os.chmod(f"{DISK}/{name}", 0o1777)  # noqa: S103 - what a /tmp is
+        os.chmod(f"{DISK}/{name}", 0o1777)  # noqa: S103 - the mode of /tmp
     lower = [f"{LAYERS}/{index}" for index in range(len(layers))]
     if request["copies"]:
         for layer in reversed(lower):
-            copy_into(layer, f"{DISK}/u", request["uid"])
+            _copy_tree(layer, f"{DISK}/u", request["uid"])
         mount(f"{DISK}/u", MERGED, flags=MS_BIND)
     else:
         os.mkdir(EMPTY, 0o755)
         _overlay(lower or [EMPTY], userxattr=request["userxattr"])
-        # The first source is the sandbox's /etc. Bound as it is, its place below the state folder could be read from the
-        # mount table inside; an overlay of nothing over it has only our own short names to tell.
+        # The first source is the sandbox's /etc. A plain bind would show its path below the state folder in the mount table
+        # inside; an overlay with an empty folder shows only the short names of the stage.
         mount("overlay", f"{SOURCES}/0", "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={SOURCES}/0:{EMPTY}")
 
 
 def _overlay(lower: list[str], *, userxattr: bool) -> None:
-    # No folder may be redirected and no file copied up in part: the harness reads the upper layer as "what changed".
+    # No redirected folders and no partial copies: the harness reads the upper layer as the list of changes.
     extra = "userxattr" if userxattr else "redirect_dir=nofollow,metacopy=off,index=off"
     options = f"lowerdir={':'.join(lower)},upperdir={DISK}/u,workdir={DISK}/w,{extra}"
     mount("overlay", MERGED, "overlay", MS_NOSUID | MS_NODEV, options)
+
+
+def _copy_tree(source: str, target: str, owner: int | None) -> None:
+    """Merge a frozen layer into `target`, for kernels that refuse overlays. Nothing else writes to either."""
+    with os.scandir(source) as entries:
+        for entry in entries:
+            path = f"{target}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), path)
+            elif entry.is_dir(follow_symlinks=False):
+                os.makedirs(path, exist_ok=True)
+                _copy_tree(entry.path, path, owner)
+                shutil.copystat(entry.path, path)
+            else:
+                shutil.copy2(entry.path, path)
+            if owner is not None:
+                os.chown(path, owner, owner, follow_symlinks=False)
 
 
 def _bind(fd: int, target: str) -> None:
@@ -155,15 +171,15 @@ def _bind(fd: int, target: str) -> None:
     mount(f"/proc/self/fd/{fd}", target, flags=MS_BIND | MS_REC)
 
 
-def _hand_over(control: socket.socket) -> None:
-    """Directory descriptors of the merged tree and of the upper layer, for the harness to read through."""
+def _send_trees(control: socket.socket) -> None:
+    """Send the harness directory descriptors of the merged tree and the upper layer."""
     fds = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in (MERGED, f"{DISK}/u")]
     control.sendmsg([b"fds"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
     for fd in fds:
         os.close(fd)
 
 
-def _exec(request: Request, channel: int, errors: int) -> None:
+def _exec(request: SpawnRequest, channel: int, errors: int) -> None:
     os.chdir("/")
     os.umask(0o022)
     os.dup2(channel, 0)
@@ -174,11 +190,11 @@ def _exec(request: Request, channel: int, errors: int) -> None:
     os.close(writer)
     os.set_inheritable(reader, True)
     argv = [str(reader) if item == "{seccomp}" else item for item in request["argv"]]
-    # An empty environment: nothing of the harness's reaches the inside.
+    # An empty environment: no variable of the harness reaches the sandbox.
     os.execve(argv[0], argv, {})  # noqa: S606
 
 
-def _limit(kind: int, value: int) -> None:
+def _set_limit(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)

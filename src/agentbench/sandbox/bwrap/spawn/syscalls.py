@@ -1,4 +1,4 @@
-"""System calls that the standard library lacks."""
+"""System calls without a binding in the standard library."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, name: str) -> None:
     if result:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def unshare(flags: int) -> None:
@@ -35,5 +35,5 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def become_subreaper() -> None:
-    """Orphans of a sandbox whose monitor was killed come to us, so that we know when they are gone."""
+    """Adopt the orphans of a sandbox whose bubblewrap was killed, so that their end can be observed."""
     _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")

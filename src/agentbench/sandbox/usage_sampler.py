@@ -30,7 +30,7 @@ GROWTH = 1.5
 Emit = Callable[[Phase, Usage], None]
 
 
-class Sampler:
+class UsageSampler:
     """Samples one sandbox from a thread of its own: after a second first, then less and less often.
 
     Nothing is told of a sandbox in which nothing happened since the last look.
@@ -66,7 +66,7 @@ class Sampler:
                 last = usage.cpu_sec
 
 
-class MonitoredBackend:
+class SampledBackend:
     """A backend whose sandboxes are sampled. Implements `protocol.Backend`."""
 
     def __init__(
@@ -104,7 +104,7 @@ class MonitoredBackend:
             self._emit(spec.phase, usage)
 
         with opening as sandbox:
-            with Sampler(sandbox, emit, first_sec=self._first_sec):
+            with UsageSampler(sandbox, emit, first_sec=self._first_sec):
                 yield sandbox
             # An agent's last sample is its attempt's to take, once everything the agent started is dead.
             if spec.phase is not Phase.AGENT:

@@ -12,7 +12,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, Sandbox, SandboxSpec, Usage
-from agentbench.sandbox.sampling import MonitoredBackend, Sampler
+from agentbench.sandbox.usage_sampler import SampledBackend, UsageSampler
 from tests.sandbox.conftest import SMALL, SPEC
 
 BACKENDS = ["bwrap", "docker"]
@@ -45,7 +45,7 @@ def used(cpu_sec: float | None) -> Usage:
 def sampled(usages: list[Usage | Exception]) -> list[Usage]:
     sandbox = Scripted(usages)
     seen: list[Usage] = []
-    with Sampler(cast("Sandbox", sandbox), seen.append, first_sec=0.001):
+    with UsageSampler(cast("Sandbox", sandbox), seen.append, first_sec=0.001):
         assert sandbox.asked.wait(20)
     return seen
 
@@ -69,7 +69,7 @@ def test_agents_and_oracles_are_sampled_while_they_run(
         seen.append((phase, usage))
         enough.set()
 
-    monitored = MonitoredBackend(backend, emit, first_sec=0.05)
+    monitored = SampledBackend(backend, emit, first_sec=0.05)
     with monitored.open(SandboxSpec(phase, SMALL), prepared) as sandbox:
         running = sandbox.start(Command(line="while :; do :; done", timeout_sec=60))
         assert enough.wait(30)
@@ -88,7 +88,7 @@ def test_a_short_life_without_work_leaves_no_sample() -> None:
         def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
             yield cast("Sandbox", Scripted([used(0.0)]))
 
-    monitored = MonitoredBackend(cast("Backend", Nothing()), lambda _, usage: seen.append(usage))
+    monitored = SampledBackend(cast("Backend", Nothing()), lambda _, usage: seen.append(usage))
     with monitored.open(SPEC, None):
         pass
     assert seen == []
