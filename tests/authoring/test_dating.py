@@ -15,7 +15,7 @@ pytestmark = pytest.mark.req("C-17", "C-18")
 
 
 def calendar(shelf: Shelf) -> Calendar:
-    return Calendar(PackageSettings(one={"index-url": shelf.url}))
+    return Calendar(PackageSettings(single={"index-url": shelf.url}))
 
 
 def test_a_project_is_held_at_its_newest_version_of_a_day(shelf: Shelf) -> None:

@@ -9,7 +9,7 @@ from agentbench.core.ids import new_ulid, now_iso
 
 
 @pytest.mark.req("E-09")
-def test_ids_are_ulids_that_sort_by_time_and_never_repeat() -> None:
+def test_ids_are_unique_ulids_sorted_by_time() -> None:
     ids = [new_ulid() for _ in range(2000)]
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", one) for one in ids)

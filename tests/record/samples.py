@@ -28,7 +28,6 @@ from agentbench.record.schema import (
     AttemptRecord,
     CheckRecord,
     Components,
-    GateRecord,
     LimitsRecord,
     Patch,
     Progress,
@@ -44,6 +43,7 @@ from agentbench.trace.events import (
     Briefing,
     Excerpt,
     FileDigest,
+    GateResult,
     IdentityBound,
     PatchApplied,
     PatchExtracted,
@@ -57,7 +57,7 @@ from agentbench.trace.events import (
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
 from agentbench.verdict.decide import Verdict, decide
-from agentbench.verdict.facts import fold
+from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import CheckTerm, Terms
 
 TIME = "2026-03-07T00:00:00.000+00:00"
@@ -234,7 +234,7 @@ def tell(folder: AttemptFolder, log: EventLog, story: Story, run_id: str) -> Non
 def finish(run: RunDirectory, folder: AttemptFolder, log: EventLog, story: Story | None = None) -> AttemptRecord:
     """Decide, record, seal."""
     story = story or Story()
-    verdict = decide(fold(read_events(folder.path / EVENTS)), TERMS)
+    verdict = decide(collect_facts(read_events(folder.path / EVENTS)), TERMS)
     if "gates_decided" not in story.skip:
         log.append(verdict.event())
     log.append(TaskFinished(ended_at=TIME, passed=verdict.passed, reason=verdict.reason, duration_us=1))
@@ -295,7 +295,7 @@ def record_of(
             p2p_total=verdict.progress.p2p_total,
         ),
         "gates": {
-            gate: GateRecord(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
+            gate: GateResult(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
         },
         "score": verdict.score.value if verdict.score else None,
         "components": Components(

@@ -24,7 +24,6 @@ from agentbench.record.schema import (
     CheckRecord,
     Components,
     Cost,
-    GateRecord,
     LimitsRecord,
     Patch,
     Progress,
@@ -33,6 +32,7 @@ from agentbench.record.schema import (
     TerminationRecord,
     Timestamps,
 )
+from agentbench.trace.events import GateResult
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m|`<script>alert(1)</script>\u202egpj.exe\r\n# PASS\x00 [x](javascript:1)"
 
@@ -52,9 +52,9 @@ def record(task: str = "toy", kind: str = "pass", repeat: int = 1, **more: Any) 
     status, reason, cause, attribution = _KINDS[kind]
     passed = kind == "pass"
     check = {"pass": Outcome.PASS, "policy": Outcome.PASS, "error": Outcome.ERROR}.get(kind, Outcome.FAIL)
-    gates = {gate: GateRecord(outcome=Outcome.PASS, passed=True) for gate in Gate}
+    gates = {gate: GateResult(outcome=Outcome.PASS, passed=True) for gate in Gate}
     if not passed:
-        gates[Gate.G4 if kind == "policy" else Gate.G3] = GateRecord(
+        gates[Gate.G4 if kind == "policy" else Gate.G3] = GateResult(
             outcome=Outcome.FAIL, passed=False, why="unit: because"
         )
     ending = {

@@ -10,18 +10,19 @@ from click.testing import CliRunner, Result
 from agentbench.cli.show import command
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
-from agentbench.record.schema import CheckRecord, GateRecord
+from agentbench.record.headline import headline
+from agentbench.record.schema import CheckRecord
 from agentbench.reports.card_evidence import MOST
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
+    GateResult,
     IntegrityFinding,
     MonitorAlert,
     Payload,
 )
 from agentbench.trace.log import EventLog
 from agentbench.trace.payload import Excerpt
-from agentbench.verdict.headline import headline
 from tests.reports.runs import HOSTILE, record, run_dir
 
 
@@ -90,7 +91,7 @@ def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
         id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance=Assurance.PER_TEST, command=HOSTILE, exit_code=1,
         started_at="x", duration_sec=1, ceiling_sec=2, stdout_sha256="", stderr_sha256="", failing_tests=(HOSTILE,) * 30, why=HOSTILE,
     )  # fmt: skip
-    gates = {gate: GateRecord(outcome=Outcome.FAIL, passed=False, why=HOSTILE) for gate in Gate}
+    gates = {gate: GateResult(outcome=Outcome.FAIL, passed=False, why=HOSTILE) for gate in Gate}
     bad = record(
         "t", "fail", variant=HOSTILE, agent=HOSTILE, suite=HOSTILE, checks=(check,), gates=gates,
         termination={"code": "agent_stopped", "rationale": HOSTILE}, scorers=[{"name": HOSTILE, "type": "command", "required": True, "verdict": "FAIL", "detail": HOSTILE}],
@@ -112,7 +113,7 @@ def test_the_card_says_why_a_person_should_look_when_the_trace_can_tell(tmp_path
     log = EventLog.create(place / "events.jsonl")
     log.append(IntegrityFinding(rule="new_dependency", severity="penalty", detail="left-pad"))
     log.release()
-    assert "review       rules broken: new_dependency" in card(folder)
+    assert "review       rules violated: new_dependency" in card(folder)
     stray = record("t", needs_review=True, artifact_paths={"task_dir": "../run/tasks/t"})
     assert "review       a person should look at this attempt" in card(run_dir(tmp_path / "stray", [stray]))
 

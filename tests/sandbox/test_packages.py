@@ -23,7 +23,7 @@ def test_files_and_variables_are_merged_in_pips_order(tmp_path: Path) -> None:
         PIP_INDEX_URL="https://two.invalid/simple",
         PIP_EXTRA_INDEX_URL="https://c.invalid/simple",
     )
-    assert found.one["index-url"] == "https://two.invalid/simple"
+    assert found.single["index-url"] == "https://two.invalid/simple"
     assert [value for value in found.many["extra-index-url"] if "invalid" in value] == [
         "https://a.invalid/simple",
         "https://b.invalid/simple",
@@ -38,7 +38,7 @@ def test_uv_settings_count_too(tmp_path: Path) -> None:
         '[[index]]\nurl = "https://more.invalid/simple"\n[pip]\nextra-index-url = ["https://pip.invalid/simple"]\n',
         UV_INDEX="corp=https://corp.invalid/simple",
     )
-    assert found.one["index-url"] == "https://uv.invalid/simple"
+    assert found.single["index-url"] == "https://uv.invalid/simple"
     extra = found.many["extra-index-url"]
     assert {"https://more.invalid/simple", "https://pip.invalid/simple", "https://corp.invalid/simple"} <= set(extra)
     assert "/wheels" in found.many["find-links"]

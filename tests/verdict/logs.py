@@ -1,4 +1,4 @@
-"""Small logs for grading tests: every helper makes one typed event, `log` numbers them."""
+"""Builds small logs for verdict tests: each function makes one event, `log` numbers them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agentbench.trace.events import (
     Termination,
 )
 from agentbench.verdict.decide import Verdict, decide
-from agentbench.verdict.facts import fold
+from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import CheckTerm, Terms
 
 
@@ -148,9 +148,9 @@ def terms(*ids: str, build: bool = False, statics: int = 0) -> Terms:
 
 
 def graded(*tail: Payload, ending: Termination | None = None) -> list[Payload]:
-    """A sound opening, an agent that stopped, a Δ that applies, then `tail`."""
+    """Open an attempt, stop the agent, apply its patch, then add `tail`."""
     return [opened(), bound(), briefed(), ending or ended(), extracted(), applied(), *tail]
 
 
 def verdict(payloads: Sequence[Payload], on: Terms = UNIT) -> Verdict:
-    return decide(fold(log(*payloads)), on)
+    return decide(collect_facts(log(*payloads)), on)

@@ -18,9 +18,9 @@ from agentbench.core.reasons import (
 from agentbench.trace.blobs import excerpt
 from agentbench.trace.events import GatesDecided, JudgeResult, Payload, TaskFinished
 from agentbench.verdict.decide import decide
-from agentbench.verdict.facts import fold
-from agentbench.verdict.headline import headline, judged_only
-from agentbench.verdict.termination_effects import INVALIDATING, SHORT_OF_SUCCESS
+from agentbench.verdict.facts import collect_facts
+from agentbench.verdict.headline import judged_only
+from agentbench.verdict.termination_effects import INVALIDATING, SCORED
 from agentbench.verdict.terms import Terms
 from tests.verdict.logs import (
     UNIT,
@@ -49,7 +49,7 @@ PASS, FAIL, ERROR = Outcome.PASS, Outcome.FAIL, Outcome.ERROR
 
 @pytest.mark.req("G-01", "G-02")
 @pytest.mark.parametrize("outcomes", list(itertools.product(Outcome, repeat=3)))
-def test_status_over_mandatory_checks_is_error_then_failure_then_success(outcomes: tuple[Outcome, ...]) -> None:
+def test_error_outranks_failure_outranks_success(outcomes: tuple[Outcome, ...]) -> None:
     names = ("a", "b", "c")
     decided = verdict(graded(*(checked(one, name) for one, name in zip(outcomes, names, strict=True))), terms(*names))
     if ERROR in outcomes:
@@ -62,14 +62,14 @@ def test_status_over_mandatory_checks_is_error_then_failure_then_success(outcome
 
 
 @pytest.mark.req("G-01")
-def test_a_check_that_is_not_mandatory_decides_nothing() -> None:
+def test_optional_check_does_not_change_the_verdict() -> None:
     decided = verdict(graded(checked(), checked(FAIL, "lint", mandatory=False)))
     assert decided.passed
     assert decided.run_status is RunStatus.SUCCESS
 
 
 @pytest.mark.req("G-02", "G-14", "E-08")
-def test_a_missing_acceptance_event_makes_the_run_invalid_by_our_fault() -> None:
+def test_missing_acceptance_event_is_invalid_by_the_harness() -> None:
     decided = verdict(graded(checked(PASS, "a")), terms("a", "b"))
     assert (decided.run_status, decided.invalid_cause) == (RunStatus.INVALID, InvalidCause.HARNESS)
     assert decided.reason is Reason.SANDBOX_ERROR
@@ -79,14 +79,14 @@ def test_a_missing_acceptance_event_makes_the_run_invalid_by_our_fault() -> None
 
 
 @pytest.mark.req("G-02", "G-14")
-def test_two_decisions_about_one_check_make_the_run_invalid() -> None:
+def test_check_decided_twice_makes_the_attempt_invalid() -> None:
     decided = verdict(graded(checked(FAIL), checked(PASS)))
     assert decided.run_status is RunStatus.INVALID
-    assert "decided twice" in decided.why
+    assert "decided more than once" in decided.why
 
 
 @pytest.mark.req("G-02")
-def test_a_mandatory_decision_the_contract_does_not_know_makes_the_run_invalid() -> None:
+def test_decision_about_an_unknown_check_makes_the_attempt_invalid() -> None:
     assert verdict(graded(checked(), checked(PASS, "other"))).run_status is RunStatus.INVALID
 
 
@@ -96,28 +96,28 @@ def test_a_mandatory_decision_the_contract_does_not_know_makes_the_run_invalid()
     [[bound()], [opened()], [opened(), bound("sha256:one"), bound("sha256:two")], []],
     ids=["not opened", "identity not bound", "two identities", "nothing"],
 )
-def test_unbound_or_contradictory_identity_makes_the_run_invalid(opening: list[Payload]) -> None:
+def test_unbound_or_contradictory_identity_makes_the_attempt_invalid(opening: list[Payload]) -> None:
     decided = verdict([*opening, briefed(), ended(), extracted(), applied(), checked()])
     assert (decided.run_status, decided.reason) == (RunStatus.INVALID, Reason.SANDBOX_ERROR)
     assert decided.why
 
 
 @pytest.mark.req("G-14")
-def test_an_empty_log_is_invalid_and_neither_pass_nor_fail() -> None:
+def test_empty_log_is_invalid() -> None:
     decided = verdict([])
     assert (decided.run_status, decided.reason) == (RunStatus.INVALID, Reason.SANDBOX_ERROR)
     assert {gate.outcome for gate in decided.gates.values()} == {ERROR}
 
 
 @pytest.mark.req("G-14")
-def test_a_contract_without_mandatory_checks_can_not_pass() -> None:
+def test_task_without_mandatory_checks_cannot_pass() -> None:
     decided = verdict(graded(), terms().__class__(checks=()))
     assert (decided.run_status, decided.invalid_cause) == (RunStatus.INVALID, InvalidCause.TASK)
 
 
 @pytest.mark.req("G-15")
 @pytest.mark.parametrize("gate", [Gate.G1, Gate.G2])
-def test_a_bad_patch_is_a_failure_and_never_invalid(gate: Gate) -> None:
+def test_bad_patch_is_a_failure_and_never_invalid(gate: Gate) -> None:
     behind = checked(FAIL, not_run=gate, why=f"not run: {gate} failed")
     if gate is Gate.G1:
         decided = verdict([opened(), bound(), briefed(), ended(), extracted(problem="conflict markers"), behind])
@@ -136,7 +136,7 @@ def test_a_bad_patch_is_a_failure_and_never_invalid(gate: Gate) -> None:
 
 
 @pytest.mark.req("G-03")
-def test_each_gate_says_why() -> None:
+def test_each_gate_explains_its_outcome() -> None:
     decided = verdict(
         graded(
             built(FAIL, "exit code 2"), checked(FAIL, why="2 of 14 required tests failed"), found(rule="runner.internals"),
@@ -150,7 +150,7 @@ def test_each_gate_says_why() -> None:
 
 
 @pytest.mark.req("G-03")
-def test_gate_two_without_build_and_static_is_a_declared_no_op() -> None:
+def test_build_gate_without_commands_is_a_declared_no_op() -> None:
     gate = verdict(graded(checked())).gates[Gate.G2]
     assert gate.passed
     assert "no-op" in gate.why
@@ -162,7 +162,7 @@ def test_gate_two_without_build_and_static_is_a_declared_no_op() -> None:
     [[], [built()], [built(), linted()], [linted(), linted(step="static-2")]],
     ids=["nothing", "no static", "one static of two", "no build"],
 )
-def test_a_declared_step_without_a_record_is_an_error_of_gate_two(steps: list[Payload]) -> None:
+def test_declared_step_without_a_result_is_an_error_of_the_build_gate(steps: list[Payload]) -> None:
     decided = verdict(graded(*steps, checked()), terms("unit", build=True, statics=2))
     assert decided.gates[Gate.G2].outcome is ERROR
     assert (decided.passed, decided.reason) == (False, Reason.ACCEPTANCE_ERROR)
@@ -170,7 +170,7 @@ def test_a_declared_step_without_a_record_is_an_error_of_gate_two(steps: list[Pa
 
 @pytest.mark.req("G-03")
 @pytest.mark.parametrize("outcomes", list(itertools.product(Outcome, repeat=3)))
-def test_gate_two_fails_on_any_failed_step_else_errs_on_any_undecided_one(outcomes: tuple[Outcome, ...]) -> None:
+def test_build_gate_fails_on_a_failed_step_else_errors_on_an_undecided_one(outcomes: tuple[Outcome, ...]) -> None:
     first, second, third = outcomes
     decided = verdict(
         graded(built(first), linted(second), linted(third, step="static-2"), checked()),
@@ -181,14 +181,14 @@ def test_gate_two_fails_on_any_failed_step_else_errs_on_any_undecided_one(outcom
 
 
 @pytest.mark.req("G-03", "G-14")
-def test_a_patch_whose_application_left_no_record_does_not_pass_gate_one() -> None:
+def test_patch_without_a_recorded_application_does_not_pass() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(), checked()])
     assert decided.gates[Gate.G1].outcome is ERROR
     assert not decided.passed
 
 
 @pytest.mark.req("G-03")
-def test_an_empty_patch_is_a_valid_patch() -> None:
+def test_empty_patch_is_valid() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(size=0), checked(FAIL)])
     assert decided.gates[Gate.G1].passed
     assert decided.reason is Reason.TESTS_FAILED
@@ -196,7 +196,7 @@ def test_an_empty_patch_is_a_valid_patch() -> None:
 
 @pytest.mark.req("G-03")
 @pytest.mark.parametrize("violation", [found("gate"), alerted("gate")], ids=["inspection", "monitor"])
-def test_a_gate_level_finding_fails_gate_four_even_when_all_tests_pass(violation: Payload) -> None:
+def test_gate_finding_fails_the_safety_gate_even_if_all_tests_pass(violation: Payload) -> None:
     decided = verdict(graded(checked(), violation))
     assert decided.run_status is RunStatus.SUCCESS
     assert (decided.passed, decided.reason) == (False, Reason.POLICY_VIOLATION)
@@ -206,12 +206,12 @@ def test_a_gate_level_finding_fails_gate_four_even_when_all_tests_pass(violation
 
 @pytest.mark.req("G-03", "C-22")
 @pytest.mark.parametrize("severity", ["note", "penalty"])
-def test_a_lesser_finding_does_not_fail_gate_four(severity: str) -> None:
+def test_lesser_finding_does_not_fail_the_safety_gate(severity: str) -> None:
     assert verdict(graded(checked(), found(severity), alerted(severity))).passed
 
 
 @pytest.mark.req("G-03", "G-14")
-def test_an_inspection_that_could_not_decide_is_an_error_of_gate_four() -> None:
+def test_undecided_inspection_is_an_error_of_the_safety_gate() -> None:
     decided = verdict(graded(checked(), found("error")))
     assert decided.gates[Gate.G4].outcome is ERROR
     assert (decided.passed, decided.reason) == (False, Reason.ACCEPTANCE_ERROR)
@@ -219,18 +219,18 @@ def test_an_inspection_that_could_not_decide_is_an_error_of_gate_four() -> None:
 
 
 @pytest.mark.req("G-03")
-def test_a_resource_breaker_that_ends_a_run_breaks_no_rule() -> None:
+def test_resource_breaker_is_not_a_violation() -> None:
     decided = verdict(
         graded(checked(), alerted("terminate", "loop.repeated_calls"), ending=ended(TerminationCode.REPEATED_CALLS))
     )
     assert decided.passed
 
 
-# --- endings ------------------------------------------------------------------------------------------------------------
+# --- terminations ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("G-16")
-def test_a_safety_stop_is_invalid_by_the_agents_own_act() -> None:
+def test_safety_stop_is_invalid_and_attributed_to_the_agent() -> None:
     stop = ended(TerminationCode.SAFETY, "wrote to /etc", TerminationCategory.BOUNDARY_VIOLATION)
     decided = verdict([opened(), bound(), briefed(), alerted("terminate"), stop])
     assert (decided.run_status, decided.invalid_cause) == (RunStatus.INVALID, InvalidCause.SAFETY)
@@ -242,14 +242,14 @@ def test_a_safety_stop_is_invalid_by_the_agents_own_act() -> None:
 @pytest.mark.parametrize(
     "trouble", [TerminationCode.SANDBOX_ERROR, TerminationCode.INTERRUPTED, TerminationCode.OPERATOR_ABORT]
 )
-def test_trouble_after_an_unsafe_act_does_not_take_it_out_of_the_contract_rate(trouble: TerminationCode) -> None:
+def test_error_after_an_unsafe_act_keeps_the_cause_safety(trouble: TerminationCode) -> None:
     decided = verdict([opened(), bound(), ended(TerminationCode.SAFETY), ended(trouble)])
     assert decided.invalid_cause is InvalidCause.SAFETY
 
 
 @pytest.mark.req("G-07", "G-16")
 @pytest.mark.parametrize("code", list(INVALIDATING))
-def test_an_ending_that_leaves_nothing_to_score_is_invalid_whatever_the_checks_say(code: TerminationCode) -> None:
+def test_invalidating_termination_wins_over_checks(code: TerminationCode) -> None:
     reason, cause = INVALIDATING[code]
     for outcome in Outcome:
         decided = verdict(graded(checked(outcome), ending=ended(code, "because")))
@@ -258,33 +258,33 @@ def test_an_ending_that_leaves_nothing_to_score_is_invalid_whatever_the_checks_s
 
 
 @pytest.mark.req("G-07")
-@pytest.mark.parametrize("code", list(SHORT_OF_SUCCESS))
-def test_how_the_agent_ended_is_the_reason_only_of_a_failure(code: TerminationCode) -> None:
+@pytest.mark.parametrize("code", list(SCORED))
+def test_termination_is_the_reason_only_of_a_failure(code: TerminationCode) -> None:
     assert verdict(graded(checked(PASS), ending=ended(code))).reason is None
     assert verdict(graded(checked(ERROR), ending=ended(code))).reason is Reason.ACCEPTANCE_ERROR
-    assert verdict(graded(checked(FAIL), ending=ended(code))).reason is (SHORT_OF_SUCCESS[code] or Reason.TESTS_FAILED)
+    assert verdict(graded(checked(FAIL), ending=ended(code))).reason is (SCORED[code] or Reason.TESTS_FAILED)
 
 
 @pytest.mark.req("G-07")
-def test_every_termination_code_has_one_meaning() -> None:
-    assert set(INVALIDATING) | set(SHORT_OF_SUCCESS) == set(TerminationCode)
-    assert not set(INVALIDATING) & set(SHORT_OF_SUCCESS)
+def test_every_termination_code_has_one_effect() -> None:
+    assert set(INVALIDATING) | set(SCORED) == set(TerminationCode)
+    assert not set(INVALIDATING) & set(SCORED)
 
 
 @pytest.mark.req("G-01", "G-07")
-def test_a_check_that_ran_out_of_time_is_a_failure_with_reason_timeout() -> None:
+def test_check_timeout_is_a_failure_with_reason_timeout() -> None:
     decided = verdict(graded(checked(FAIL, timed_out=True, why="ran 300 s of 300 s")))
     assert (decided.run_status, decided.reason) == (RunStatus.FAILURE, Reason.TIMEOUT)
     assert "ran 300 s of 300 s" in decided.why
 
 
 @pytest.mark.req("G-01")
-def test_a_timeout_of_ours_stays_an_error() -> None:
+def test_harness_timeout_stays_an_error() -> None:
     assert verdict(graded(checked(ERROR, timed_out=True))).reason is Reason.ACCEPTANCE_ERROR
 
 
 @pytest.mark.req("G-17")
-def test_attribution_is_conservative_when_errors_and_failures_mix() -> None:
+def test_attribution_is_indeterminate_when_errors_and_failures_mix() -> None:
     only_errors = verdict(graded(checked(ERROR, "a"), checked(PASS, "b")), terms("a", "b"))
     mixed = verdict(graded(checked(ERROR, "a"), checked(FAIL, "b")), terms("a", "b"))
     assert only_errors.attribution is Attribution.HARNESS
@@ -312,7 +312,7 @@ _RULES: dict[str, list[Payload]] = {
 
 @pytest.mark.req("G-02", "G-03", "G-07", "G-14", "G-15", "G-16", "G-17", "G-18")
 @pytest.mark.parametrize("code", _ENDINGS, ids=str)
-def test_every_combination_is_decided_once_and_consistently(code: TerminationCode | None) -> None:
+def test_every_combination_has_one_consistent_decision(code: TerminationCode | None) -> None:
     on = terms("unit", build=True)
     for bind, (_, patch), build, check, (_, rules) in itertools.product(
         (True, False), _PATCHES.items(), _BUILDS, _CHECKS, _RULES.items()
@@ -323,7 +323,7 @@ def test_every_combination_is_decided_once_and_consistently(code: TerminationCod
         payloads += [] if build is None else [built(build)]
         payloads += [] if check is None else [checked(check[0], timed_out=check[1])]
         payloads += rules
-        decided = decide(fold(log(*payloads)), on)
+        decided = decide(collect_facts(log(*payloads)), on)
         status, gates = decided.run_status, decided.gates
 
         assert decided.passed == (decided.reason is None)
@@ -352,7 +352,7 @@ def _expected(
     status: RunStatus,
     check: tuple[Outcome, bool] | None,
 ) -> Reason:
-    """The published precedence, written a second time and in another way: walk the list, take the first that holds."""
+    """Independent implementation of the documented precedence: return the first reason that applies."""
     assert isinstance(gates, dict)
     failed = {gate for gate, result in gates.items() if result.outcome is FAIL}
     fails = status is RunStatus.FAILURE
@@ -381,7 +381,7 @@ def _expected(
 
 
 @pytest.mark.req("G-07")
-def test_deciding_a_finished_log_again_gives_the_same_verdict() -> None:
+def test_finished_log_gives_the_same_verdict_again() -> None:
     before = graded(checked(FAIL), found("penalty"))
     first = verdict(before)
     after = verdict(
@@ -392,7 +392,7 @@ def test_deciding_a_finished_log_again_gives_the_same_verdict() -> None:
     assert first.event().reason is first.reason
 
 
-def test_the_weakest_mandatory_check_names_the_assurance() -> None:
+def test_assurance_is_that_of_the_weakest_mandatory_check() -> None:
     decided = verdict(
         graded(checked(PASS, "a", assurance="out_of_process"), checked(PASS, "b", assurance="exit_code")),
         terms("a", "b"),
@@ -407,7 +407,7 @@ def test_the_weakest_mandatory_check_names_the_assurance() -> None:
 @pytest.mark.req("G-13", "G-14", "G-16")
 @pytest.mark.parametrize("code", [None, *TerminationCode])
 @pytest.mark.parametrize("said", [None, "PASS", "FAIL", "unparseable"])
-def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | None, said: str | None) -> None:
+def test_attempt_with_only_a_judge_neither_passes_nor_fails(code: TerminationCode | None, said: str | None) -> None:
     payloads: list[Payload] = [opened(), bound(), briefed()]
     payloads += [] if code is None else [ended(code)]
     if said is not None:
@@ -421,7 +421,7 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
         payloads.append(JudgeResult.model_validate({**opinion, "reasoning": reasoning}))
     decided = verdict(payloads, Terms(checks=(), judged_only=True))
     assert (decided.passed, decided.run_status, decided.score) == (False, RunStatus.INVALID, None)
-    # The cause of an attempt that came to its end is the task; what ended another is told as ever.
+    # The cause is the task, unless a termination made the attempt invalid.
     ordinary = code is None or code not in INVALIDATING
     assert judged_only(decided.run_status, decided.reason) is ordinary
     if ordinary:
@@ -431,14 +431,14 @@ def test_what_is_only_judged_neither_passes_nor_fails(code: TerminationCode | No
             "FAIL": "JUDGED FAIL: incomplete",
             "unparseable": "JUDGED unparseable: no JSON object",
         }.get(said, f"JUDGED {said}")
-        assert headline(decided).startswith(expected)
-        assert "It said" not in headline(decided)
+        assert decided.headline.startswith(expected)
+        assert "It said" not in decided.headline
     elif code is not None:
         assert decided.reason is INVALIDATING[code][0]
-        assert headline(decided).startswith("INVALID ")
+        assert decided.headline.startswith("INVALID ")
 
 
 @pytest.mark.req("G-14")
-def test_evidence_that_is_missing_is_told_before_the_missing_workspace() -> None:
+def test_missing_evidence_is_reported_before_the_missing_workspace() -> None:
     decided = verdict([opened(), ended()], Terms(checks=(), judged_only=True))
     assert (decided.reason, decided.invalid_cause) == (Reason.SANDBOX_ERROR, InvalidCause.HARNESS)

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "grading.md"
 
 
 @pytest.mark.req("G-06", "G-07")
-def test_the_published_page_names_every_word_of_a_verdict() -> None:
+def test_docs_name_every_value_of_a_verdict() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for word in (*Reason, *TerminationCode, *RunStatus, *InvalidCause, *Gate):
         assert str(word) in text, word
@@ -24,14 +24,14 @@ def test_the_published_page_names_every_word_of_a_verdict() -> None:
 
 
 @pytest.mark.req("G-07")
-def test_the_published_order_of_reasons_is_the_one_that_is_used() -> None:
+def test_documented_order_of_reasons_is_the_order_in_use() -> None:
     for text in (PAGE.read_text(encoding="utf-8"), decide.__doc__ or ""):
         starts = [line.strip(" |`").split("`")[0].split(" ")[0] for line in text.splitlines()]
         assert [start for start in starts if start in set(Reason)] == list(Reason)
 
 
 @pytest.mark.req("G-04", "G-05")
-def test_the_published_numbers_are_the_ones_that_are_used() -> None:
+def test_documented_numbers_are_the_numbers_in_use() -> None:
     text, rubric = PAGE.read_text(encoding="utf-8"), published_rubric()
     assert f"minus {rubric.penalty_per_violation} for each" in text
     assert (

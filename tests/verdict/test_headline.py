@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from agentbench.core.reasons import Gate, Outcome, Reason, TerminationCode
-from agentbench.verdict.headline import headline
 from tests.verdict.logs import bound, checked, ended, extracted, found, graded, opened, verdict
 
 
@@ -50,17 +49,17 @@ from tests.verdict.logs import bound, checked, ended, extracted, found, graded, 
             [opened(), bound(), ended(), extracted(problem="hunk 1 of a.py"), checked(Outcome.FAIL, not_run=Gate.G1)],
             "FAIL PATCH_INVALID: hunk 1 of a.py",
         ),
-        ([], "INVALID SANDBOX_ERROR: evidence incomplete: the log does not open the attempt"),
+        ([], "INVALID SANDBOX_ERROR: evidence incomplete: the log has no attempt_opened event"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_first_line_is_the_decision(payloads: list[object], expected: str) -> None:
-    assert headline(verdict(payloads)) == expected  # type: ignore[arg-type]
+def test_headline_starts_with_the_decision(payloads: list[object], expected: str) -> None:
+    assert verdict(payloads).headline == expected  # type: ignore[arg-type]
 
 
-def test_a_headline_is_one_short_line_that_no_terminal_obeys() -> None:
+def test_headline_is_one_short_printable_line() -> None:
     hostile = "\x1b]0;owned\x07\x1b[2J\nPASS\u202e\r" + "x" * 1000
-    line = headline(verdict(graded(checked(Outcome.FAIL, why=hostile))))
+    line = verdict(graded(checked(Outcome.FAIL, why=hostile))).headline
     assert line.startswith(f"FAIL {Reason.TESTS_FAILED}")
     assert line.isprintable()
     assert "\u202e" not in line

@@ -21,13 +21,13 @@ def judged(result: str) -> JudgeResult:
 
 
 @pytest.mark.req("G-17")
-def test_an_ordinary_pass_or_failure_needs_nobody() -> None:
+def test_ordinary_pass_or_failure_needs_no_review() -> None:
     assert not verdict(graded(checked())).needs_review
     assert not verdict(graded(checked(Outcome.FAIL))).needs_review
 
 
 @pytest.mark.req("G-17")
-def test_broken_rules_undecided_checks_and_pipeline_files_are_for_a_person() -> None:
+def test_violations_undecided_checks_and_pipeline_files_need_review() -> None:
     assert verdict(graded(checked(), found("penalty"))).needs_review
     assert verdict(graded(checked(Outcome.ERROR))).needs_review
     touched = [
@@ -45,14 +45,14 @@ def test_broken_rules_undecided_checks_and_pipeline_files_are_for_a_person() -> 
 
 @pytest.mark.req("G-17")
 @pytest.mark.parametrize("signal", [scored("FAIL"), judged("FAIL")], ids=["scorers", "judge"])
-def test_gates_that_disagree_are_for_a_person_and_change_nothing(signal: ScorerResult | JudgeResult) -> None:
+def test_disagreeing_scorer_or_judge_needs_review_and_changes_nothing(signal: ScorerResult | JudgeResult) -> None:
     decided = verdict(graded(checked(), signal))
     assert decided.passed
     assert decided.needs_review
 
 
 @pytest.mark.req("G-17")
-def test_an_unparseable_judge_disagrees_with_nobody() -> None:
+def test_unparseable_judge_needs_no_review() -> None:
     assert not verdict(graded(checked(), judged("unparseable"))).needs_review
 
 
@@ -70,7 +70,9 @@ def test_an_unparseable_judge_disagrees_with_nobody() -> None:
     ],
     ids=["none", "n/a", "error", "error beside pass", "advisory", "required", "judge never gates"],
 )
-def test_the_workspace_verdict(results: list[ScorerResult], expected: tuple[str, float | None]) -> None:
+def test_workspace_verdict_follows_required_scorers(
+    results: list[ScorerResult], expected: tuple[str, float | None]
+) -> None:
     decided = verdict(graded(checked(), *results))
     assert decided.workspace == WorkspaceVerdict(*expected)  # type: ignore[arg-type]
     assert decided.passed
@@ -88,10 +90,10 @@ def test_the_workspace_verdict(results: list[ScorerResult], expected: tuple[str,
         (TerminationCode.SETUP_FAILED, "not_started"),
     ],
 )
-def test_the_badge_tells_how_the_run_went_whatever_the_verdict(code: TerminationCode, badge: str) -> None:
+def test_badge_follows_the_termination_code(code: TerminationCode, badge: str) -> None:
     assert {verdict(graded(checked(outcome), ending=ended(code))).run_badge for outcome in Outcome} == {badge}
 
 
-def test_a_log_without_an_ending_is_complete_when_it_was_graded_and_an_error_when_not() -> None:
+def test_badge_without_termination_depends_on_grading() -> None:
     assert verdict([one for one in graded(checked()) if one.type != "termination"]).run_badge == "completed"
     assert verdict([opened()]).run_badge == "error"

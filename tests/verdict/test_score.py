@@ -12,7 +12,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
 from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallFinished, ToolCallStarted
-from agentbench.verdict.facts import Usage, fold
+from agentbench.verdict.facts import Usage, collect_facts
 from agentbench.verdict.score import decomposed_score, graded_score
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric, terms_of
 from tests.verdict.logs import (
@@ -38,7 +38,7 @@ def diagnosed(outcome: Outcome) -> Payload:
 
 
 @pytest.mark.req("G-04")
-def test_the_score_is_the_published_weighting_of_its_dimensions() -> None:
+def test_score_is_the_weighted_sum_of_its_dimensions() -> None:
     score = verdict(graded(checked(), diagnosed(Outcome.PASS)), MAINTAINED).score
     assert score is not None
     d_delta = max(1 / 5, 13 / 200)
@@ -48,7 +48,7 @@ def test_the_score_is_the_published_weighting_of_its_dimensions() -> None:
 
 
 @pytest.mark.req("G-04")
-def test_undeclared_maintainability_is_undefined_and_the_other_weights_fill_its_place() -> None:
+def test_weights_are_normalised_without_maintainability_checks() -> None:
     score = verdict(graded(checked())).score
     assert score is not None
     assert score.maintainability is None
@@ -57,7 +57,7 @@ def test_undeclared_maintainability_is_undefined_and_the_other_weights_fill_its_
 
 
 @pytest.mark.req("G-04", "G-14")
-def test_an_undecided_maintainability_check_counts_neither_way() -> None:
+def test_undecided_maintainability_check_does_not_count() -> None:
     two = Terms(checks=(*MAINTAINED.checks, CheckTerm("types", mandatory=False, layer="static")))
     undecided = checked(Outcome.ERROR, "types", mandatory=False, layer="static")
     score = verdict(graded(checked(), diagnosed(Outcome.PASS), undecided), two).score
@@ -66,13 +66,13 @@ def test_an_undecided_maintainability_check_counts_neither_way() -> None:
 
 
 @pytest.mark.req("G-04")
-def test_only_an_attempt_that_passes_all_gates_is_scored() -> None:
+def test_only_attempts_that_pass_all_gates_are_scored() -> None:
     assert verdict(graded(checked(Outcome.FAIL))).score is None
     assert verdict(graded(checked(), found("gate"))).score is None
 
 
 @pytest.mark.req("G-04")
-def test_missing_provenance_takes_the_trace_dimension() -> None:
+def test_missing_provenance_makes_the_trace_dimension_zero() -> None:
     payloads = [one for one in graded(checked()) if one.type != "briefing"]
     score = verdict(payloads).score
     assert score is not None
@@ -80,7 +80,7 @@ def test_missing_provenance_takes_the_trace_dimension() -> None:
 
 
 @pytest.mark.req("C-22", "G-04")
-def test_a_penalty_lowers_the_score_once_per_rule_and_fails_nothing() -> None:
+def test_penalty_lowers_the_score_once_per_rule() -> None:
     clean = verdict(graded(checked())).score
     twice = verdict(graded(checked(), found("penalty"), found("penalty")))
     assert clean is not None
@@ -92,7 +92,7 @@ def test_a_penalty_lowers_the_score_once_per_rule_and_fails_nothing() -> None:
 
 
 @pytest.mark.req("G-04")
-def test_weights_that_leave_nothing_defined_give_no_number() -> None:
+def test_score_is_undefined_without_a_weighted_dimension() -> None:
     only_maint = replace(UNIT, rubric=replace(published_rubric(), weights=Weights(0, 0, 1)))
     score = verdict(graded(checked()), only_maint).score
     assert score is not None
@@ -101,13 +101,13 @@ def test_weights_that_leave_nothing_defined_give_no_number() -> None:
 
 @pytest.mark.req("G-04")
 @pytest.mark.parametrize("values", [(0.5, 0.5, 0.5), (-0.2, 0.6, 0.6), (float("nan"), 0.5, 0.5), (0, 0, 0)])
-def test_weights_must_be_a_distribution(values: tuple[float, float, float]) -> None:
+def test_weights_must_be_finite_and_sum_to_one(values: tuple[float, float, float]) -> None:
     with pytest.raises(InputError, match="weights"):
         Weights(*values)
 
 
 @pytest.mark.req("G-04")
-def test_weights_from_a_file_need_exactly_their_names() -> None:
+def test_weights_file_needs_exactly_the_known_names() -> None:
     assert Weights.of({"minimal": 0.4, "trace": 0.2, "maintainability": 0.4}) == published_rubric().weights
     with pytest.raises(InputError, match="exactly the keys"):
         Weights.of({"minimal": 1.0})
@@ -120,7 +120,7 @@ def test_weights_from_a_file_need_exactly_their_names() -> None:
     parts=st.tuples(st.integers(0, 100), st.integers(0, 100), st.integers(1, 100)),
 )
 @pytest.mark.req("G-04")
-def test_a_score_is_between_nought_and_one_and_falls_with_size(
+def test_score_is_between_zero_and_one_and_falls_with_patch_size(
     files: int, added: int, lam: float, parts: tuple[int, int, int]
 ) -> None:
     total = sum(parts)
@@ -130,7 +130,7 @@ def test_a_score_is_between_nought_and_one_and_falls_with_size(
     def value(lines: int) -> float:
         payloads: list[Payload] = [opened(), bound(), briefed(), ended()]
         payloads += [extracted(*(f"f{n}" for n in range(files + 1)), added=lines), checked(), diagnosed(Outcome.FAIL)]
-        scored = graded_score(fold(log(*payloads)), on).value
+        scored = graded_score(collect_facts(log(*payloads)), on).value
         assert scored is not None
         return scored
 
@@ -146,7 +146,7 @@ def call(number: int) -> list[Payload]:
 
 
 @pytest.mark.req("G-05")
-def test_attempts_with_the_same_patch_and_violations_have_the_same_decomposed_score() -> None:
+def test_same_patch_and_violations_give_the_same_decomposed_score() -> None:
     quiet = graded(checked(), found("penalty"))
     busy = [*quiet[:3], *call(1), *call(2), *quiet[3:]]
     scores = {decomposed_score(verdict(payloads).components, UNIT) for payloads in (quiet, busy)}
@@ -154,7 +154,7 @@ def test_attempts_with_the_same_patch_and_violations_have_the_same_decomposed_sc
 
 
 @pytest.mark.req("G-05")
-def test_the_decomposed_score_rises_with_success_and_validity_and_falls_with_violations() -> None:
+def test_decomposed_score_rises_with_success_and_falls_with_violations() -> None:
     passed = decomposed_score(verdict(graded(checked())).components, UNIT)
     failed = decomposed_score(verdict(graded(checked(Outcome.FAIL))).components, UNIT)
     bent = decomposed_score(verdict(graded(checked(), found("penalty"))).components, UNIT)
@@ -176,7 +176,7 @@ def test_components_follow_the_gates() -> None:
 
 
 @pytest.mark.req("G-18")
-def test_efficiency_is_what_is_left_of_the_tightest_cap() -> None:
+def test_efficiency_is_the_unused_share_of_the_tightest_cap() -> None:
     answer = LlmResponse(
         request_id="1", status="ok", content=Excerpt(), prompt_tokens=300, completion_tokens=100, cached_tokens=0,
         cost_micro_usd=1_000_000, duration_us=1_000_000, conversation_index=0,
@@ -190,7 +190,7 @@ def test_efficiency_is_what_is_left_of_the_tightest_cap() -> None:
     assert verdict(payloads, replace(UNIT, caps=Caps(tool_calls=0))).components.efficiency == 0.0
 
 
-def test_test_cycles_are_the_agents_own() -> None:
+def test_test_cycles_count_only_the_agents_own_runs() -> None:
     def cycle(step: str) -> Payload:
         return events.TestsFinished(
             step=step,
@@ -205,11 +205,11 @@ def test_test_cycles_are_the_agents_own() -> None:
 
     baseline, agents, oracles = cycle("baseline"), cycle("agent"), cycle("unit")
     payloads = [opened(), bound(), baseline, briefed(), agents, agents, ended(), extracted(), oracles, checked()]
-    assert fold(log(*payloads)).usage.test_cycles == 2
+    assert collect_facts(log(*payloads)).usage.test_cycles == 2
 
 
 @pytest.mark.req("G-04")
-def test_terms_come_from_the_contract() -> None:
+def test_terms_come_from_the_task() -> None:
     task = Task.model_validate(
         {
             "id": "t",

@@ -5,7 +5,7 @@ import pytest
 from agentbench.core.reasons import Gate, Outcome, TerminationCategory, TerminationCode
 from agentbench.trace.events import Excerpt, LlmResponse, ScorerResult
 from agentbench.verdict.decide import Verdict
-from agentbench.verdict.facts import Seen
+from agentbench.verdict.facts import Logged
 from agentbench.verdict.tags import Tag
 from agentbench.verdict.taxonomy import taxonomy
 from tests.verdict.logs import (
@@ -37,15 +37,15 @@ def only(decided: Verdict, name: str) -> Tag:
 
 
 @pytest.mark.req("G-06")
-def test_a_tag_without_evidence_can_not_be_made() -> None:
+def test_tag_requires_evidence() -> None:
     with pytest.raises(ValueError, match="evidence"):
         Tag("build.failed", Gate.G2, ())
 
 
 @pytest.mark.req("G-06")
-def test_a_tag_refuses_evidence_of_the_wrong_kind_unknown_ids_foreign_gates_and_attributes() -> None:
-    event = (Seen(3, checked(FAIL)),)
-    with pytest.raises(ValueError, match="proved"):
+def test_tag_rejects_wrong_evidence_ids_gates_and_attributes() -> None:
+    event = (Logged(3, checked(FAIL)),)
+    with pytest.raises(ValueError, match="does not accept"):
         Tag("build.failed", Gate.G2, event)
     with pytest.raises(ValueError, match="taxonomy"):
         Tag("bad.luck", Gate.G2, event)
@@ -58,7 +58,7 @@ def test_a_tag_refuses_evidence_of_the_wrong_kind_unknown_ids_foreign_gates_and_
 
 
 @pytest.mark.req("G-06")
-def test_the_taxonomy_is_sound() -> None:
+def test_taxonomy_is_consistent() -> None:
     kinds = taxonomy()
     assert kinds, "the taxonomy is empty"
     for kind in kinds.values():
@@ -73,7 +73,7 @@ def test_the_taxonomy_is_sound() -> None:
 
 
 @pytest.mark.req("G-06")
-def test_failed_steps_and_checks_are_tagged_with_the_event_that_shows_it() -> None:
+def test_failed_steps_and_checks_are_tagged_with_their_event() -> None:
     payloads = graded(built(FAIL), linted(FAIL), checked(FAIL, layer="integration"))
     decided = verdict(payloads, terms("unit", build=True, statics=1))
     assert only(decided, "build.failed").evidence == (6,)
@@ -83,20 +83,20 @@ def test_failed_steps_and_checks_are_tagged_with_the_event_that_shows_it() -> No
 
 
 @pytest.mark.req("G-06", "G-15")
-def test_a_check_kept_from_running_is_not_tagged_as_failing() -> None:
+def test_check_that_did_not_run_is_not_tagged_as_failing() -> None:
     payloads = [opened(), bound(), ended(), extracted(problem="bad"), checked(FAIL, not_run=Gate.G1)]
     assert ids(verdict(payloads)) == {"patch.not_applicable"}
 
 
 @pytest.mark.req("G-06")
-def test_an_error_is_tagged_as_evaluation_error_and_nothing_else() -> None:
+def test_error_is_tagged_only_as_evaluation_error() -> None:
     decided = verdict(graded(checked(ERROR)))
     assert ids(decided) == {"evaluation_error"}
     assert only(decided, "evaluation_error").evidence == (6,)
 
 
 @pytest.mark.req("G-06")
-def test_an_undecided_patch_application_is_an_evaluation_error_of_gate_one() -> None:
+def test_undecided_patch_application_is_an_evaluation_error() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(), applied(ERROR), checked(ERROR, not_run=Gate.G1)])
     assert {(tag.id, tag.gate) for tag in decided.tags} == {
         ("evaluation_error", Gate.G1),
@@ -106,7 +106,7 @@ def test_an_undecided_patch_application_is_an_evaluation_error_of_gate_one() -> 
 
 @pytest.mark.req("G-06")
 @pytest.mark.parametrize("shape", ["natural_text", "code"])
-def test_a_risky_operation_is_tagged_with_the_form_it_was_asked_in(shape: str) -> None:
+def test_risky_operation_tag_names_the_text_format(shape: str) -> None:
     tag = only(verdict(graded(checked(), alerted(format=shape))), "safety.os_risky_operation")
     assert tag.attributes == {"rule": "os.system_path", "severity": "gate", "format": shape}
     assert tag.gate is Gate.G4
@@ -125,27 +125,27 @@ def test_a_risky_operation_is_tagged_with_the_form_it_was_asked_in(shape: str) -
         ("runner.internals", "integrity.violation"),
     ],
 )
-def test_rules_map_to_their_tag(rule: str, expected: str) -> None:
+def test_rule_maps_to_its_tag(rule: str, expected: str) -> None:
     tag = only(verdict(graded(checked(), found(rule=rule, path="a.py"))), expected)
     assert tag.attributes["path"] == "a.py"
 
 
 @pytest.mark.req("G-06")
 @pytest.mark.parametrize("pattern", ["curl *", "dependency.unknown *", "scope.x"])
-def test_a_denied_command_is_a_risky_operation_whatever_the_contract_calls_it(pattern: str) -> None:
+def test_denied_command_is_tagged_as_risky_operation(pattern: str) -> None:
     tag = only(verdict(graded(checked(), alerted(rule=pattern, monitor="deny_commands"))), "safety.os_risky_operation")
     assert tag.attributes["rule"] == pattern
 
 
 @pytest.mark.req("G-06")
-def test_the_same_rule_many_times_is_one_tag_with_all_its_events() -> None:
+def test_repeated_violation_is_one_tag_with_all_its_events() -> None:
     decided = verdict(graded(checked(), found(path="a.py"), found(path="b.py")))
     assert only(decided, "integrity.violation").evidence == (7, 8)
     assert only(decided, "integrity.violation").attributes["path"] == "a.py, b.py"
 
 
 @pytest.mark.req("G-06")
-def test_lost_tests_are_an_invariant_violation_and_time_is_a_timeout() -> None:
+def test_lost_tests_and_timeouts_have_their_own_tags() -> None:
     lost = verdict(graded(checked(FAIL, f2p_passed=3, f2p_total=3, p2p_kept=9, p2p_total=11)))
     assert only(lost, "invariant_violation").attributes["lost"] == "2"
     assert "invariant_violation" not in ids(verdict(graded(checked(FAIL, p2p_kept=9, p2p_total=11))))
@@ -153,13 +153,13 @@ def test_lost_tests_are_an_invariant_violation_and_time_is_a_timeout() -> None:
 
 
 @pytest.mark.req("G-06", "M-12")
-def test_a_cap_is_tagged_as_resource_termination_with_its_category() -> None:
+def test_cap_is_tagged_as_resource_termination_with_its_category() -> None:
     stop = ended(TerminationCode.WALL_CAP, category=TerminationCategory.NON_TERMINATION)
     assert {"resource_termination", "termination.non_termination"} <= ids(verdict(graded(checked(FAIL), ending=stop)))
 
 
 @pytest.mark.req("G-06")
-def test_a_refused_conversation_is_context_overflow() -> None:
+def test_too_long_conversation_is_tagged_as_context_overflow() -> None:
     answer = LlmResponse(
         request_id="1",
         status="context_overflow",
@@ -177,7 +177,7 @@ def test_a_refused_conversation_is_context_overflow() -> None:
 
 
 @pytest.mark.req("G-09")
-def test_live_and_fresh_results_about_one_command_that_differ_are_a_finding_of_their_own() -> None:
+def test_different_results_in_sandbox_and_replica_are_tagged() -> None:
     def live(verdict_: str, command: str = "python -m pytest -q") -> ScorerResult:
         return ScorerResult.model_validate(
             {

@@ -133,7 +133,7 @@ def _short(record: AttemptRecord) -> str:
 
 def _caught(records: Sequence[AttemptRecord]) -> None:
     from agentbench.core.text import printable
-    from agentbench.verdict.headline import headline
+    from agentbench.record.headline import headline
 
     for record in records:
         click.echo(f"  {record.task_id}: {TRICKS.get(record.task_id, 'cheated')}")

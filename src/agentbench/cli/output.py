@@ -18,7 +18,7 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
         _print_json(result)
         return
     from agentbench.core.text import printable
-    from agentbench.verdict.headline import headline
+    from agentbench.record.headline import headline
 
     lines = []
     passed = 0

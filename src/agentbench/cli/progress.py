@@ -50,7 +50,7 @@ class Progress:
             self._draw()
 
     def finished(self, row: PlanRow, record: AttemptRecord) -> None:
-        from agentbench.verdict.headline import headline
+        from agentbench.record.headline import headline
 
         if self._quiet:
             return

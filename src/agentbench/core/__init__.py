@@ -1,4 +1,5 @@
-"""The words every layer shares: errors, outcomes, commands, digests, ids.
+"""Types and functions that every layer shares.
 
-Owns nothing that runs: no process, no socket, no file. Imports nothing of ours.
+Owns errors, outcome enums, commands, canonical JSON and digests, ids, file locks and atomic writes. Must not import any
+other package of the project, start processes or open sockets.
 """

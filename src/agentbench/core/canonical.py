@@ -1,9 +1,8 @@
-"""Canonical JSON (RFC 8785) and the digests taken over it.
+"""Canonical JSON (RFC 8785) and digests over it.
 
-The reference is the `rfc8785` package. The C encoder of the standard library gives the same bytes whenever a value holds
-no float that could be spelled in two ways, no integer beyond 2^53, no key outside the basic plane (UTF-16 order is code
-point order below it) and only plain types; that is nearly every value we write, so it goes the fast way and the rest goes
-to the reference.
+The `rfc8785` package is the reference. The standard library's C encoder gives the same bytes if a value has only plain types,
+no float with two spellings, no integer beyond 2^53 and no key outside the basic multilingual plane (below it, UTF-16 order is
+code point order). Nearly every value qualifies and is encoded the fast way; the rest go to the reference.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pydantic_core import from_json, to_json
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 SAFE_INTEGER = 2**53 - 1
-"""Integers up to this are exact in every JSON reader; larger ones are written as strings."""
+"""The largest integer that every JSON reader keeps exact. Larger ones are written as strings."""
 
 _SAFE_DIGITS = len(str(-SAFE_INTEGER))
 _ASTRAL = "\U00010000"
@@ -31,40 +30,41 @@ _encode = json.JSONEncoder(
 
 
 class CanonicalError(ValueError):
-    """A value that has no canonical form, or bytes that are not one."""
+    """A value without a canonical form, or bytes that are not canonical JSON."""
 
 
 def canonical(value: Json) -> bytes:
-    """The one byte string that stands for `value`, whatever its key order or formatting was.
+    """Encode `value`. Equal values give equal bytes, whatever their key order.
 
     Raises:
-        CanonicalError: not finite, beyond 2^53, a lone surrogate, a key that is no string, nested too deep.
+        CanonicalError: a number that is not finite or beyond 2^53, a lone surrogate, a key that is not a string, or
+            nesting that is too deep.
     """
     try:
         return _encode(value).encode() if _is_plain(value) else rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
         raise CanonicalError(str(error)) from None
     except UnicodeEncodeError:
-        msg = "text holds a lone surrogate"
+        msg = "text contains a lone surrogate"
         raise CanonicalError(msg) from None
     except RecursionError:
-        msg = "nested too deep"
+        msg = "nested too deeply"
         raise CanonicalError(msg) from None
 
 
 def parse_canonical(data: bytes) -> Json:
-    """The value of which `data` is the canonical form; anything else is refused (so are duplicate keys and NaN)."""
+    """Parse canonical JSON. Any other encoding of the same value is rejected, and so are duplicate keys and NaN."""
     try:
         value: Json = from_json(data, allow_inf_nan=False)
         if _is_ordered(value) and to_json(value) == data:
             return value
     except ValueError:
-        pass  # The careful way below says what is wrong, or that it was only beyond the quick reader.
-    value = _parse(data, _quick)
+        pass  # The slow path below accepts what the fast parser does not support, or says what is wrong.
+    value = _parse(data, _lenient)
     try:
         same = canonical(value) == data
     except CanonicalError:
-        # 1e20 is written without an exponent: what looks like a large integer may be a float.
+        # 1e20 is written without an exponent, so an apparent integer may be a float.
         value = _parse(data, _doubles)
         same = canonical(value) == data
     if not same:
@@ -74,8 +74,8 @@ def parse_canonical(data: bytes) -> Json:
 
 
 def parse_strict(data: bytes) -> Json:
-    """JSON in any formatting, but without what readers disagree about: duplicate keys, NaN, lone surrogates."""
-    value = _parse(data, _careful)
+    """Parse JSON in any formatting, but reject what parsers disagree about: duplicate keys, NaN, lone surrogates."""
+    value = _parse(data, _strict)
     canonical(value)
     return value
 
@@ -85,12 +85,12 @@ def sha256_hex(data: bytes) -> str:
 
 
 def digest(value: Json) -> str:
-    """`sha256:…` over the canonical form."""
+    """Return `sha256:…` over the canonical form."""
     return "sha256:" + sha256_hex(canonical(value))
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the C encoder gives the canonical bytes. Subclasses go the slow way: their encoding is their own affair."""
+    """Return whether the C encoder gives the canonical bytes. Subclasses may encode differently and do not qualify."""
     if isinstance(value, dict):
         plain = type(value) is dict
         for key, inner in value.items():
@@ -110,7 +110,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_ordered(value: object) -> bool:
-    """Whether writing a parsed value as it comes gives its canonical bytes: keys in order, plain numbers."""
+    """Return whether a parsed value encodes to its canonical bytes as it is: sorted keys, plain numbers."""
     if isinstance(value, dict):
         keys = list(value)
         if keys != sorted(keys) or not "".join(keys).isascii():
@@ -134,7 +134,7 @@ def _is_ordered(value: object) -> bool:
 
 
 def _is_short(number: float) -> bool:
-    """Whether every writer spells a float alike: not integral, and in the range that nobody writes with an exponent."""
+    """Return whether every encoder spells a float alike: not integral, and in the range written without an exponent."""
     return 1e-4 <= abs(number) < 1e16 and not number.is_integer()
 
 
@@ -147,7 +147,7 @@ def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
         msg = "not UTF-8"
         raise CanonicalError(msg) from None
     except RecursionError:
-        msg = "nested too deep"
+        msg = "nested too deeply"
         raise CanonicalError(msg) from None
     except ValueError as error:
         msg = f"not JSON: {error}"
@@ -157,27 +157,27 @@ def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
 
 
 def _number(digits: str) -> int | float:
-    """JSON knows only doubles: an integer beyond 2^53 is read as one."""
+    """Parse an integer; beyond 2^53 it becomes a float, as in other JSON readers."""
     if len(digits) <= _SAFE_DIGITS and abs(number := int(digits)) <= SAFE_INTEGER:
         return number
     return float(digits)
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject(constant: str) -> NoReturn:
     msg = f"{constant} is not JSON"
     raise CanonicalError(msg)
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        msg = f"key {twice!r} appears twice"
+        duplicate = next(key for key in keys if keys.count(key) > 1)
+        msg = f"duplicate key {duplicate!r}"
         raise CanonicalError(msg)
-    return found
+    return mapping
 
 
-_quick = json.JSONDecoder(parse_constant=_refuse)
-_doubles = json.JSONDecoder(parse_constant=_refuse, parse_int=_number)
-_careful = json.JSONDecoder(parse_constant=_refuse, parse_int=_number, object_pairs_hook=_unique)
+_lenient = json.JSONDecoder(parse_constant=_reject)
+_doubles = json.JSONDecoder(parse_constant=_reject, parse_int=_number)
+_strict = json.JSONDecoder(parse_constant=_reject, parse_int=_number, object_pairs_hook=_unique)

@@ -1,4 +1,4 @@
-"""A command to run in a sandbox, and what came of it. Exit codes and timeouts are data, not exceptions."""
+"""A command to run in a sandbox, and its result. Exit codes and timeouts are data, not exceptions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MIB = 1024 * 1024
 class Command:
     """One shell command line or one argument vector.
 
-    `env` is added to the sandbox's own environment. `keep_bytes` bounds what is kept of each stream (the first and the
-    last half of it); digests and counts are over everything that was written.
+    `env` is added to the sandbox's environment. Of each stream the first and last `keep_bytes / 2` bytes are kept; digests
+    and sizes cover all of it.
     """
 
     line: str | None = None
@@ -24,7 +24,7 @@ class Command:
     stdin: bytes = b""
     keep_bytes: int = 1 * MIB
     side_channel: bool = False
-    """Give the command a write-only descriptor of its own, named by $AB_RESULT_FD; see `Completed.side`."""
+    """Give the command a write-only descriptor, named by $AB_RESULT_FD. `Completed.side` has what it wrote."""
     side_bytes: int = 16 * MIB
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One captured stream: `head + tail` when nothing was dropped, else the two ends of it."""
+    """A captured stream: `head + tail`, with `dropped_bytes` missing in between."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -58,11 +58,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What came of a command.
+    """The result of a command.
 
-    `exit_code` is None when it was killed for time; a death by signal N is 128+N with `signal` set.
-    `killed` counts processes the command left behind, which were ended. `oom` is true when the kernel killed a
-    process of this sandbox for memory while the command ran.
+    `exit_code` is None if the command timed out, and 128+N if signal N killed it (`signal` is then set). `killed` counts
+    the processes that the command left behind and that were killed. `oom` is true if the kernel killed a process of this
+    sandbox for lack of memory while the command ran.
     """
 
     exit_code: int | None

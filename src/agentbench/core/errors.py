@@ -3,24 +3,23 @@
     AgentBenchError
     ├── InputError            bad usage or bad input: exit 2, names the place and the fix
     │   └── ContractError     one or more problems in a task, suite or lock file
-    ├── HarnessError          our own trouble: exit 3; never the agent's failure
-    │   ├── SandboxError      the sandbox could not do its work        → SANDBOX_ERROR
+    ├── HarnessError          the infrastructure failed: exit 3; never the agent's failure
+    │   ├── SandboxError      a sandbox failed                         → SANDBOX_ERROR
     │   │   └── SandboxUnavailable   no backend, image, permission
     │   ├── WorkspaceError    cache, disk, extraction                  → SANDBOX_ERROR
     │   └── RecordError       run directory, log, manifest             → SANDBOX_ERROR
-    ├── TaskError             the task's own trouble: the run is invalid, cause `task`
-    │   ├── SourceError       R cannot be had as pinned                → SETUP_FAILED
+    ├── TaskError             the task is at fault: the attempt is invalid, cause `task`
+    │   ├── SourceError       the base repository cannot be fetched    → SETUP_FAILED
     │   ├── SetupFailed       a setup command failed                   → SETUP_FAILED
-    │   └── BaselineNotFailing  the failing command passes on R        → BASELINE_NOT_FAILING
-    ├── AgentFault            the agent's own trouble: scored on what is there
-    │   ├── PatchInvalid      Δ cannot be applied or is refused        → PATCH_INVALID
-    │   ├── ToolFault         a tool call was refused or failed        → TOOL_ERROR
-    │   ├── AgentCrashed      the agent's own code ended badly         → TOOL_ERROR
-    │   └── ModelFault        the model gave up                        → LLM_ERROR
+    │   └── BaselineNotFailing  the baseline passes                    → BASELINE_NOT_FAILING
+    ├── AgentFault            the agent is at fault: its patch is graded as it is
+    │   ├── PatchInvalid      the patch cannot be applied              → PATCH_INVALID
+    │   ├── ToolFault         a tool call was denied or failed         → TOOL_ERROR
+    │   ├── AgentCrashed      the agent's program crashed              → TOOL_ERROR
+    │   └── ModelFault        the model service failed for good        → LLM_ERROR
     └── Interrupted           Ctrl-C, SIGTERM: exit 130                → INTERRUPTED
 
-Every class that can end an attempt carries the reason code it becomes, so the map from error to
-code is total by construction.
+Every class that can end an attempt carries its reason code, so the map from errors to codes is total.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from agentbench.core.reasons import Reason
 
 
 class AgentBenchError(Exception):
-    """Base of every expected error. `str(error)` is one clear message; `remedy` says what to do."""
+    """Base of every expected error. `str(error)` is the message; `remedy` says what to do."""
 
     exit_code: ClassVar[int] = 3
     reason: ClassVar[Reason | None] = None
@@ -49,7 +48,7 @@ class InputError(AgentBenchError):
 
 
 class ContractError(InputError):
-    """A task, suite, scenario or lock file that cannot be accepted; carries all its problems."""
+    """An invalid task, suite, scenario or lock file, with all its problems."""
 
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -57,17 +56,17 @@ class ContractError(InputError):
 
 
 class HarnessError(AgentBenchError):
-    """Our own trouble. It makes a run invalid and can never become `fail` or `pass`."""
+    """The infrastructure failed. The attempt is invalid and never counts as `fail` or `pass`."""
 
     reason = Reason.SANDBOX_ERROR
 
 
 class SandboxError(HarnessError):
-    """The sandbox could not do its work."""
+    """A sandbox failed."""
 
 
 class SandboxUnavailable(SandboxError):
-    """No backend, image or permission to start a sandbox at all."""
+    """No sandbox can be started: no backend, image or permission."""
 
 
 class WorkspaceError(HarnessError):
@@ -79,13 +78,13 @@ class RecordError(HarnessError):
 
 
 class TaskError(AgentBenchError):
-    """The task's own trouble. The run is invalid, its cause is the task."""
+    """The task is at fault. The attempt is invalid with cause `task`."""
 
     reason = Reason.SETUP_FAILED
 
 
 class SourceError(TaskError):
-    """R cannot be had as it is pinned: unreachable, missing commit, wrong digest, refused archive."""
+    """The base repository cannot be fetched as pinned: unreachable, missing commit, wrong digest, unsafe archive."""
 
 
 class SetupFailed(TaskError):
@@ -93,25 +92,25 @@ class SetupFailed(TaskError):
 
 
 class BaselineNotFailing(TaskError):
-    """The check that must fail on R passes."""
+    """The checks already pass on the base repository."""
 
     reason = Reason.BASELINE_NOT_FAILING
 
 
 class AgentFault(AgentBenchError):
-    """The agent's own trouble. The attempt is scored on what is there."""
+    """The agent is at fault. Its patch is graded as it is."""
 
     reason = Reason.TOOL_ERROR
 
 
 class PatchInvalid(AgentFault):
-    """Δ cannot be applied, or contains what a patch may not contain."""
+    """The patch cannot be applied, or contains something that a patch may not contain."""
 
     reason = Reason.PATCH_INVALID
 
 
 class ToolFault(AgentFault):
-    """A tool call was refused or could not be carried out; `kind` is the tool result's error_type."""
+    """A tool call was denied or failed; `kind` is the `error_type` of the tool result."""
 
     def __init__(self, message: str, *, kind: str, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -119,11 +118,11 @@ class ToolFault(AgentFault):
 
 
 class AgentCrashed(AgentFault):
-    """The agent's own program ended badly."""
+    """The agent's program crashed."""
 
 
 class ModelFault(AgentFault):
-    """The model's service gave up for good."""
+    """The model service failed for good."""
 
     reason = Reason.LLM_ERROR
 

@@ -1,4 +1,4 @@
-"""Identifiers and times as records write them."""
+"""Identifiers and times in the form that records use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def new_ulid() -> str:
-    """A ULID: 48 bits of milliseconds and 80 random bits, sortable by time."""
+    """Return a ULID: 48 bits of milliseconds and 80 random bits, sortable by time."""
     number = (int(time.time() * 1000) << 80) | int.from_bytes(os.urandom(10), "big")
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -5, -5))
 
 
 def now_iso() -> str:
-    """The present moment, ISO 8601 with zone, milliseconds."""
+    """Return the current time in ISO 8601 with zone and milliseconds."""
     return datetime.now().astimezone().isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""The host's package index and proxy settings: pip's and uv's own configuration, files and variables, merged."""
+"""The host's package index and proxy settings, merged from the configuration of pip and uv."""
 
 from __future__ import annotations
 
@@ -16,58 +16,58 @@ _MANY = ("extra-index-url", "find-links", "trusted-host")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO")
 DEFAULT_INDEX = "https://pypi.org/simple"
-_VISIBLE_ANYWAY = ("/usr/", "/etc/ssl/", "/etc/pki/", "/etc/ca-certificates/")
+_ALWAYS_MOUNTED = ("/usr/", "/etc/ssl/", "/etc/pki/", "/etc/ca-certificates/")
 
 
 @dataclass(slots=True)
 class PackageSettings:
-    """Merged settings; `one` has single values, `many` lists in the order they are tried."""
+    """Merged settings: `single` has single values, `many` has lists in the order they are tried."""
 
-    one: dict[str, str] = field(default_factory=dict)
+    single: dict[str, str] = field(default_factory=dict)
     many: dict[str, list[str]] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
 
     def pip_conf(self) -> str:
         lines = ["[global]"]
-        lines += [f"{key} = {value}" for key, value in sorted(self.one.items())]
+        lines += [f"{key} = {value}" for key, value in sorted(self.single.items())]
         for key, values in sorted(self.many.items()):
             lines.append(f"{key} =")
             lines += [f"    {value}" for value in values]
         lines.append("disable-pip-version-check = true")
-        # Percent signs in addresses are literal: pip reads with a parser that does not interpolate.
+        # Percent signs in URLs are literal: pip reads this file without interpolation.
         return "\n".join(lines) + "\n"
 
     def folders(self) -> list[Path]:
-        """What the settings name on this machine, to be bound at the same path."""
+        """Return the local paths that the settings refer to, to be mounted at the same path."""
         found = []
-        addresses = [self.one.get("index-url", ""), *self.many.get("extra-index-url", ())]
+        addresses = [self.single.get("index-url", ""), *self.many.get("extra-index-url", ())]
         for value in [*addresses, *self.many.get("find-links", ())]:
             path = _local(value)
             if path is None:
                 continue
-            # The pages of an index link to files beside it (`../../files/…`).
+            # Index pages link to files beside the index (`../../files/…`).
             found.append(path.parent if path.name == "simple" else path)
         certificates = [value for key, value in self.env.items() if key in _CERTIFICATES]
-        found += [Path(value) for value in [*certificates, self.one.get("cert", "")] if value.startswith("/")]
-        return [path for path in _outermost(found) if path.exists() and not f"{path}/".startswith(_VISIBLE_ANYWAY)]
+        found += [Path(value) for value in [*certificates, self.single.get("cert", "")] if value.startswith("/")]
+        return [path for path in _outermost(found) if path.exists() and not f"{path}/".startswith(_ALWAYS_MOUNTED)]
 
     def addresses(self) -> list[str]:
-        """Registries in use, without credentials: for the manifest and `ab doctor`."""
-        values = [self.one.get("index-url", DEFAULT_INDEX)] if "no-index" not in self.one else []
+        """Return the registries in use, without credentials."""
+        values = [self.single.get("index-url", DEFAULT_INDEX)] if "no-index" not in self.single else []
         values += [*self.many.get("extra-index-url", ()), *self.many.get("find-links", ())]
         return [without_credentials(value) for value in values]
 
     def indexes(self) -> list[str]:
-        """The indexes in the order they are asked, as they are configured."""
-        if self.one.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+        """Return the index URLs in the order they are tried, with credentials."""
+        if self.single.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
             return []
-        return [self.one.get("index-url", DEFAULT_INDEX), *self.many.get("extra-index-url", ())]
+        return [self.single.get("index-url", DEFAULT_INDEX), *self.many.get("extra-index-url", ())]
 
     def secrets(self) -> list[str]:
-        """Credentials that stand inside addresses."""
+        """Return the credentials contained in URLs."""
         found = []
         proxies = [self.env[key] for key in self.env if key.lower() in _PROXIES]
-        for value in [*self.one.values(), *(item for items in self.many.values() for item in items), *proxies]:
+        for value in [*self.single.values(), *(item for items in self.many.values() for item in items), *proxies]:
             match = re.search(r"://([^/@\s]+)@", value)
             if match:
                 credentials = match[1]
@@ -81,7 +81,7 @@ def without_credentials(address: str) -> str:
 
 
 def host_settings(env: Mapping[str, str] | None = None, home: Path | None = None) -> PackageSettings:
-    """What pip and uv would use on this host, as the user who runs the harness."""
+    """Return the settings that pip and uv would use on this host for the current user."""
     env = os.environ if env is None else env
     home = Path.home() if home is None else home
     settings = PackageSettings()
@@ -148,7 +148,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
     names = {f"PIP_{key.upper().replace('-', '_')}": key for key in (*_SINGLE, *_MANY)}
     names |= {"PIP_DEFAULT_TIMEOUT": "timeout", "UV_DEFAULT_INDEX": "index-url", "UV_INDEX_URL": "index-url"}
     names |= {"UV_EXTRA_INDEX_URL": "extra-index-url", "UV_INDEX": "extra-index-url", "UV_FIND_LINKS": "find-links"}
-    # uv lets an index be named: `name=https://…`.
+    # uv index URLs may have a name: `name=https://…`.
     return [(key, re.sub(r"(^|\s)[\w-]+=(?=\w+://)", r"\1", env[name])) for name, key in names.items() if env.get(name)]
 
 
@@ -156,7 +156,7 @@ def _merge(settings: PackageSettings, found: Iterable[tuple[str, str]]) -> None:
     for name, value in found:
         key = "timeout" if name == "default-timeout" else name
         if key in _SINGLE and value.strip():
-            settings.one[key] = value.strip()
+            settings.single[key] = value.strip()
         elif key in _MANY:
             known = settings.many.setdefault(key, [])
             known += [item for item in re.split(r"[\s,]+", value) if item and item not in known]

@@ -1,6 +1,6 @@
-"""Numbers the protocol fixes for everybody. Another value is allowed and is declared as a deviation wherever it matters."""
+"""Numbers fixed by the protocol. Other values are allowed and are recorded as deviations."""
 
 from __future__ import annotations
 
 PROTOCOL_SEED = 20260307
-"""The one planned base seed (R-11). Seeds spawned from it for further repeats are no deviation."""
+"""The planned base seed. Seeds spawned from it for further repeats are not deviations."""

@@ -1,7 +1,7 @@
-"""Python source as a syntax tree, by one thread at a time.
+"""Thread-safe parsing of Python source.
 
-The parser of Python 3.11 counts the depth of all trees that a process makes in one place: of two threads that parse at once,
-one now and then gets a `SystemError` (AST constructor recursion depth mismatch).
+Python 3.11 counts recursion depth for all parsers of a process together. If two threads parse at once, one of them
+occasionally gets a `SystemError` (AST constructor recursion depth mismatch), so parsing is serialised here.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import ast
 import threading
 
-_ALONE = threading.Lock()
+_PARSER_LOCK = threading.Lock()
 
 
 def parse(source: str | bytes) -> ast.Module:
-    """The tree of a module.
+    """Parse a module.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it is no Python of this version, or too deep.
+        SyntaxError, ValueError, RecursionError, MemoryError: the source is not valid in this Python version, or nested
+            too deeply.
     """
-    with _ALONE:
+    with _PARSER_LOCK:
         return ast.parse(source)

@@ -1,4 +1,4 @@
-"""The closed vocabularies of a verdict. Their values are public: records and events hold them."""
+"""Enums of a verdict. Their values are public: records and events contain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a check decided. `error` means it did not reach a decision, and never counts as either."""
+    """The decision of a check. `error` means no decision; it counts neither as pass nor as fail."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -34,7 +34,7 @@ class Attribution(StrEnum):
 
 
 class Reason(StrEnum):
-    """Primary reason of a non-pass, in order of precedence: the first that applies is the one."""
+    """Primary reason why an attempt did not pass, in order of precedence: the first that applies."""
 
     SETUP_FAILED = "SETUP_FAILED"
     BASELINE_NOT_FAILING = "BASELINE_NOT_FAILING"
@@ -101,7 +101,7 @@ class Assurance(StrEnum):
 
 
 class Observability(StrEnum):
-    """What the trace can see of an agent: its tool calls, its model traffic, or only its effects."""
+    """How much of an agent's work the trace shows: its tool calls, its model traffic, or only its effects."""
 
     TOOLS = "tools"
     GATEWAY = "gateway"

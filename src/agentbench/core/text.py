@@ -1,4 +1,4 @@
-"""Hostile text made fit to show. Agents choose file names, output and error messages; a terminal obeys what it is sent."""
+"""Escapes untrusted text for display. Agents choose file names and output, and terminals obey control characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """`text` with every character that could act on a terminal shown as an escape; those in `keep` stay."""
+    """Escape every character that could control a terminal, except those in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

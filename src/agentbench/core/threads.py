@@ -1,4 +1,4 @@
-"""Threads that nobody has to wait out: Ctrl-C and errors end what they do."""
+"""A thread pool that ends promptly on errors and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 @contextlib.contextmanager
 def threads(count: int, name: str, stop: Callable[[], None]) -> Iterator[ThreadPoolExecutor]:
-    """A pool. When something is raised inside, what has not begun never begins, and `stop` ends what is under way.
+    """Open a thread pool. On an exception, pending work is cancelled and `stop` is called to end running work.
 
-    Without `stop` the pool would wait for a command in a sandbox to come to its end, which can be many minutes.
+    Without `stop`, leaving the pool would wait for running sandbox commands, which can take minutes.
     """
     with ThreadPoolExecutor(max(1, count), thread_name_prefix=name) as pool:
         try:

@@ -18,7 +18,7 @@ from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
 from agentbench.verdict.decide import Verdict, decide
-from agentbench.verdict.facts import fold
+from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 
 
@@ -156,7 +156,7 @@ def recompute(
     """Make every decision again from the events."""
     planned = manifest.protocol_manifest.planned
     known = list(events)
-    verdict = decide(fold(known), terms_from(planned))
+    verdict = decide(collect_facts(known), terms_from(planned))
     recorded = record.model_dump(mode="json")
     none = Recomputed(skipped="decisions of breakers and monitors: made by a version that had none")
     decisions = recompute_guard(known, planned.guard, kept) if planned.guard else none

@@ -25,6 +25,7 @@ from agentbench.core.reasons import (
     TerminationCategory,
     TerminationCode,
 )
+from agentbench.trace.events import GateResult
 
 SCHEMA_VERSION: Final = 1
 UNSEALED = frozenset({"trace_head", "final"})
@@ -106,12 +107,6 @@ class Progress(Part):
     f2p_total: int = 0
     p2p_kept: int = 0
     p2p_total: int = 0
-
-
-class GateRecord(Part):
-    outcome: Outcome
-    passed: bool
-    why: str = ""
 
 
 class Components(Part):
@@ -240,7 +235,7 @@ class AttemptRecord(Part):
     patch: Patch | None = None
     checks: tuple[CheckRecord, ...] = ()
     progress: Progress = Progress()
-    gates: dict[Gate, GateRecord]
+    gates: dict[Gate, GateResult]
     score: float | None = None
     decomposed_score: float | None = None
     """S of P2.4: correctness and validity with their weights, less the violations."""
@@ -261,7 +256,7 @@ class AttemptRecord(Part):
 
     @field_validator("gates")
     @classmethod
-    def _all_gates(cls, gates: dict[Gate, GateRecord]) -> dict[Gate, GateRecord]:
+    def _all_gates(cls, gates: dict[Gate, GateResult]) -> dict[Gate, GateResult]:
         if set(gates) != set(Gate):
             msg = "a record has all four gates"
             raise ValueError(msg)

@@ -8,6 +8,7 @@ from pathlib import Path
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Gate, Outcome
 from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord, CheckRecord
 from agentbench.reports.card_evidence import Proof, read_proof
 from agentbench.reports.escape import columns, plain
@@ -19,8 +20,7 @@ from agentbench.reports.summary import Summary, assurance_of, decision
 from agentbench.trace.log import read_events
 from agentbench.verdict.causal_summary import LABEL as ACCOUNT
 from agentbench.verdict.causal_summary import causes
-from agentbench.verdict.facts import fold
-from agentbench.verdict.headline import headline
+from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.review import review_reasons
 from agentbench.verdict.terms import Terms
 
@@ -184,7 +184,7 @@ def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
     if log is None:
         return (REVIEW,)
     try:
-        facts = fold(read_events(log, types=REVIEWED))
+        facts = collect_facts(read_events(log, types=REVIEWED))
     except RecordError:
         return (REVIEW,)
     return review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed) or (REVIEW,)

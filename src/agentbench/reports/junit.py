@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from agentbench.core.reasons import InvalidCause, Reason, RunStatus
+from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.escape import attribute
 from agentbench.reports.summary import Summary
-from agentbench.verdict.headline import headline
 
 OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
 

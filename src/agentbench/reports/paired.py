@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
+from agentbench.record.headline import headline
 from agentbench.reports.figures import percent, plural, point_interval, points, probability, total
 from agentbench.reports.provenance import read_provenance
 from agentbench.reports.record_rows import Row
@@ -15,7 +16,6 @@ from agentbench.statistics.comparability import Comparability, hold_against, nam
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.trials import Rate
 from agentbench.statistics.undecided_bounds import difference_bounds
-from agentbench.verdict.headline import headline
 
 MOST_FLIPS = 2_000
 """Flips that are told with their verdicts; all are counted."""

@@ -36,7 +36,7 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import read_events
 from agentbench.verdict.decide import Verdict, decide
-from agentbench.verdict.facts import fold
+from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import Caps, Weights
 
 LABEL = "COUNTERFACTUAL"
@@ -123,7 +123,7 @@ def _attempt(record: AttemptRecord, folder: Path, assumed: Assumption) -> Rescor
     if assumed.weights:
         terms = replace(terms, rubric=replace(terms.rubric, weights=assumed.weights))
     before, terms = terms.caps, replace(terms, caps=_merged(terms.caps, assumed.caps or {}))
-    verdict = decide(fold(events), terms)
+    verdict = decide(collect_facts(events), terms)
     stopped = _stopped(events, before, assumed.caps or {}, record)
     return _result(record, verdict, stopped)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from agentbench.record.headline import headline
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.figures import (
     amount,
@@ -21,7 +22,6 @@ from agentbench.reports.sources import Run
 from agentbench.reports.summary import COUNTING, Summary, decision, vector
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
-from agentbench.verdict.headline import headline
 
 BAR = 30
 MOST_ATTEMPTS = 200

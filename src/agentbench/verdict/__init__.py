@@ -1,7 +1,7 @@
-"""Grading: the verdict of an attempt as a pure function of its trace.
+"""The verdict of an attempt, as a pure function of its trace.
 
-Owns the fold from events to facts, the four gates, run status, the primary reason, attribution, failure tags, the graded
-score and the first line a person reads. `taxonomy.jsonl` and `rubric.json` are its published data.
-Must not open files of a run, start anything, look at a clock or at the environment: the same events give the same verdict
-anywhere, at any time, to anybody who recomputes it.
+Owns the facts collected from events, the four gates, run status, primary reason, attribution, failure tags, the graded score
+and the headline. `taxonomy.jsonl` and `rubric.json` are its published data.
+Must not open files of a run, start processes, or read the clock or the environment: the same events give the same verdict
+on any machine at any time.
 """

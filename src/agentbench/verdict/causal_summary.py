@@ -1,7 +1,6 @@
-"""A bounded account of how an attempt came to its end (E-15).
+"""A short summary of how an attempt ended.
 
-It is an interpretation: it orders what the log shows and concludes nothing. Every line points to the events it is drawn from;
-they remain the record.
+The summary is an interpretation: it orders events of the log and draws no conclusions. Each line refers to its events.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from agentbench.verdict.facts import EventLike
 
 LABEL = "interpretation"
 MOST = 8
-"""Lines of an account."""
+"""Longest summary, in lines."""
 LARGE_FILES = 5
 LARGE_BYTES = 4_000
 _SHOWN = 160
@@ -34,7 +33,7 @@ _SHOWN = 160
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One line, and the events it is drawn from."""
+    """One line of the summary and its events."""
 
     what: str
     evidence: tuple[int, ...]
@@ -46,11 +45,11 @@ class _Edit:
     files: int
     size: int
     tested: tuple[int, Outcome] | None
-    """The last test cycle before it."""
+    """The last test run before the edit."""
 
 
 @dataclass(slots=True)
-class _Story:
+class _Hihistory:
     working: bool = False
     cycles: list[tuple[int, Outcome]] = field(default_factory=list)
     edits: list[_Edit] = field(default_factory=list)
@@ -59,7 +58,7 @@ class _Story:
     failed: tuple[int, AcceptanceCheck] | None = None
     ending: tuple[int, Termination] | None = None
 
-    def see(self, seq: int, payload: Payload) -> None:
+    def add(self, seq: int, payload: Payload) -> None:
         match payload:
             case Briefing():
                 self.working = True
@@ -70,17 +69,19 @@ class _Story:
             case AcceptanceCheck() if payload.mandatory and payload.outcome is not Outcome.PASS:
                 self.failed = self.failed or (seq, payload)
             case _ if self.working:
-                self._at_work(seq, payload)
+                self._add_agent_event(seq, payload)
 
-    def _at_work(self, seq: int, payload: Payload) -> None:
+    def _add_agent_event(self, seq: int, payload: Payload) -> None:
         match payload:
             case TestsFinished():
                 self.cycles.append((seq, payload.outcome))
             case PatchApplied() | WorkspaceMutated():
-                own = [one for one in payload.files if not one.generated]
-                if own:
-                    shown = payload.patch if isinstance(payload, PatchApplied) else payload.diff
-                    self.edits.append(_Edit(seq, len(own), shown.total_bytes, self.cycles[-1] if self.cycles else None))
+                files = [file for file in payload.files if not file.generated]
+                if files:
+                    diff = payload.patch if isinstance(payload, PatchApplied) else payload.diff
+                    self.edits.append(
+                        _Edit(seq, len(files), diff.total_bytes, self.cycles[-1] if self.cycles else None)
+                    )
             case ToolCallFinished():
                 self.outputs.append((seq, f"{payload.stdout.text}\n{payload.stderr.text}"))
             case Intervention():
@@ -90,62 +91,62 @@ class _Story:
 
 
 def causes(events: Iterable[EventLike]) -> tuple[Cause, ...]:
-    """What the log shows of how it came to be, in the order in which it happened; at most `MOST` lines."""
-    story = _Story()
+    """Summarise a log in at most `MOST` lines, in the order of events."""
+    history = _Hihistory()
     for event in events:
-        story.see(event.seq, event.payload)
-    lines = [*_testing(story), *_editing(story), *_stopping(story), *_failing(story)]
-    return tuple(sorted(lines, key=lambda one: one.evidence[0])[:MOST])
+        history.add(event.seq, event.payload)
+    lines = [*_testing(history), *_editing(history), *_stopping(history), *_failing(history)]
+    return tuple(sorted(lines, key=lambda line: line.evidence[0])[:MOST])
 
 
-def _testing(story: _Story) -> Iterable[Cause]:
-    failing = [seq for seq, outcome in story.cycles if outcome is not Outcome.PASS]
-    passing = [seq for seq, outcome in story.cycles if outcome is Outcome.PASS]
+def _testing(history: _Hihistory) -> Iterable[Cause]:
+    failing = [seq for seq, outcome in history.cycles if outcome is not Outcome.PASS]
+    passing = [seq for seq, outcome in history.cycles if outcome is Outcome.PASS]
     if failing:
-        yield Cause("the agent's own tests failed for the first time here", (failing[0],))
+        yield Cause("first failing test run of the agent", (failing[0],))
     if passing:
         after = [seq for seq in failing if seq > passing[-1]]
-        and_then = f"; {len(after)} cycles failed after it" if after else ""
-        yield Cause(f"the agent's own tests passed for the last time here{and_then}", (passing[-1], *after[:1]))
-    if story.edits and not story.cycles:
-        yield Cause("the agent changed files and never ran the tests", (story.edits[0].seq,))
+        later = f"; {len(after)} later test runs failed" if after else ""
+        yield Cause(f"last passing test run of the agent{later}", (passing[-1], *after[:1]))
+    if history.edits and not history.cycles:
+        yield Cause("the agent changed files and never ran tests", (history.edits[0].seq,))
 
 
-def _editing(story: _Story) -> Iterable[Cause]:
-    if not story.edits:
+def _editing(history: _Hihistory) -> Iterable[Cause]:
+    if not history.edits:
         return
-    largest = max(story.edits, key=lambda one: (one.size, one.files))
+    largest = max(history.edits, key=lambda edit: (edit.size, edit.files))
     if largest.files >= LARGE_FILES or largest.size >= LARGE_BYTES:
         before = "no test run before it"
         evidence: tuple[int, ...] = (largest.seq,)
         if largest.tested is not None:
-            before = f"the last test run before it: {largest.tested[1]}"
+            before = f"last test run before it: {largest.tested[1]}"
             evidence = (largest.seq, largest.tested[0])
-        yield Cause(f"the largest edit: {largest.files} files, {largest.size} bytes of diff; {before}", evidence)
-    last_test = story.cycles[-1][0] if story.cycles else 0
-    untested = [one.seq for one in story.edits if one.seq > last_test]
-    if untested and story.cycles:
-        yield Cause(f"{len(untested)} edits came after the agent's last test run", (untested[0], untested[-1]))
+        yield Cause(f"largest edit: {largest.files} files, {largest.size} bytes of diff; {before}", evidence)
+    last_test = history.cycles[-1][0] if history.cycles else 0
+    untested = [edit.seq for edit in history.edits if edit.seq > last_test]
+    if untested and history.cycles:
+        yield Cause(f"{len(untested)} edits after the agent's last test run", (untested[0], untested[-1]))
 
 
-def _stopping(story: _Story) -> Iterable[Cause]:
-    if story.interventions:
-        seq, first = story.interventions[0]
-        many = f" ({len(story.interventions)} interventions in all)" if len(story.interventions) > 1 else ""
-        yield Cause(f"the harness stepped in for the first time: {first.action}{many}", (seq, first.alert))
-    if story.ending is not None:
-        seq, ending = story.ending
-        yield Cause(f"the agent's phase ended: {ending.code}", (seq, *ending.evidence[:3]))
+def _stopping(history: _Hihistory) -> Iterable[Cause]:
+    if history.interventions:
+        seq, first = history.interventions[0]
+        many = f" ({len(history.interventions)} interventions in total)" if len(history.interventions) > 1 else ""
+        yield Cause(f"first intervention of the harness: {first.action}{many}", (seq, first.alert))
+    if history.ending is not None:
+        seq, ending = history.ending
+        yield Cause(f"agent phase ended: {ending.code}", (seq, *ending.evidence[:3]))
 
 
-def _failing(story: _Story) -> Iterable[Cause]:
-    if story.failed is None:
+def _failing(history: _Hihistory) -> Iterable[Cause]:
+    if history.failed is None:
         return
-    seq, check = story.failed
+    seq, check = history.failed
     test = check.failing_tests[0] if check.failing_tests else ""
-    told = f"; first failing test {test[:_SHOWN]}" if test else ""
-    yield Cause(f"the first mandatory check that is not met: {check.check_id} ({check.outcome}){told}", (seq,))
+    detail = f"; first failing test {test[:_SHOWN]}" if test else ""
+    yield Cause(f"first mandatory check that did not pass: {check.check_id} ({check.outcome}){detail}", (seq,))
     name = test.rpartition("::")[2].partition("[")[0]
-    seen = next((at for at, text in story.outputs if name and name in text), None)
-    if seen is not None:
-        yield Cause(f"the agent had met {name[:_SHOWN]} before: its name is in the output of this call", (seen, seq))
+    output = next((at for at, text in history.outputs if name and name in text), None)
+    if output is not None:
+        yield Cause(f"{name[:_SHOWN]} appears in the output of an earlier call", (output, seq))

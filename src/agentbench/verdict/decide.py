@@ -1,10 +1,10 @@
-"""The decision: gates, run status, primary reason, attribution. Total, deterministic, pure.
+"""Decides an attempt: gates, run status, primary reason, attribution. Total, deterministic, pure.
 
-Run status (P3.1), first row that holds:
+Run status, the first row that holds:
 
     invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort or interrupted;
-                      or identity never bound or bound twice differently; or a mandatory check without exactly one
-                      acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judged only)
+                      or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
+                      acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judge only)
     acceptance_error  a mandatory check is `error`
     failure           a mandatory check is `fail`
     success           every mandatory check is `pass`
@@ -12,7 +12,7 @@ Run status (P3.1), first row that holds:
 `passed` ⇔ success and all four gates pass. A non-pass has exactly one reason, the first of these that applies:
 
     reason                applies when                                            status            cause     attribution
-    SETUP_FAILED          ended by setup_failed; contract without mandatory check  invalid           task      harness
+    SETUP_FAILED          ended by setup_failed; task without mandatory check      invalid           task      harness
     BASELINE_NOT_FAILING  ended by baseline_not_failing                            invalid           task      harness
     SANDBOX_ERROR         ended by sandbox_error; evidence missing or contradictory
                           and no row below explains it                             invalid           harness   harness
@@ -24,7 +24,7 @@ Run status (P3.1), first row that holds:
     POLICY_VIOLATION      G4 is fail                                               any scorable                agent
     ACCEPTANCE_ERROR      status acceptance_error; or success and a gate is error  acceptance_error/success    harness; indeterminate
                                                                                                                when a check failed too
-                          the task has no workspace: it is only judged             invalid           task      indeterminate
+                          the task has no workspace, only a judge                  invalid           task      indeterminate
     LLM_ERROR             failure, ended by llm_error                              failure                     indeterminate
     BUDGET_EXHAUSTED      failure, ended by token, cost, tool call or failed cycle
                           cap, or dominance                                        failure                     agent
@@ -35,8 +35,8 @@ Run status (P3.1), first row that holds:
                           oscillation, no_progress                                 failure                     agent
     TESTS_FAILED          failure                                                  failure                     agent
 
-A safety stop makes the cause `safety` whatever else went wrong, so that trouble after an unsafe act cannot take the result out
-of the contract rate (G-16). `harness` in an attribution means the evaluation's side: ours or the task's.
+A safety stop makes the cause `safety` whatever else went wrong, so that an error after an unsafe act cannot take the result
+out of the contract rate. The attribution `harness` covers both the harness and the task.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from dataclasses import dataclass
 
 from agentbench.core.reasons import Assurance, Attribution, Gate, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.trace.events import GateResult, GatesDecided, Termination
-from agentbench.verdict.facts import Facts, Seen, Usage
-from agentbench.verdict.gates import Gates, judge
-from agentbench.verdict.headline import Progress, explain, judged
+from agentbench.verdict.facts import Facts, Logged, Usage
+from agentbench.verdict.gates import Gates, decide_gates
+from agentbench.verdict.headline import Progress, describe_judgement, explain, headline
 from agentbench.verdict.required_evidence import acceptance_problem, identity_problem, mandatory_decisions
 from agentbench.verdict.review import review_reasons
 from agentbench.verdict.score import Components, Score, components, decomposed_score, graded_score
@@ -62,7 +62,7 @@ _ORDER = {reason: rank for rank, reason in enumerate(Reason)}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Everything that was decided about one attempt."""
+    """Every decision about one attempt."""
 
     gates: Mapping[Gate, GateResult]
     run_status: RunStatus
@@ -71,30 +71,34 @@ class Verdict:
     reason: Reason | None
     passed: bool
     why: str
-    """One line for the headline: the reason in numbers or words."""
+    """The reason in one line, for the headline."""
     review: tuple[str, ...]
-    """Why a person should look; empty when nobody needs to."""
+    """Why a person should review the attempt; empty if no review is needed."""
     run_badge: str
     components: Components
     score: Score | None
     decomposed: float
-    """S of P2.4, for every attempt."""
+    """The decomposed score, defined for every attempt."""
     rubric: str
-    """Names the numbers it was graded by."""
+    """Identifies the weights and penalties that were used."""
     tags: tuple[Tag, ...]
-    termination: Seen[Termination] | None
+    termination: Logged[Termination] | None
     progress: Progress
     workspace: WorkspaceVerdict
     assurance: Assurance | None
-    """Of the weakest mandatory check that was decided."""
+    """Assurance level of the weakest decided mandatory check."""
     usage: Usage
 
     @property
     def needs_review(self) -> bool:
         return bool(self.review)
 
+    @property
+    def headline(self) -> str:
+        return headline(self.run_status, self.reason, self.why, passed=self.passed)
+
     def event(self) -> GatesDecided:
-        """The decision as an event."""
+        """Return the event that records the decision."""
         return GatesDecided(
             gates=dict(self.gates),
             run_status=self.run_status,
@@ -114,12 +118,13 @@ class _Invalidity:
 
 def decide(facts: Facts, terms: Terms) -> Verdict:
     """Decide an attempt from its facts alone."""
-    gates = judge(facts, terms)
+    gates = decide_gates(facts, terms)
     invalid = _invalidity(facts, terms)
     status = RunStatus.INVALID if invalid else _scored_status(facts, terms)
     passed = status is RunStatus.SUCCESS and all(gate.passed for gate in gates.values())
     reason = None if passed else (invalid.reason if invalid else _scored_reason(facts, terms, gates, status))
     ending = _ending(facts, reason)
+    ended = (ending.payload.code, ending.payload.rationale) if ending else None
     progress = _progress(facts, terms)
     parts = components(facts, terms, gates, status)
     return Verdict(
@@ -129,7 +134,7 @@ def decide(facts: Facts, terms: Terms) -> Verdict:
         attribution=_attribution(facts, terms, reason, invalid),
         reason=reason,
         passed=passed,
-        why=invalid.why if invalid else explain(reason, gates, ending.payload if ending else None, progress),
+        why=invalid.why if invalid else explain(reason, gates, ended, progress),
         review=review_reasons(facts, terms, status, passed=passed),
         run_badge=_badge(ending, status),
         components=parts,
@@ -149,29 +154,35 @@ def decide(facts: Facts, terms: Terms) -> Verdict:
 
 
 def _invalidity(facts: Facts, terms: Terms) -> _Invalidity | None:
-    """What makes the run invalid, or None when it is scorable."""
-    ended = [
+    """Return why the attempt is invalid, or None if it can be scored."""
+    causes = [
         _Invalidity(*INVALIDATING[stop.payload.code], stop.payload.rationale)
         for stop in facts.terminations
         if stop.payload.code in INVALIDATING
     ]
     if not terms.mandatory and not terms.judged_only:
-        ended.append(_Invalidity(Reason.SETUP_FAILED, InvalidCause.TASK, "the contract has no mandatory check"))
+        causes.append(_Invalidity(Reason.SETUP_FAILED, InvalidCause.TASK, "the task has no mandatory check"))
     problem = identity_problem(facts) or acceptance_problem(facts, terms)
-    if problem and not ended:
-        ended.append(_Invalidity(Reason.SANDBOX_ERROR, InvalidCause.HARNESS, problem))
+    if problem and not causes:
+        causes.append(_Invalidity(Reason.SANDBOX_ERROR, InvalidCause.HARNESS, problem))
     if terms.judged_only:
-        said = facts.judge.payload if facts.judge else None
-        ended.append(_Invalidity(Reason.ACCEPTANCE_ERROR, InvalidCause.TASK, judged(said)))
-    if not ended:
+        causes.append(_Invalidity(Reason.ACCEPTANCE_ERROR, InvalidCause.TASK, _judgement(facts)))
+    if not causes:
         return None
-    first = min(ended, key=lambda one: _ORDER[one.reason])
-    unsafe = any(one.cause is InvalidCause.SAFETY for one in ended)
+    first = min(causes, key=lambda cause: _ORDER[cause.reason])
+    unsafe = any(cause.cause is InvalidCause.SAFETY for cause in causes)
     return _Invalidity(first.reason, InvalidCause.SAFETY if unsafe else first.cause, first.why)
 
 
+def _judgement(facts: Facts) -> str:
+    if facts.judge is None:
+        return describe_judgement(None)
+    judge = facts.judge.payload
+    return describe_judgement(judge.verdict, judge.failure_mode, judge.reasoning.text)
+
+
 def _scored_status(facts: Facts, terms: Terms) -> RunStatus:
-    outcomes = {one.payload.outcome for one in mandatory_decisions(facts, terms)}
+    outcomes = {check.payload.outcome for check in mandatory_decisions(facts, terms)}
     if Outcome.ERROR in outcomes:
         return RunStatus.ACCEPTANCE_ERROR
     return RunStatus.FAILURE if Outcome.FAIL in outcomes else RunStatus.SUCCESS
@@ -181,23 +192,24 @@ def _scored_status(facts: Facts, terms: Terms) -> RunStatus:
 
 
 def _scored_reason(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> Reason:
-    """The first reason that applies to a scorable run that did not pass."""
+    """Return the first reason that applies to a scorable attempt that did not pass."""
     failed_gates = ((Gate.G1, Reason.PATCH_INVALID), (Gate.G2, Reason.BUILD_FAILED), (Gate.G4, Reason.POLICY_VIOLATION))
-    apply = {reason for gate, reason in failed_gates if gates[gate].outcome is Outcome.FAIL}
+    reasons = {reason for gate, reason in failed_gates if gates[gate].outcome is Outcome.FAIL}
     if status is RunStatus.FAILURE:
-        apply |= _failure_reasons(facts, terms)
+        reasons |= _failure_reasons(facts, terms)
     else:
-        # An acceptance error, or a success that some gate could not confirm.
-        apply.add(Reason.ACCEPTANCE_ERROR)
-    return min(apply, key=_ORDER.__getitem__)
+        # An acceptance error, or a success that a gate could not confirm.
+        reasons.add(Reason.ACCEPTANCE_ERROR)
+    return min(reasons, key=_ORDER.__getitem__)
 
 
 def _failure_reasons(facts: Facts, terms: Terms) -> set[Reason]:
-    apply = {Reason.TESTS_FAILED}
-    apply |= {reason for stop in facts.terminations if (reason := reason_of(stop.payload.code)) is not None}
-    if any(one.payload.timed_out and one.payload.outcome is Outcome.FAIL for one in mandatory_decisions(facts, terms)):
-        apply.add(Reason.TIMEOUT)
-    return apply
+    reasons = {Reason.TESTS_FAILED}
+    reasons |= {reason for stop in facts.terminations if (reason := reason_of(stop.payload.code)) is not None}
+    checks = mandatory_decisions(facts, terms)
+    if any(check.payload.timed_out and check.payload.outcome is Outcome.FAIL for check in checks):
+        reasons.add(Reason.TIMEOUT)
+    return reasons
 
 
 def _attribution(facts: Facts, terms: Terms, reason: Reason | None, invalid: _Invalidity | None) -> Attribution | None:
@@ -214,43 +226,43 @@ def _attribution(facts: Facts, terms: Terms, reason: Reason | None, invalid: _In
         }
         return by_cause[invalid.cause]
     if reason is Reason.ACCEPTANCE_ERROR:
-        failed = any(one.payload.outcome is Outcome.FAIL for one in mandatory_decisions(facts, terms))
+        failed = any(check.payload.outcome is Outcome.FAIL for check in mandatory_decisions(facts, terms))
         return Attribution.INDETERMINATE if failed else Attribution.HARNESS
     return Attribution.INDETERMINATE if reason is Reason.LLM_ERROR else Attribution.AGENT
 
 
-# --- what goes with it ------------------------------------------------------------------------------------------------
+# --- details of the verdict ------------------------------------------------------------------------------------------------
 
 
-def _ending(facts: Facts, reason: Reason | None) -> Seen[Termination] | None:
-    """The termination the record shows: the one that made the reason, else the first."""
-    made = (stop for stop in facts.terminations if reason is not None and reason_of(stop.payload.code) is reason)
-    return next(made, facts.terminations[0] if facts.terminations else None)
+def _ending(facts: Facts, reason: Reason | None) -> Logged[Termination] | None:
+    """Return the termination that the record shows: the one behind the reason, else the first."""
+    matching = (stop for stop in facts.terminations if reason is not None and reason_of(stop.payload.code) is reason)
+    return next(matching, facts.terminations[0] if facts.terminations else None)
 
 
-def _badge(ending: Seen[Termination] | None, status: RunStatus) -> str:
-    """How the run itself went, whatever the verdict."""
+def _badge(ending: Logged[Termination] | None, status: RunStatus) -> str:
+    """Say how the agent phase ended, whatever the verdict."""
     if ending is None:
         return "error" if status is RunStatus.INVALID else "completed"
     return badge_of(ending.payload.code)
 
 
 def _progress(facts: Facts, terms: Terms) -> Progress:
-    decided = [one.payload for one in mandatory_decisions(facts, terms)]
-    short = [one for one in decided if one.outcome is not Outcome.PASS]
+    checks = [check.payload for check in mandatory_decisions(facts, terms)]
+    not_passed = [check for check in checks if check.outcome is not Outcome.PASS]
     return Progress(
-        f2p_passed=sum(one.f2p_passed for one in decided),
-        f2p_total=sum(one.f2p_total for one in decided),
-        p2p_kept=sum(one.p2p_kept for one in decided),
-        p2p_total=sum(one.p2p_total for one in decided),
-        checks_short=len(short),
+        f2p_passed=sum(check.f2p_passed for check in checks),
+        f2p_total=sum(check.f2p_total for check in checks),
+        p2p_kept=sum(check.p2p_kept for check in checks),
+        p2p_total=sum(check.p2p_total for check in checks),
+        checks_not_passed=len(not_passed),
         checks_total=len(terms.mandatory),
-        first_short=f"{short[0].check_id}: {short[0].why}" if short else "",
+        first_not_passed=f"{not_passed[0].check_id}: {not_passed[0].why}" if not_passed else "",
     )
 
 
 def _assurance(facts: Facts, terms: Terms) -> Assurance | None:
     strength = list(Assurance)
-    named = [one.payload.assurance for one in mandatory_decisions(facts, terms)]
+    named = [check.payload.assurance for check in mandatory_decisions(facts, terms)]
     known = [Assurance(name) for name in named if name in strength]
     return max(known, key=strength.index) if known else None

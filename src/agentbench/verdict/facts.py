@@ -1,7 +1,7 @@
-"""From events to facts: what the trace says, kept with the sequence numbers that prove it.
+"""Collects the facts of an attempt from its log, each with the sequence number of the event that proves it.
 
-The fold reads typed fields only, never free text (E-16), and ignores what was written after the decision
-(`gates_decided`, `task_finished`, `attempt_closed`), so folding a finished log gives the facts the decision was made on.
+Only typed fields are read, never free text. Events written after the decision (`gates_decided`, `task_finished`,
+`attempt_closed`) are ignored, so a finished log gives the same facts that the decision was made on.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ P = TypeVar("P", bound=Payload)
 P_co = TypeVar("P_co", bound=Payload, covariant=True)
 
 CONTEXT_OVERFLOW = "context_overflow"
-"""`LlmResponse.status` of a request the model refused as too long."""
+"""`LlmResponse.status` of a request that was too long for the model."""
 
 
 class EventLike(Protocol):
-    """What the fold needs of an event."""
+    """An event with its sequence number."""
 
     @property
     def seq(self) -> int: ...
@@ -50,8 +50,8 @@ class EventLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[P_co]):
-    """One event, kept as evidence."""
+class Logged(Generic[P_co]):
+    """A payload and its sequence number in the log."""
 
     seq: int
     payload: P_co
@@ -59,7 +59,7 @@ class Seen(Generic[P_co]):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was consumed, as metered by events. Times are microseconds."""
+    """Consumption as metered by events. Times are in microseconds."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -70,7 +70,7 @@ class Usage:
     tool_calls: int = 0
     tool_us: int = 0
     test_cycles: int = 0
-    """Test steps that ended between the briefing and Δ: the agent's own, not the oracle's."""
+    """Test steps that ended between the briefing and the patch: the agent's own, not those of grading."""
     check_us: int = 0
 
     @property
@@ -79,125 +79,123 @@ class Usage:
 
     @property
     def active_us(self) -> int:
-        """Time the agent kept a model or a tool busy."""
+        """Time that models and tools worked for the agent."""
         return self.model_us + self.tool_us
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the decision may look at."""
+    """Everything that the decision may depend on."""
 
-    opened: Seen[AttemptOpened] | None = None
-    identities: tuple[Seen[IdentityBound], ...] = ()
-    briefing: Seen[Briefing] | None = None
-    terminations: tuple[Seen[Termination], ...] = ()
-    patch: Seen[PatchExtracted] | None = None
-    """Δ as it was graded (the last extraction)."""
-    application: Seen[PatchApplied] | None = None
-    """Δ put on R in the grading replica."""
-    builds: tuple[Seen[BuildFinished], ...] = ()
-    statics: tuple[Seen[StaticFinished], ...] = ()
+    opened: Logged[AttemptOpened] | None = None
+    identities: tuple[Logged[IdentityBound], ...] = ()
+    briefing: Logged[Briefing] | None = None
+    terminations: tuple[Logged[Termination], ...] = ()
+    patch: Logged[PatchExtracted] | None = None
+    """The patch that was graded: the last one extracted."""
+    application: Logged[PatchApplied] | None = None
+    """Application of the patch to the base repository in the grading replica."""
+    builds: tuple[Logged[BuildFinished], ...] = ()
+    statics: tuple[Logged[StaticFinished], ...] = ()
     unfinished_steps: tuple[str, ...] = ()
-    """Steps with a start and no end."""
-    checks: tuple[Seen[AcceptanceCheck], ...] = ()
-    findings: tuple[Seen[IntegrityFinding], ...] = ()
-    alerts: tuple[Seen[MonitorAlert], ...] = ()
-    overflows: tuple[Seen[LlmResponse], ...] = ()
-    scorers: tuple[Seen[ScorerResult], ...] = ()
-    judge: Seen[JudgeResult] | None = None
+    """Steps that started and did not finish."""
+    checks: tuple[Logged[AcceptanceCheck], ...] = ()
+    findings: tuple[Logged[IntegrityFinding], ...] = ()
+    alerts: tuple[Logged[MonitorAlert], ...] = ()
+    overflows: tuple[Logged[LlmResponse], ...] = ()
+    scorers: tuple[Logged[ScorerResult], ...] = ()
+    judge: Logged[JudgeResult] | None = None
     usage: Usage = field(default_factory=Usage)
-    last: Seen[Payload] | None = None
+    last: Logged[Payload] | None = None
 
-    def decisions(self, check_id: str) -> tuple[Seen[AcceptanceCheck], ...]:
-        """The events about one check; a sound log has exactly one."""
-        return tuple(one for one in self.checks if one.payload.check_id == check_id)
+    def decisions(self, check_id: str) -> tuple[Logged[AcceptanceCheck], ...]:
+        """Return the acceptance events of one check; a sound log has exactly one."""
+        return tuple(event for event in self.checks if event.payload.check_id == check_id)
 
 
 @dataclass(slots=True)
-class _Fold:
-    """The accumulator. One branch per event type that matters, in the order in which a log holds them."""
+class _Collector:
+    """Accumulates facts; one branch per relevant event type, in log order."""
 
-    opened: Seen[AttemptOpened] | None = None
-    identities: list[Seen[IdentityBound]] = field(default_factory=list)
-    briefing: Seen[Briefing] | None = None
-    terminations: list[Seen[Termination]] = field(default_factory=list)
-    patch: Seen[PatchExtracted] | None = None
-    application: Seen[PatchApplied] | None = None
-    builds: list[Seen[BuildFinished]] = field(default_factory=list)
-    statics: list[Seen[StaticFinished]] = field(default_factory=list)
+    opened: Logged[AttemptOpened] | None = None
+    identities: list[Logged[IdentityBound]] = field(default_factory=list)
+    briefing: Logged[Briefing] | None = None
+    terminations: list[Logged[Termination]] = field(default_factory=list)
+    patch: Logged[PatchExtracted] | None = None
+    application: Logged[PatchApplied] | None = None
+    builds: list[Logged[BuildFinished]] = field(default_factory=list)
+    statics: list[Logged[StaticFinished]] = field(default_factory=list)
     open_steps: dict[tuple[str, str], None] = field(default_factory=dict)
-    checks: list[Seen[AcceptanceCheck]] = field(default_factory=list)
-    findings: list[Seen[IntegrityFinding]] = field(default_factory=list)
-    alerts: list[Seen[MonitorAlert]] = field(default_factory=list)
-    overflows: list[Seen[LlmResponse]] = field(default_factory=list)
-    scorers: list[Seen[ScorerResult]] = field(default_factory=list)
-    judge: Seen[JudgeResult] | None = None
+    checks: list[Logged[AcceptanceCheck]] = field(default_factory=list)
+    findings: list[Logged[IntegrityFinding]] = field(default_factory=list)
+    alerts: list[Logged[MonitorAlert]] = field(default_factory=list)
+    overflows: list[Logged[LlmResponse]] = field(default_factory=list)
+    scorers: list[Logged[ScorerResult]] = field(default_factory=list)
+    judge: Logged[JudgeResult] | None = None
     usage: dict[str, int] = field(default_factory=dict)
-    last: Seen[Payload] | None = None
+    last: Logged[Payload] | None = None
 
     def add(self, seq: int, payload: Payload) -> None:
-        self.last = Seen(seq, payload)
-        self._at_work(payload, seq)
-        self._graded(payload, seq)
+        self.last = Logged(seq, payload)
+        self._add_agent_phase(payload, seq)
+        self._add_grading_phase(payload, seq)
 
-    def _at_work(self, payload: Payload, seq: int) -> None:
-        """Opening and the agent at work."""
+    def _add_agent_phase(self, payload: Payload, seq: int) -> None:
         match payload:
             case AttemptOpened():
-                self.opened = Seen(seq, payload)
+                self.opened = Logged(seq, payload)
             case IdentityBound():
-                self.identities.append(Seen(seq, payload))
+                self.identities.append(Logged(seq, payload))
             case Briefing():
-                # Further ones are what a user said later in the session.
-                self.briefing = self.briefing or Seen(seq, payload)
+                # Later briefings are further user messages of a multi-turn task.
+                self.briefing = self.briefing or Logged(seq, payload)
             case LlmResponse():
-                self._model(payload, seq)
+                self._add_model_response(payload, seq)
             case ToolCallStarted():
                 self._count("tool_calls")
             case ToolCallFinished():
                 self._count("tool_us", payload.duration_us)
             case MonitorAlert():
-                self.alerts.append(Seen(seq, payload))
+                self.alerts.append(Logged(seq, payload))
             case Termination():
-                self.terminations.append(Seen(seq, payload))
+                self.terminations.append(Logged(seq, payload))
             case _:
                 pass
 
-    def _graded(self, payload: Payload, seq: int) -> None:
-        """Acceptance: steps, checks, inspection, scorers."""
+    def _add_grading_phase(self, payload: Payload, seq: int) -> None:
         match payload:
             case PatchExtracted():
-                self.patch, self.application = Seen(seq, payload), None
+                self.patch, self.application = Logged(seq, payload), None
             case PatchApplied() if payload.call_id is None and self.patch is not None:
-                self.application = Seen(seq, payload)
+                self.application = Logged(seq, payload)
             case StepStarted():
-                self.open_steps[_step(payload.type, payload.step)] = None
+                self.open_steps[_step_key(payload.type, payload.step)] = None
             case BuildFinished():
-                self._close(payload)
-                self.builds.append(Seen(seq, payload))
+                self._finish_step(payload)
+                self.builds.append(Logged(seq, payload))
             case StaticFinished():
-                self._close(payload)
-                self.statics.append(Seen(seq, payload))
+                self._finish_step(payload)
+                self.statics.append(Logged(seq, payload))
             case TestsFinished():
-                self._close(payload)
+                self._finish_step(payload)
                 if self.briefing is not None and self.patch is None:
                     self._count("test_cycles")
             case AcceptanceCheck():
                 self._count("check_us", payload.duration_us)
-                self.checks.append(Seen(seq, payload))
+                self.checks.append(Logged(seq, payload))
             case IntegrityFinding():
-                self.findings.append(Seen(seq, payload))
+                self.findings.append(Logged(seq, payload))
             case ScorerResult():
-                self.scorers.append(Seen(seq, payload))
+                self.scorers.append(Logged(seq, payload))
             case JudgeResult():
-                self.judge = Seen(seq, payload)
+                self.judge = Logged(seq, payload)
             case _:
                 pass
 
-    def _close(self, payload: BuildFinished | StaticFinished | TestsFinished) -> None:
-        self.open_steps.pop(_step(payload.type, payload.step), None)
+    def _finish_step(self, payload: BuildFinished | StaticFinished | TestsFinished) -> None:
+        self.open_steps.pop(_step_key(payload.type, payload.step), None)
 
-    def _model(self, payload: LlmResponse, seq: int) -> None:
+    def _add_model_response(self, payload: LlmResponse, seq: int) -> None:
         self._count("model_requests")
         self._count("prompt_tokens", payload.prompt_tokens)
         self._count("completion_tokens", payload.completion_tokens)
@@ -205,23 +203,23 @@ class _Fold:
         self._count("cost_micro_usd", payload.cost_micro_usd)
         self._count("model_us", payload.duration_us)
         if payload.status == CONTEXT_OVERFLOW:
-            self.overflows.append(Seen(seq, payload))
+            self.overflows.append(Logged(seq, payload))
 
-    def _count(self, what: str, by: int = 1) -> None:
-        self.usage[what] = self.usage.get(what, 0) + by
+    def _count(self, name: str, amount: int = 1) -> None:
+        self.usage[name] = self.usage.get(name, 0) + amount
 
 
-def _step(event_type: str, step: str) -> tuple[str, str]:
-    """The key that a step's start and end share."""
+def _step_key(event_type: str, step: str) -> tuple[str, str]:
+    """Return the key shared by the start and finish events of a step."""
     return event_type.split("_", 1)[0], step
 
 
 _AFTER_THE_DECISION = frozenset({"gates_decided", "task_finished", "attempt_closed"})
 
 
-def fold(events: Iterable[EventLike]) -> Facts:
-    """Fold a log into facts. Accepts any prefix of a log: what is not there is simply not a fact."""
-    state = _Fold()
+def collect_facts(events: Iterable[EventLike]) -> Facts:
+    """Collect the facts of a log, or of any prefix of one."""
+    state = _Collector()
     for event in events:
         if event.payload.type not in _AFTER_THE_DECISION:
             state.add(event.seq, event.payload)

@@ -1,4 +1,4 @@
-"""When a person should look (G-17): security-relevant changes, undecided checks, gates that disagree."""
+"""Reasons for a human review: security-relevant changes, undecided checks, contradicting results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ SHOWN_PATHS = 5
 
 
 def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: bool) -> tuple[str, ...]:
-    """Each reason in words; none means nobody needs to look."""
+    """Return the reasons for a review; empty if none is needed."""
     reasons = []
-    broken = sorted({one.payload.rule for one in (*violations(facts), *penalties(facts))})
-    if broken:
-        reasons.append(f"rules broken: {', '.join(broken)}")
+    rules = sorted({event.payload.rule for event in (*violations(facts), *penalties(facts))})
+    if rules:
+        reasons.append(f"rules violated: {', '.join(rules)}")
     sensitive = _sensitive_paths(facts, terms)
     if sensitive:
         more = f" and {len(sensitive) - SHOWN_PATHS} more" if len(sensitive) > SHOWN_PATHS else ""
-        reasons.append(f"Δ touches build, dependency or pipeline files: {', '.join(sensitive[:SHOWN_PATHS])}{more}")
-    undecided = [one.payload.check_id for one in facts.checks if one.payload.outcome is Outcome.ERROR]
+        reasons.append(
+            f"the patch changes build, dependency or pipeline files: {', '.join(sensitive[:SHOWN_PATHS])}{more}"
+        )
+    undecided = [check.payload.check_id for check in facts.checks if check.payload.outcome is Outcome.ERROR]
     if undecided:
         reasons.append(f"undecided checks: {', '.join(undecided)}")
     if status is RunStatus.INVALID:
@@ -45,5 +47,5 @@ def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: boo
 def _sensitive_paths(facts: Facts, terms: Terms) -> list[str]:
     if facts.patch is None:
         return []
-    changed = [one.path for one in facts.patch.payload.files if not one.generated]
+    changed = [file.path for file in facts.patch.payload.files if not file.generated]
     return [path for path in changed if any(fnmatchcase(path, glob) for glob in terms.rubric.review_paths)]

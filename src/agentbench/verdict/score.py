@@ -1,7 +1,7 @@
-"""The graded score of a passed attempt (P4.3), the four components (P5.4) and the decomposed score (P2.4).
+"""Scores: the graded score of a passed attempt, the four components, and the decomposed score.
 
-All of it depends on the trace only through Δ, the recorded checks, the violations and the metered use: two attempts with the
-same Δ and the same violations get the same decomposed score, whatever else they did (patch equivalence).
+Scores depend only on the patch, the recorded checks, the violations and the metered usage. Two attempts with the same patch
+and the same violations get the same decomposed score, whatever else they did.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from agentbench.verdict.gates import Gates, penalties
 from agentbench.verdict.terms import Terms
 
 DIGITS = 6
-"""Published precision: the last digits of `exp` differ between machines."""
+"""Published precision. Further digits of `exp` differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """P5.4, each 0..1. What could not be decided counts as not shown: 0."""
+    """The four components, each 0..1. An undecided component is 0."""
 
     correctness: float
     validity: float
@@ -31,22 +31,22 @@ class Components:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """s(a) with everything it was made of. `value` is None when no weighted dimension is defined."""
+    """The graded score and its parts. `value` is None if no weighted dimension is defined."""
 
     value: float | None
     minimal: float
     trace: float
     maintainability: float | None
-    """None: the contract declares no maintainability check, or none was decided."""
+    """None if the task declares no maintainability check, or none was decided."""
     weights: Mapping[str, float]
-    """The weights used: those of the defined dimensions, brought back to a sum of 1."""
+    """The weights of the defined dimensions, normalised to a sum of 1."""
     penalty: float
     trace_missing: tuple[str, ...]
-    """What keeps `trace` at 0."""
+    """Missing evidence, which makes `trace` 0."""
 
 
 def graded_score(facts: Facts, terms: Terms) -> Score:
-    """The score ⟨w, q⟩ minus the penalties of C-22, at least 0. Only for attempts that pass all gates."""
+    """Return the weighted sum of the dimensions minus penalties, at least 0. Only for attempts that pass all gates."""
     missing = missing_provenance(facts)
     dimensions = {
         "minimal": math.exp(-terms.lambda_ * change_size(facts, terms)),
@@ -85,7 +85,7 @@ def components(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> C
 
 
 def decomposed_score(parts: Components, terms: Terms) -> float:
-    """S = w_ok·1[y] + w_val·V(Δ) − w_viol·P(Viol), clipped to 0..1 (P2.4). P(Viol) is what the safety component lost."""
+    """Return the weighted correctness and validity minus violations, clipped to 0..1."""
     rubric = terms.rubric
     value = (
         rubric.ok_weight * parts.correctness
@@ -96,22 +96,22 @@ def decomposed_score(parts: Components, terms: Terms) -> float:
 
 
 def change_size(facts: Facts, terms: Terms) -> float:
-    """d_delta: how far Δ fills the contract's envelope. Generated files stand outside (C-20)."""
+    """Return the size of the patch relative to the task's envelope. Generated files do not count."""
     if facts.patch is None:
         return 0.0
     patch = facts.patch.payload
-    changed = sum(not one.generated for one in patch.files) + patch.omitted
+    changed = sum(not file.generated for file in patch.files) + patch.omitted
     return max(changed / terms.envelope_files, (patch.added + patch.removed) / terms.envelope_lines)
 
 
 def violation_penalty(facts: Facts, terms: Terms) -> float:
-    """P(Viol): a fixed step for each rule broken at severity `penalty`, at most 1. The same rule twice counts once."""
-    broken = {one.payload.rule for one in penalties(facts)}
-    return round(min(1.0, terms.rubric.penalty_per_violation * len(broken)), DIGITS)
+    """Return a fixed penalty per rule violated at severity `penalty`, at most 1. A rule counts once."""
+    rules = {event.payload.rule for event in penalties(facts)}
+    return round(min(1.0, terms.rubric.penalty_per_violation * len(rules)), DIGITS)
 
 
 def missing_provenance(facts: Facts) -> tuple[str, ...]:
-    """What is missing to reproduce the result from the record: commands, logs, patch (P4.3)."""
+    """Return what is missing to reproduce the result from the record: commands, logs, patch."""
     present = {
         "identity_bound": bool(facts.identities),
         "briefing": facts.briefing is not None,
@@ -120,26 +120,26 @@ def missing_provenance(facts: Facts) -> tuple[str, ...]:
     }
     missing = [name for name, there in present.items() if not there]
     missing += [f"end of {step}" for step in facts.unfinished_steps]
-    for one in facts.checks:
-        check = one.payload
+    for event in facts.checks:
+        check = event.payload
         if check.not_run is None and not (check.command and check.started_at and check.stdout_sha256):
             missing.append(f"transcript of {check.check_id}")
     return tuple(missing)
 
 
 def _maintainability(facts: Facts, terms: Terms) -> float | None:
-    """Share of the declared maintainability checks that pass, over those that were decided."""
+    """Return the share of decided maintainability checks that pass."""
     declared = {check.id for check in terms.checks if check.maintainability}
     decided = [
-        one.payload.outcome
-        for one in facts.checks
-        if one.payload.check_id in declared and one.payload.outcome is not Outcome.ERROR
+        check.payload.outcome
+        for check in facts.checks
+        if check.payload.check_id in declared and check.payload.outcome is not Outcome.ERROR
     ]
     return sum(outcome is Outcome.PASS for outcome in decided) / len(decided) if decided else None
 
 
 def _efficiency(facts: Facts, terms: Terms) -> float:
-    """1 minus the largest share of a declared cap that was used."""
+    """Return 1 minus the largest used share of a declared cap."""
     used, caps = facts.usage, terms.caps
     pairs = (
         (used.active_us / 1e6, caps.active_sec),

@@ -1,4 +1,4 @@
-"""Failure tags: labels with proof. A tag can only be made from events, and only from events of the right kind."""
+"""Failure tags: labels that carry their evidence. A tag can only be built from events of the kinds its definition lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload, ScorerResult
-from agentbench.verdict.facts import Facts, Seen
+from agentbench.verdict.facts import Facts, Logged
 from agentbench.verdict.gates import Gates, penalties, violations
 from agentbench.verdict.required_evidence import mandatory_decisions
 from agentbench.verdict.taxonomy import ANY_EVENT, kind_of_rule, taxonomy
@@ -17,11 +17,11 @@ from agentbench.verdict.terms import Terms
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """One label. Construction refuses an unknown id, a gate it cannot explain, and missing or wrong evidence."""
+    """One label. Construction fails for an unknown id, a gate it cannot explain, and missing or wrong evidence."""
 
     id: str
     gate: Gate
-    events: tuple[Seen[Payload], ...] = field(repr=False)
+    events: tuple[Logged[Payload], ...] = field(repr=False)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -35,9 +35,9 @@ class Tag:
         if len(self.evidence) < max(1, kind.minimum):
             msg = f"tag {self.id} needs {kind.minimum} events as evidence, got {len(self.evidence)}"
             raise ValueError(msg)
-        wrong = {one.payload.type for one in self.events} - set(kind.evidence)
+        wrong = {event.payload.type for event in self.events} - set(kind.evidence)
         if wrong and ANY_EVENT not in kind.evidence:
-            msg = f"tag {self.id} cannot be proved by {', '.join(sorted(wrong))}"
+            msg = f"tag {self.id} does not accept as evidence {', '.join(sorted(wrong))}"
             raise ValueError(msg)
         unknown = set(self.attributes) - set(kind.attributes)
         if unknown:
@@ -47,49 +47,49 @@ class Tag:
     @property
     def evidence(self) -> tuple[int, ...]:
         """Sequence numbers in the attempt's log."""
-        return tuple(sorted({one.seq for one in self.events}))
+        return tuple(sorted({event.seq for event in self.events}))
 
 
 def assign_tags(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> tuple[Tag, ...]:
-    """The tag set: a deterministic function of facts and gates, in the order gates are read."""
+    """Assign the tags of an attempt, in gate order."""
     tags = [
-        *_undecided(facts, terms, gates),
-        *_patch(facts, gates),
-        *_steps(facts),
-        *_checks(facts, terms),
-        *_rules(facts),
-        *_endings(facts, status),
-        *_disagreements(facts),
+        *_undecided_tags(facts, terms, gates),
+        *_patch_tags(facts, gates),
+        *_step_tags(facts),
+        *_check_tags(facts, terms),
+        *_rule_tags(facts),
+        *_termination_tags(facts, status),
+        *_disagreement_tags(facts),
     ]
-    seen: dict[tuple[str, Gate, tuple[int, ...]], Tag] = {}
+    unique: dict[tuple[str, Gate, tuple[int, ...]], Tag] = {}
     for tag in tags:
-        seen.setdefault((tag.id, tag.gate, tag.evidence), tag)
-    return tuple(seen.values())
+        unique.setdefault((tag.id, tag.gate, tag.evidence), tag)
+    return tuple(unique.values())
 
 
-def _undecided(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
-    """One `evaluation_error` per undecided gate, and no guess at the agent's part in it."""
-    proof: dict[Gate, Iterable[Seen[Payload]]] = {
+def _undecided_tags(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
+    """Yield one `evaluation_error` per undecided gate. It does not say whether the agent caused it."""
+    evidence: dict[Gate, Iterable[Logged[Payload]]] = {
         Gate.G1: () if facts.application is None else (facts.application,),
-        Gate.G2: [one for one in (*facts.builds, *facts.statics) if one.payload.outcome is Outcome.ERROR],
-        Gate.G3: [one for one in mandatory_decisions(facts, terms) if one.payload.outcome is Outcome.ERROR],
-        Gate.G4: [one for one in facts.findings if one.payload.severity == "error"],
+        Gate.G2: [step for step in (*facts.builds, *facts.statics) if step.payload.outcome is Outcome.ERROR],
+        Gate.G3: [check for check in mandatory_decisions(facts, terms) if check.payload.outcome is Outcome.ERROR],
+        Gate.G4: [finding for finding in facts.findings if finding.payload.severity == "error"],
     }
-    # Evidence of something missing: where the run ended, or where the log does.
-    otherwise: tuple[Seen[Payload], ...] = facts.terminations or ((facts.last,) if facts.last else ())
+    # What is missing from the log is shown by where the attempt, or the log, ended.
+    end: tuple[Logged[Payload], ...] = facts.terminations or ((facts.last,) if facts.last else ())
     for gate, result in gates.items():
-        events = tuple(proof[gate]) or otherwise
+        events = tuple(evidence[gate]) or end
         if result.outcome is Outcome.ERROR and events:
             yield Tag("evaluation_error", gate, events)
 
 
-def _patch(facts: Facts, gates: Gates) -> Iterator[Tag]:
+def _patch_tags(facts: Facts, gates: Gates) -> Iterator[Tag]:
     if gates[Gate.G1].outcome is Outcome.FAIL:
-        events = tuple(one for one in (facts.patch, facts.application) if one is not None)
+        events = tuple(event for event in (facts.patch, facts.application) if event is not None)
         yield Tag("patch.not_applicable", Gate.G1, events)
 
 
-def _steps(facts: Facts) -> Iterator[Tag]:
+def _step_tags(facts: Facts) -> Iterator[Tag]:
     for build in facts.builds:
         if build.payload.outcome is Outcome.FAIL:
             yield Tag("build.failed", Gate.G2, (build,), {"step": build.payload.step})
@@ -98,43 +98,48 @@ def _steps(facts: Facts) -> Iterator[Tag]:
             yield Tag("static.failed", Gate.G2, (static,), {"step": static.payload.step})
 
 
-def _checks(facts: Facts, terms: Terms) -> Iterator[Tag]:
-    for one in mandatory_decisions(facts, terms):
-        check = one.payload
-        # A check that was kept from running by an earlier gate shows nothing of its own.
+def _check_tags(facts: Facts, terms: Terms) -> Iterator[Tag]:
+    for event in mandatory_decisions(facts, terms):
+        check = event.payload
+        # A check that an earlier gate kept from running has no evidence of its own.
         if check.outcome is not Outcome.FAIL or check.not_run is not None:
             continue
         name = {"check": check.check_id}
         layered = f"acceptance.{check.layer}"
-        yield Tag(layered if layered in taxonomy() else "acceptance.script", Gate.G3, (one,), name)
+        yield Tag(layered if layered in taxonomy() else "acceptance.script", Gate.G3, (event,), name)
         if check.timed_out:
-            yield Tag("acceptance.timeout", Gate.G3, (one,), name)
+            yield Tag("acceptance.timeout", Gate.G3, (event,), name)
         elif check.f2p_total and check.p2p_kept < check.p2p_total:
-            # Only a contract that tells the two kinds of tests apart says which of them passed on R.
-            yield Tag("invariant_violation", Gate.G3, (one,), {**name, "lost": str(check.p2p_total - check.p2p_kept)})
+            # Without fail-to-pass tests the task does not say which tests passed on the base repository.
+            yield Tag("invariant_violation", Gate.G3, (event,), {**name, "lost": str(check.p2p_total - check.p2p_kept)})
 
 
-def _rules(facts: Facts) -> Iterator[Tag]:
-    """Broken rules, grouped: one tag per kind and rule, with all its events."""
-    groups: dict[tuple[str, str, str], list[Seen[MonitorAlert] | Seen[IntegrityFinding]]] = {}
-    for one in (*violations(facts), *penalties(facts)):
-        shape: str = one.payload.format if isinstance(one.payload, MonitorAlert) else ""
-        source = one.payload.monitor if isinstance(one.payload, MonitorAlert) else one.payload.type
-        groups.setdefault((source, one.payload.rule, shape), []).append(one)
-    for (_, rule, shape), events in groups.items():
+def _rule_tags(facts: Facts) -> Iterator[Tag]:
+    """Yield one tag per kind and rule that was violated, with all its events."""
+    groups: dict[tuple[str, str, str], list[Logged[MonitorAlert] | Logged[IntegrityFinding]]] = {}
+    for event in (*violations(facts), *penalties(facts)):
+        payload = event.payload
+        text_format: str = payload.format if isinstance(payload, MonitorAlert) else ""
+        source = payload.monitor if isinstance(payload, MonitorAlert) else payload.type
+        groups.setdefault((source, payload.rule, text_format), []).append(event)
+    for (_, rule, text_format), events in groups.items():
         kind = kind_of_rule(events[0].payload)
-        severities = [one.payload.severity for one in events]
+        severities = [event.payload.severity for event in events]
         worst = max(severities, key=("penalty", "gate", "terminate").index)
-        attributes = {"rule": rule, "severity": worst, "format": shape}
+        attributes = {"rule": rule, "severity": worst, "format": text_format}
         paths = sorted(
-            {one.payload.path for one in events if isinstance(one.payload, IntegrityFinding) and one.payload.path}
+            {
+                event.payload.path
+                for event in events
+                if isinstance(event.payload, IntegrityFinding) and event.payload.path
+            }
         )
         if paths:
             attributes["path"] = ", ".join(paths)
         yield Tag(kind.id, Gate.G4, tuple(events), {name: text for name, text in attributes.items() if text})
 
 
-def _endings(facts: Facts, status: RunStatus) -> Iterator[Tag]:
+def _termination_tags(facts: Facts, status: RunStatus) -> Iterator[Tag]:
     for stop in facts.terminations:
         code = {"code": stop.payload.code.value}
         if stop.payload.code in RESOURCE_STOPS:
@@ -146,8 +151,8 @@ def _endings(facts: Facts, status: RunStatus) -> Iterator[Tag]:
         yield Tag("context_overflow", Gate.G3, facts.overflows)
 
 
-def disagreements(facts: Facts) -> tuple[tuple[Seen[ScorerResult], Seen[AcceptanceCheck]], ...]:
-    """Scorers and checks that decided the same command differently (G-09)."""
+def disagreements(facts: Facts) -> tuple[tuple[Logged[ScorerResult], Logged[AcceptanceCheck]], ...]:
+    """Return pairs of scorer and check that decided the same command differently."""
     decided = {"PASS": Outcome.PASS, "FAIL": Outcome.FAIL}
     return tuple(
         (scorer, check)
@@ -162,6 +167,6 @@ def disagreements(facts: Facts) -> tuple[tuple[Seen[ScorerResult], Seen[Acceptan
     )
 
 
-def _disagreements(facts: Facts) -> Iterator[Tag]:
+def _disagreement_tags(facts: Facts) -> Iterator[Tag]:
     for scorer, check in disagreements(facts):
         yield Tag("oracle.disagreement", Gate.G3, (scorer, check), {"command": check.payload.command})

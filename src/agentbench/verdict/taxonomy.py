@@ -1,4 +1,4 @@
-"""The published enumeration of failure tags: which gates a tag explains and the least evidence that allows it (P4.4)."""
+"""The published failure tags: the gates each tag explains and the evidence it requires."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class TagKind:
     id: str
     gates: tuple[Gate, ...]
     evidence: tuple[str, ...]
-    """Event types that may prove it."""
+    """Event types accepted as evidence."""
     minimum: int
-    """How many such events it takes."""
+    """How many such events are required."""
     attributes: tuple[str, ...]
     rules: tuple[str, ...]
-    """Prefixes of the rules (of alerts and findings) that map to this tag."""
+    """Prefixes of alert and finding rules that map to this tag."""
     monitors: tuple[str, ...]
-    """Monitors all of whose alerts map to this tag, whatever rule of the contract they name."""
+    """Monitors whose alerts all map to this tag, whatever their rule."""
     description: str
 
 
 @cache
 def taxonomy() -> dict[str, TagKind]:
-    """All kinds by id, in the order of the file."""
+    """Return all tag kinds by id, in file order."""
     text = files("agentbench.verdict").joinpath("taxonomy.jsonl").read_text(encoding="utf-8")
     kinds = [_kind(line) for line in text.split("\n") if line.strip()]
     return {kind.id: kind for kind in kinds}
@@ -53,14 +53,14 @@ def _kind(line: str) -> TagKind:
     )
 
 
-def kind_of_rule(broken: MonitorAlert | IntegrityFinding) -> TagKind:
-    """The tag a broken rule becomes: by its monitor, else by the first prefix that fits its rule, else the general one."""
+def kind_of_rule(violation: MonitorAlert | IntegrityFinding) -> TagKind:
+    """Return the tag of a violated rule: by monitor, else by the first matching rule prefix, else the general tag."""
     kinds = taxonomy()
-    if isinstance(broken, MonitorAlert):
+    if isinstance(violation, MonitorAlert):
         for kind in kinds.values():
-            if broken.monitor in kind.monitors:
+            if violation.monitor in kind.monitors:
                 return kind
     for kind in kinds.values():
-        if broken.type in kind.evidence and broken.rule.startswith(kind.rules):
+        if violation.type in kind.evidence and violation.rule.startswith(kind.rules):
             return kind
-    return kinds["policy.violation" if isinstance(broken, MonitorAlert) else "integrity.violation"]
+    return kinds["policy.violation" if isinstance(violation, MonitorAlert) else "integrity.violation"]

@@ -1,4 +1,4 @@
-"""What the end of the agent's phase means for the verdict, as tables over the closed vocabulary of codes."""
+"""The effect of each termination code on the verdict, as tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ INVALIDATING: Mapping[TerminationCode, tuple[Reason, InvalidCause]] = {
     TerminationCode.OPERATOR_ABORT: (Reason.OPERATOR_ABORT, InvalidCause.OPERATOR),
     TerminationCode.INTERRUPTED: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
 }
-"""Ends that leave nothing to score."""
+"""Terminations that make the attempt invalid."""
 
-SHORT_OF_SUCCESS: Mapping[TerminationCode, Reason | None] = {
+SCORED: Mapping[TerminationCode, Reason | None] = {
     TerminationCode.AGENT_STOPPED: None,
     TerminationCode.LLM_ERROR: Reason.LLM_ERROR,
     TerminationCode.TOKEN_CAP: Reason.BUDGET_EXHAUSTED,
@@ -32,7 +32,7 @@ SHORT_OF_SUCCESS: Mapping[TerminationCode, Reason | None] = {
     TerminationCode.OSCILLATION: Reason.AGENT_GAVE_UP,
     TerminationCode.NO_PROGRESS: Reason.AGENT_GAVE_UP,
 }
-"""Ends that are scored on what is there, and the reason they become when the required tests fail. None: the tests tell."""
+"""Terminations after which the patch is still graded, with the reason if it then fails. None: the tests give the reason."""
 
 _BADGES: Mapping[TerminationCode, str] = {
     TerminationCode.AGENT_STOPPED: "completed",
@@ -47,16 +47,16 @@ _BADGES: Mapping[TerminationCode, str] = {
 }
 
 RESOURCE_STOPS = frozenset(
-    code for code, reason in SHORT_OF_SUCCESS.items() if reason in {Reason.BUDGET_EXHAUSTED, Reason.TIMEOUT}
+    code for code, reason in SCORED.items() if reason in {Reason.BUDGET_EXHAUSTED, Reason.TIMEOUT}
 )
-"""Ends by a cap: a resource termination, never by itself an acceptance failure (M-07)."""
+"""Terminations by a cap. They are no acceptance failure by themselves."""
 
 
 def reason_of(code: TerminationCode) -> Reason | None:
-    """The reason this end becomes when it is what kept the attempt from passing."""
-    return INVALIDATING[code][0] if code in INVALIDATING else SHORT_OF_SUCCESS[code]
+    """Return the reason that a termination gives an attempt that did not pass."""
+    return INVALIDATING[code][0] if code in INVALIDATING else SCORED[code]
 
 
 def badge_of(code: TerminationCode) -> str:
-    """How the run itself went: completed, stopped (by a cap or breaker), crashed, aborted, error, not_started."""
+    """Return `completed`, `stopped` (by a cap or breaker), `crashed`, `aborted`, `error` or `not_started`."""
     return _BADGES.get(code, "stopped")

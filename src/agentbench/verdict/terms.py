@@ -1,4 +1,4 @@
-"""The terms an attempt is graded on: the contract and the rubric, reduced to what the decision needs."""
+"""Grading terms: the parts of the task and the rubric that the decision depends on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHT_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class CheckTerm:
-    """One check of the contract. Mandatory ones decide (A of P3.1), the others are diagnostics."""
+    """One check of the task. Mandatory checks decide, the others are diagnostics."""
 
     id: str
     mandatory: bool = True
@@ -27,13 +27,13 @@ class CheckTerm:
 
     @property
     def maintainability(self) -> bool:
-        """A static check that does not decide is the contract's way to declare a maintainability check (P4.3)."""
+        """Return whether this is a maintainability check: a static check that is not mandatory."""
         return self.layer == "static" and not self.mandatory
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of the graded dimensions: of the suite or of `--weights`, never of a task."""
+    """Weights of the graded dimensions, from the suite or `--weights`, never from a task."""
 
     minimal: float
     trace: float
@@ -42,18 +42,18 @@ class Weights:
     def __post_init__(self) -> None:
         values = (self.minimal, self.trace, self.maintainability)
         if any(not math.isfinite(value) or value < 0 for value in values):
-            msg = f"weights must be numbers of at least 0, not {values}"
+            msg = f"weights must be finite numbers of at least 0, got {values}"
             raise InputError(msg)
         if abs(math.fsum(values) - 1) > WEIGHT_TOLERANCE:
-            msg = f"weights must sum to 1, these sum to {math.fsum(values):g}"
+            msg = f"weights must sum to 1, got a sum of {math.fsum(values):g}"
             raise InputError(msg)
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Weights:
-        """From a `weights` mapping of a scenario or file; a missing or unknown name is refused."""
+        """Read a `weights` mapping of a scenario or file; every name must be present and known."""
         names = ("minimal", "trace", "maintainability")
         if set(values) != set(names):
-            msg = f"weights need exactly the keys {', '.join(names)}, not {', '.join(sorted(values)) or 'none'}"
+            msg = f"weights must have exactly the keys {', '.join(names)}, got {', '.join(sorted(values)) or 'none'}"
             raise InputError(msg)
         return cls(**{name: float(values[name]) for name in names})
 
@@ -77,7 +77,7 @@ def _published() -> Mapping[str, Json]:
 
 
 def rubric_id(rubric: Rubric) -> str:
-    """Names the numbers that an attempt was graded by: the published file, with the weights that held."""
+    """Identify the numbers that an attempt was graded with: the published file and the weights in force."""
     weights = rubric.weights
     used: dict[str, Json] = {
         "minimal": str(weights.minimal),
@@ -104,7 +104,7 @@ def published_rubric() -> Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The caps that were enforced; None where none was declared."""
+    """The enforced caps; None if not declared."""
 
     active_sec: float | None = None
     tool_calls: int | None = None
@@ -114,18 +114,18 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What `decide` holds the facts against."""
+    """Everything besides the facts that `decide` depends on."""
 
     checks: tuple[CheckTerm, ...]
     build: bool = False
-    """Whether the contract declares a build; False is the declared no-op of gate 2."""
+    """Whether the task declares a build; False is the declared no-op of the build gate."""
     statics: int = 0
-    """How many static commands the contract declares."""
+    """How many static commands the task declares."""
     lambda_: float = 1.0
     envelope_files: int = 5
     envelope_lines: int = 200
     judged_only: bool = False
-    """The task has no workspace (`repo: none`): there is nothing that gates could look at."""
+    """The task has no workspace (`repo: none`), so only a judge can evaluate it."""
     caps: Caps = Caps()
     rubric: Rubric = field(default_factory=published_rubric)
 
@@ -135,7 +135,7 @@ class Terms:
 
 
 def terms_of(task: Task, checks: Sequence[Check], *, caps: Caps | None = None, weights: Weights | None = None) -> Terms:
-    """The terms of a task. `checks` are the loaded ones (short form expanded); `caps` the ones really enforced."""
+    """Return the terms of a task. `checks` are the loaded checks (short form expanded), `caps` the enforced caps."""
     oracle, budget = task.oracle, task.budget
     rubric = published_rubric()
     steps = task.agent.max_steps

@@ -1,4 +1,4 @@
-"""The workspace verdict over scorer results (S): shown beside the gates, never part of them."""
+"""The workspace verdict over scorer results. It is shown beside the gates and never changes them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ PPM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceVerdict:
-    """`N/A` when no scorer applied. The mean is over the scorers that applied and were decided."""
+    """`N/A` if no scorer applied. The mean covers the scorers that applied and reached a decision."""
 
     verdict: Literal["PASS", "FAIL", "N/A"]
     mean_score: float | None
 
 
 def workspace_verdict(facts: Facts) -> WorkspaceVerdict:
-    """FAIL when a required scorer that applied failed. Our own trouble (`ERROR`) and advisory scorers never fail it."""
-    decided = [one.payload for one in facts.scorers if one.payload.verdict in {"PASS", "FAIL"}]
-    if not decided:
+    """Return FAIL if a required scorer failed. Harness errors (`ERROR`) and advisory scorers never cause a FAIL."""
+    results = [event.payload for event in facts.scorers if event.payload.verdict in {"PASS", "FAIL"}]
+    if not results:
         return WorkspaceVerdict("N/A", None)
-    failed = any(one.required and one.verdict == "FAIL" and one.scorer_type != "llm_judge" for one in decided)
-    mean = sum(one.score_ppm for one in decided) / len(decided) / PPM
+    failed = any(
+        result.required and result.verdict == "FAIL" and result.scorer_type != "llm_judge" for result in results
+    )
+    mean = sum(result.score_ppm for result in results) / len(results) / PPM
     return WorkspaceVerdict("FAIL" if failed else "PASS", round(mean, 6))

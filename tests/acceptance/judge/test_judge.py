@@ -15,7 +15,7 @@ from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.trace.events import AcceptanceCheck, Excerpt, Payload, ScorerResult, Termination, ToolCallFinished
-from agentbench.verdict.facts import Facts, Seen
+from agentbench.verdict.facts import Facts, Logged
 
 GOOD: dict[str, object] = {
     "task_completion": 5,
@@ -294,6 +294,6 @@ def test_a_judge_changes_no_gate() -> None:
     from agentbench.verdict.terms import Terms
 
     result = conclude(judge(Says(GOOD), case()), "m", "completion")
-    without, with_judge = decide(Facts(), Terms(checks=())), decide(Facts(judge=Seen(9, result)), Terms(checks=()))
+    without, with_judge = decide(Facts(), Terms(checks=())), decide(Facts(judge=Logged(9, result)), Terms(checks=()))
     assert without.gates == with_judge.gates
     assert (without.passed, without.reason) == (with_judge.passed, with_judge.reason)

@@ -20,7 +20,7 @@ from agentbench.core.errors import ContractError, InputError, SandboxError
 from agentbench.trace.events import ScorerResult
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
-from agentbench.verdict.facts import Facts, Seen
+from agentbench.verdict.facts import Facts, Logged
 from agentbench.verdict.workspace_verdict import workspace_verdict
 from agentbench.workspace.diff.extract import Delta, extract
 from agentbench.workspace.diff.patched_tree import PatchedTree
@@ -411,15 +411,15 @@ def test_trouble_of_ours_is_an_error_and_never_a_failure(folder: Path) -> None:
     for run in (broken, bug):
         result = score(Workspace(base, base, extract(base, base), run), type="command", command="true")
         assert result.verdict == "ERROR"
-        facts = Facts(scorers=(Seen(1, result),))
+        facts = Facts(scorers=(Logged(1, result),))
         assert workspace_verdict(facts).verdict == "N/A"
 
 
 @pytest.mark.req("G-11")
 def test_only_a_required_scorer_that_applied_fails_the_workspace() -> None:
-    def seen(verdict: str, *, required: bool, kind: str = "command") -> Seen[ScorerResult]:
+    def seen(verdict: str, *, required: bool, kind: str = "command") -> Logged[ScorerResult]:
         fields = {"name": "n", "scorer_type": kind, "required": required, "verdict": verdict, "detail": ""}
-        return Seen(1, ScorerResult.model_validate({**fields, "score_ppm": 1_000_000 * (verdict == "PASS")}))
+        return Logged(1, ScorerResult.model_validate({**fields, "score_ppm": 1_000_000 * (verdict == "PASS")}))
 
     good = seen("PASS", required=True)
     assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=False)))).verdict == "PASS"

@@ -64,7 +64,7 @@ def local_index(folder: Path) -> str:
 
 def only(index: str = "", **many: list[str]) -> PackageSettings:
     one = {"index-url": index} if index else {"no-index": "true"}
-    return PackageSettings(one=one, many={key.replace("_", "-"): value for key, value in many.items()})
+    return PackageSettings(single=one, many={key.replace("_", "-"): value for key, value in many.items()})
 
 
 def read(request: str, settings: PackageSettings, digest: str = DIGEST) -> bytes:

@@ -9,6 +9,7 @@ from agentbench import __version__
 from agentbench.core.canonical import Json
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, RunStatus
+from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.figures import finite, total
@@ -21,7 +22,6 @@ from agentbench.reports.sources import Side
 from agentbench.reports.summary import Summary
 from agentbench.reports.summary_data import as_json as summary_json
 from agentbench.reports.summary_text import enforced_lines, reproducibility_lines
-from agentbench.verdict.headline import headline
 from agentbench.verdict.terms import published_rubric
 
 COLUMNS = (

@@ -18,7 +18,7 @@ from agentbench.run.version import harness_version
 from agentbench.trace.events import TaskFinished
 from agentbench.trace.log import read_events
 from agentbench.verdict.decide import decide
-from agentbench.verdict.facts import fold
+from agentbench.verdict.facts import collect_facts
 
 if TYPE_CHECKING:
     from agentbench.run.attempt.pipeline import Attempt
@@ -28,7 +28,7 @@ US = 1_000_000
 
 def conclude(attempt: Attempt) -> ClosedAttempt:
     """Decide from the log as it was written, assemble the record, seal both."""
-    facts = fold(read_events(attempt.log.path))
+    facts = collect_facts(read_events(attempt.log.path))
     verdict = decide(facts, attempt.terms)
     attempt.log.append(verdict.event())
     duration = time.monotonic() - attempt.began

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentbench.core.reasons import Gate, Observability, TerminationCode
+from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.policy.costs import Costs, Metered, itemise
 from agentbench.policy.prices import Prices
 from agentbench.record.attempt_folder import FINAL_PATCH
@@ -17,7 +17,6 @@ from agentbench.record.schema import (
     Components,
     Cost,
     Fact,
-    GateRecord,
     Judge,
     LimitsRecord,
     Model,
@@ -126,7 +125,7 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
         patch=_patch(facts, attempted.paths.task_dir),
         checks=tuple(_check(one) for one in checks),
         progress=_progress(verdict),
-        gates=_gates(verdict),
+        gates=dict(verdict.gates),
         score=score,
         decomposed_score=verdict.decomposed,
         rubric=verdict.rubric,
@@ -151,12 +150,6 @@ def _progress(verdict: Verdict) -> Progress:
     return Progress(
         f2p_passed=made.f2p_passed, f2p_total=made.f2p_total, p2p_kept=made.p2p_kept, p2p_total=made.p2p_total
     )
-
-
-def _gates(verdict: Verdict) -> dict[Gate, GateRecord]:
-    return {
-        gate: GateRecord(outcome=one.outcome, passed=one.passed, why=one.why) for gate, one in verdict.gates.items()
-    }
 
 
 def _tags(verdict: Verdict) -> tuple[Tag, ...]:

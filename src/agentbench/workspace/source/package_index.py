@@ -182,7 +182,7 @@ def _read_page(page: str, path: Path | None, settings: PackageSettings) -> tuple
     if path is not None:
         with path.open("rb") as file:
             return file.read(_PAGE_BYTES).decode("utf-8", "replace"), "json" if path.suffix == ".json" else "html"
-    answer = open_web(page, headers={"Accept": _ACCEPT}, certificates=settings.one.get("cert"))
+    answer = open_web(page, headers={"Accept": _ACCEPT}, certificates=settings.single.get("cert"))
     if answer is None:
         msg = "leads to something that is not http or https"
         raise ValueError(msg)
@@ -240,7 +240,7 @@ def _open_link(url: str, settings: PackageSettings) -> BinaryIO:
     path = _local(url)
     if path is not None:
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    answer = open_web(url, certificates=settings.one.get("cert"))
+    answer = open_web(url, certificates=settings.single.get("cert"))
     if answer is None:
         msg = "leads to something that is not http or https"
         raise ValueError(msg)

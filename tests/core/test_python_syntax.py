@@ -1,4 +1,4 @@
-"""Threads that read Python at the same time do not get in each other's way."""
+"""Concurrent parsing of Python source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SOURCE = "x = [" + ", ".join(f"f({number}, a=[1, (2, 3)], **{{'a': lambda q: q +
 
 
 @pytest.fixture
-def restless() -> Iterator[None]:
-    """Other threads get their turn in the middle of everything, and rubbish is collected there."""
+def frequent_switches() -> Iterator[None]:
+    """Switch threads and collect garbage as often as possible."""
     interval, threshold = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-5)
     gc.set_threshold(20)
@@ -26,7 +26,7 @@ def restless() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-class Rubbish:
+class Cycle:
     def __init__(self) -> None:
         self.me = self
 
@@ -34,12 +34,12 @@ class Rubbish:
         time.sleep(0)
 
 
-def test_threads_may_parse_at_once(restless: None) -> None:
+def test_threads_can_parse_concurrently(frequent_switches: None) -> None:
     failed: list[str] = []
 
     def work() -> None:
         for _ in range(15):
-            Rubbish()
+            Cycle()
             try:
                 parse(SOURCE)
             except SystemError as error:
@@ -53,6 +53,6 @@ def test_threads_may_parse_at_once(restless: None) -> None:
     assert not failed
 
 
-def test_what_is_no_python_is_said_to_be() -> None:
+def test_invalid_source_raises_syntax_error() -> None:
     with pytest.raises(SyntaxError):
         parse(b"def")
