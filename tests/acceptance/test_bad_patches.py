@@ -50,8 +50,8 @@ def binary(path: bytes, before: bytes, after: bytes) -> bytes:
 
 def graded(bed: Bed, folder: Path, patch: bytes, check: dict[str, object] | None = None) -> Acceptance:
     repo = {**REPO}
-    bench = bed.bench(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [{**CHECK, **(check or {})}]})
-    return grade(patch, bench)
+    context = bed.context(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [{**CHECK, **(check or {})}]})
+    return grade(patch, context)
 
 
 HARMLESS: dict[str, bytes] = {
@@ -139,13 +139,13 @@ def test_a_check_that_misbehaves_is_decided_by_how_it_ends(
 @pytest.mark.req("G-14")
 def test_a_test_run_that_exits_0_without_a_test_is_no_pass(bed: Bed, tmp_path: Path) -> None:
     line = "python -m pytest -q -k no_such_test || true"
-    by_exit = bed.bench(
+    by_exit = bed.context(
         tmp_path / "a", oracle={"checks": [{"id": "unit", "command": line, "parser": "junit", "report": "out.xml"}]}
     )
     (result,) = grade(b"", by_exit).checks
     assert result.outcome is Outcome.FAIL
     named = {"id": "unit", "command": "python -m pytest -q -k no_such_test", "parser": "pytest"}
-    missing = bed.bench(
+    missing = bed.context(
         tmp_path / "b", oracle={"checks": [{**named, "fail_to_pass": ["tests/test_core.py::test_mean"]}]}
     )
     (result,) = grade(b"", missing).checks

@@ -113,8 +113,8 @@ def graded(
     required: tuple[str, ...] = (),
 ) -> Acceptance:
     check = {**WHOLE, "fail_to_pass": list(required)} if required else WHOLE
-    bench = bed.bench(folder, repo={**REPO, **(repo or {})}, hidden=tests, oracle={"checks": [check]})
-    return grade(delta_of(bench, fix), bench)
+    context = bed.context(folder, repo={**REPO, **(repo or {})}, hidden=tests, oracle={"checks": [check]})
+    return grade(delta_of(context, fix), context)
 
 
 def told(result: Acceptance) -> str:
@@ -549,8 +549,8 @@ def test_a_test_may_look_into_what_the_product_remembers(bed: Bed, tmp_path: Pat
         """
     source = FIXED + "\n\nKNOWN = {}\n\n\ndef halved(n):\n    KNOWN[n] = n / 2\n    return KNOWN[n]\n"
     hidden = {"tests/test_halved.py": test}
-    bench = bed.bench(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
-    result = grade(delta_of(bench, {"src/toy/core.py": source}), bench)
+    context = bed.context(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
+    result = grade(delta_of(context, {"src/toy/core.py": source}), context)
     assert result.accepted, result.checks[0].decided.why
 
 
@@ -593,14 +593,14 @@ FROZEN = """\
 @pytest.mark.req("G-01", "G-14")
 def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed, tmp_path: Path) -> None:
     repo = {**REPO, "pyproject.toml": REPO["pyproject.toml"].replace('"-ra"', '"-ra --reruns 1"')}
-    bench = bed.bench(
+    context = bed.context(
         tmp_path,
         repo=repo,
         hidden={"tests/test_frozen.py": FROZEN, "tests/test_earlier.py": MANY},
         setup=("pip install -q pytest freezegun pytest-rerunfailures", EDITABLE),
         oracle={"checks": [WHOLE]},
     )
-    result = grade(delta_of(bench, {"src/toy/core.py": FIXED}), bench)
+    result = grade(delta_of(context, {"src/toy/core.py": FIXED}), context)
     assert result.accepted, told(result)
 
 
@@ -698,9 +698,9 @@ def test_what_the_reference_reads_beside_the_tests_others_may_read_too(bed: Bed,
     """An object was given the path before: that nobody handed it over now says nothing."""
     right = FIXED + LOADER.format(answer="median(json.loads(self.path.read_text()))")
     check = {**WHOLE, "fail_to_pass": ["tests/test_median_hidden.py::test_even"]}
-    bare = bed.bench(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
+    bare = bed.context(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
     reference = delta_of(bare, {"src/toy/core.py": right}).decode()
-    bench = bed.bench(
+    context = bed.context(
         tmp_path / "task",
         hidden=LOADED,
         oracle={"checks": [check]},
@@ -711,9 +711,9 @@ def test_what_the_reference_reads_beside_the_tests_others_may_read_too(bed: Bed,
         "src/toy/reading.py": "import json\n\n\ndef numbers(path):\n    with open(path) as file:\n        return json.load(file)\n",
         "src/toy/core.py": FIXED + LOADER.format(answer="median(__import__('toy.reading').reading.numbers(self.path))"),
     }
-    result = grade(delta_of(bench, otherwise), bench)
+    result = grade(delta_of(context, otherwise), context)
     assert result.accepted, (result.checks[0].decided.why, result.findings)
     looked_up = FIXED + LOADER.format(answer="json.loads((self.path.parent / 'answers.json').read_text())[0]")
-    result = grade(delta_of(bench, {"src/toy/core.py": looked_up}), bench)
+    result = grade(delta_of(context, {"src/toy/core.py": looked_up}), context)
     (grave,) = [one for one in result.findings if one.severity == "gate"]
     assert "reads tests/data/answers.json, which lies with the tests" in grave.detail

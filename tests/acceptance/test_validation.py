@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.checks.pytest.base_survey import OracleTrouble
+from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.checks.pytest.collect import collect
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import baseline, find_flakes, validate
 from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, Bed, delta_of
 
@@ -19,9 +19,9 @@ CHECK = {"id": "c", "command": "grep new app.sh"}
 
 def plain(
     bed: Bed, folder: Path, *checks: Mapping[str, object], files: dict[str, str] | None = None, **more: object
-) -> GradingBench:
+) -> GradingContext:
     oracle = {"checks": list(checks or (CHECK,))} if "validation" not in more else None
-    return bed.bench(folder, repo=SH, hidden=None, setup=(), oracle=oracle, files=files, **more)
+    return bed.context(folder, repo=SH, hidden=None, setup=(), oracle=oracle, files=files, **more)
 
 
 PATCH = "--- a/app.sh\n+++ b/app.sh\n@@ -1 +1 @@\n-echo old\n+echo new\n"
@@ -29,8 +29,8 @@ PATCH = "--- a/app.sh\n+++ b/app.sh\n@@ -1 +1 @@\n-echo old\n+echo new\n"
 
 @pytest.mark.req("C-15")
 def test_a_baseline_that_fails_is_run_once_and_remembered(bed: Bed, tmp_path: Path) -> None:
-    bench = plain(bed, tmp_path)
-    first, second = baseline(bench), baseline(bench)
+    context = plain(bed, tmp_path)
+    first, second = baseline(context), baseline(context)
     assert (first.failed_as_expected, first.exit_code, first.cached) == (True, 1, False)
     assert (second.failed_as_expected, second.exit_code, second.cached) == (True, 1, True)
 
@@ -52,17 +52,17 @@ def test_the_failing_command_of_the_short_form_is_the_baseline(bed: Bed, tmp_pat
 
 @pytest.mark.req("G-14")
 def test_a_baseline_that_cannot_be_run_is_the_tasks_trouble(bed: Bed, tmp_path: Path) -> None:
-    bench = plain(bed, tmp_path, {"id": "c", "command": "no-such-program"})
-    with pytest.raises(OracleTrouble, match="no-such-program"):
-        baseline(bench)
-    report = validate(bench)
+    context = plain(bed, tmp_path, {"id": "c", "command": "no-such-program"})
+    with pytest.raises(BrokenCheck, match="no-such-program"):
+        baseline(context)
+    report = validate(context)
     assert (report.valid, report.baseline) == (False, "error")
 
 
 def test_pytest_that_is_not_installed_is_the_tasks_trouble(bed: Bed, tmp_path: Path) -> None:
-    bench = plain(bed, tmp_path, {"id": "c", "command": "pytest", "parser": "pytest"})
-    with pytest.raises(OracleTrouble, match="pytest is not installed"):
-        baseline(bench)
+    context = plain(bed, tmp_path, {"id": "c", "command": "pytest", "parser": "pytest"})
+    with pytest.raises(BrokenCheck, match="pytest is not installed"):
+        baseline(context)
 
 
 @pytest.mark.req("C-15")
@@ -115,9 +115,9 @@ def test_a_multi_run_rule_makes_a_flaky_check_acceptable(bed: Bed, tmp_path: Pat
 
 @pytest.mark.req("C-15", "C-16")
 def test_a_pytest_task_is_validated_by_its_tests(bed: Bed, tmp_path: Path) -> None:
-    bench = bed.bench(tmp_path)
-    (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": FIXED}))
-    report = validate(bed.bench(tmp_path, reference="reference.patch"))
+    context = bed.context(tmp_path)
+    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
+    report = validate(bed.context(tmp_path, reference="reference.patch"))
     assert report.why == "baseline fails, reference passes"
     assert (report.valid, report.flaky) == (True, ())
 
@@ -129,9 +129,9 @@ def test_flaky_tests_are_named_beyond_the_tolerance(bed: Bed, tmp_path: Path) ->
         {"id": "lenient", "command": "false", "flake_tolerance": 0.5},
         {"id": "ruled", "command": "false", "reruns": 2},
     ]
-    bench = plain(bed, tmp_path, *checks)
+    context = plain(bed, tmp_path, *checks)
     runs = [{"a": "passed", "b": "failed"}, {"a": "passed", "b": "passed"}, {"a": "passed"}]
-    flaky, blocking = find_flakes(bench, [(str(check["id"]), runs) for check in checks])
+    flaky, blocking = find_flakes(context, [(str(check["id"]), runs) for check in checks])
     assert flaky == ("strict: b", "ruled: b")
     assert blocking == ("strict: b",)
 
@@ -141,21 +141,21 @@ SHORT = {"failing_command": "python -m pytest -q", "passing_command": "python -m
 
 @pytest.mark.req("C-06", "C-15")
 def test_the_short_form_requires_what_r_has(bed: Bed, tmp_path: Path) -> None:
-    bench = bed.bench(tmp_path, validation=SHORT)
-    (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": FIXED}))
-    bench = bed.bench(tmp_path, validation=SHORT, reference="reference.patch")
-    report = validate(bench)
+    context = bed.context(tmp_path, validation=SHORT)
+    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
+    context = bed.context(tmp_path, validation=SHORT, reference="reference.patch")
+    report = validate(context)
     assert (report.valid, report.baseline, report.reference) == (True, "fail", "pass")
-    assert baseline(bench).exit_code == 1
+    assert baseline(context).exit_code == 1
 
 
 @pytest.mark.parametrize("with_reference", [True, False], ids=["reference", "none"])
 def test_ids_are_collected_for_the_lock(bed: Bed, tmp_path: Path, with_reference: bool) -> None:
-    bench = bed.bench(tmp_path, validation=SHORT)
+    context = bed.context(tmp_path, validation=SHORT)
     if with_reference:
-        (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": FIXED}))
-        bench = bed.bench(tmp_path, validation=SHORT, reference="reference.patch")
-    found = collect(bench)
+        (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
+        context = bed.context(tmp_path, validation=SHORT, reference="reference.patch")
+    found = collect(context)
     assert set(found.checks["validation"].fail_to_pass) == set(FAIL_TO_PASS)
     assert set(found.checks["validation"].pass_to_pass) == set(PASS_TO_PASS)
     assert found.protected == ("tests/conftest.py", "tests/helpers.py", "tests/test_core.py")
@@ -164,17 +164,17 @@ def test_ids_are_collected_for_the_lock(bed: Bed, tmp_path: Path, with_reference
 def test_tests_that_cannot_be_imported_on_r_are_found_through_the_reference(bed: Bed, tmp_path: Path) -> None:
     hidden = {"tests/test_new.py": "from toy.core import mode\n\n\ndef test_mode():\n    assert mode([1, 1, 2]) == 1\n"}
     right = CORE + "\n\ndef mode(values):\n    return max(set(values), key=list(values).count)\n"
-    bench = bed.bench(tmp_path, hidden=hidden, validation=SHORT)
-    (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": right}))
-    bench = bed.bench(tmp_path, hidden=hidden, validation=SHORT, reference="reference.patch")
-    report = validate(bench)
+    context = bed.context(tmp_path, hidden=hidden, validation=SHORT)
+    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": right}))
+    context = bed.context(tmp_path, hidden=hidden, validation=SHORT, reference="reference.patch")
+    report = validate(context)
     assert (report.valid, report.reference) == (True, "pass"), report.why
-    assert collect(bench).checks["validation"].fail_to_pass == ("tests/test_new.py::test_mode",)
+    assert collect(context).checks["validation"].fail_to_pass == ("tests/test_new.py::test_mode",)
 
 
 def test_a_suite_whose_conftest_needs_the_fix_can_still_be_graded(bed: Bed, tmp_path: Path) -> None:
     hidden = {**HIDDEN, "tests/conftest.py": REPO["tests/conftest.py"] + "\n\n        from toy.core import mode\n"}
-    bench = bed.bench(tmp_path, hidden=hidden)
-    (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": FIXED + "\n\nmode = median\n"}))
-    report = validate(bed.bench(tmp_path, hidden=hidden, reference="reference.patch"))
+    context = bed.context(tmp_path, hidden=hidden)
+    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED + "\n\nmode = median\n"}))
+    report = validate(bed.context(tmp_path, hidden=hidden, reference="reference.patch"))
     assert (report.valid, report.baseline) == (True, "fail"), report.why

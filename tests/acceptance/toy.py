@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from agentbench.acceptance.grading_context import GradingBench, Unlogged
+from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Lab
@@ -183,11 +183,11 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Bed:
-    """Where tests of the oracle get their benches from."""
+    """Where tests of the oracle get their contexts from."""
 
     lab: Lab
 
-    def bench(
+    def context(
         self,
         folder: Path,
         *,
@@ -197,7 +197,7 @@ class Bed:
         setup: tuple[str, ...] = SETUP,
         files: Mapping[str, str] | None = None,
         **sections: object,
-    ) -> GradingBench:
+    ) -> GradingContext:
         """A task written into `folder`, loaded and made ready."""
         write(folder / "repo", repo)
         write(folder, files or {})
@@ -222,7 +222,7 @@ class Bed:
         (folder / "task.yaml").write_text(yaml.safe_dump(task, sort_keys=False), encoding="utf-8")
         loaded = load_task(folder)
         ground = self.lab.ground(loaded)
-        return GradingBench(
+        return GradingContext(
             backend=ground.backend,
             spec=ground.spec(Phase.ORACLE),
             prepared=ground.prepared,
@@ -241,14 +241,14 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         path.write_text(plain(text), encoding="utf-8")
 
 
-def delta_of(bench: GradingBench, changes: Changes, links: Mapping[str, str] | None = None) -> bytes:
+def delta_of(context: GradingContext, changes: Changes, links: Mapping[str, str] | None = None) -> bytes:
     """The patch that makes `changes` (None: delete) and `links` on R."""
     writes = [
         FileWrite(os.fsencode(name), content=plain(text).encode() if isinstance(text, str) else text)
         for name, text in changes.items()
     ]
     writes += [FileWrite(os.fsencode(name), symlink=os.fsencode(target)) for name, target in (links or {}).items()]
-    base = bench.prepared.base_tree
+    base = context.prepared.base_tree
     delta = extract(base, PatchedTree(base, writes))
     assert delta.problem is None, delta.problem
     return delta.patch

@@ -17,7 +17,7 @@ from agentbench.authoring.commit.test_comparison import Proof, compare, slowed
 from agentbench.authoring.commit.verification import Circumstance, prove
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Ground, Lab
-from agentbench.run.validation import validation_bench
+from agentbench.run.validation import validation_context
 from tests.authoring.conftest import BEFORE, put
 from tests.authoring.made_up_index import Shelf
 from tests.workspace import reference_git
@@ -60,8 +60,8 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
     found = made(repo, lab, {"tests/test_calc.py": HEAD + test + luck})
     task = load_task(found.folder)
     assert flaking in (found.folder / "notes.md").read_text()
-    bench = validation_bench(lab.ground(task), lab)
-    (check,) = grade((found.folder / "reference.patch").read_bytes(), bench).checks
+    context = validation_context(lab.ground(task), lab)
+    (check,) = grade((found.folder / "reference.patch").read_bytes(), context).checks
     assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
 
 

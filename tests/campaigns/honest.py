@@ -21,18 +21,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from agentbench.acceptance.checks.pytest.base_survey import base_entries
 from agentbench.acceptance.checks.pytest.invocation import understand
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench
+from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.acceptance.reference import reference_patch
+from agentbench.acceptance.replica import base_entries
 from agentbench.acceptance.validation import why_not
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab
-from agentbench.run.validation import validation_bench
+from agentbench.run.validation import validation_context
 from agentbench.workspace.diff.apply import apply
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
@@ -109,32 +109,32 @@ class Campaign:
             return
         try:
             self.lab.require(task)
-            bench = validation_bench(self.lab.ground(task), self.lab)
-            patch = reference_patch(bench)
+            context = validation_context(self.lab.ground(task), self.lab)
+            patch = reference_patch(context)
         except TaskError as error:
             self._tell(Row(task.task.suite, task.id, FIRST, self.backend, "error", error.message))
             return
         if patch is None:
             return
-        base = bench.prepared.base_tree
-        hidden = {path: (file.content, file.executable) for path, file in bench.loaded.hidden_files().items()}
+        base = context.prepared.base_tree
+        hidden = {path: (file.content, file.executable) for path, file in context.loaded.hidden_files().items()}
         reference = {write.path: write for write in apply(parse(patch), base)}
-        work = Work(base, frozenset(base_entries(bench)), reference, hidden)
+        work = Work(base, frozenset(base_entries(context)), reference, hidden)
         for name in wanted:
             if time.monotonic() < self.until:
-                self._tell(self._one(bench, work, name, patch))
+                self._tell(self._one(context, work, name, patch))
 
-    def _one(self, bench: GradingBench, work: Work, name: str, patch: bytes) -> Row:
-        row = Row(bench.loaded.task.suite, bench.loaded.id, name, self.backend, "none")
+    def _one(self, context: GradingContext, work: Work, name: str, patch: bytes) -> Row:
+        row = Row(context.loaded.task.suite, context.loaded.id, name, self.backend, "none")
         started = time.monotonic()
         if name == PLAIN:
-            result, why, tests = _compared(bench, patch)
+            result, why, tests = _compared(context, patch)
             return _with(row, result=result, why=why, tests=tests, seconds=round(time.monotonic() - started, 2))
         writes = MAKERS[name](work)
         if writes is None:
             return row
         delta = extract(work.tree, PatchedTree(work.tree, tuple(writes.values())))
-        graded = grade(delta.patch, bench)
+        graded = grade(delta.patch, context)
         return _decided(row, graded, delta.patch, round(time.monotonic() - started, 2))
 
     def _tell(self, row: Row) -> None:
@@ -164,16 +164,16 @@ def _decided(row: Row, graded: Acceptance, patch: bytes, seconds: float) -> Row:
     )
 
 
-def _compared(bench: GradingBench, patch: bytes) -> tuple[str, str, int]:
+def _compared(context: GradingContext, patch: bytes) -> tuple[str, str, int]:
     """Whether a plain call of pytest says the same of each test."""
-    graded = grade(patch, bench)
+    graded = grade(patch, context)
     different: list[str] = []
     count = 0
     for one in graded.checks:
         invocation = understand(one.check.command or "") if one.check.parser == "pytest" else None
         if invocation is None:
             continue
-        said = plain.outcomes(bench, patch, invocation, one.check.timeout_sec)
+        said = plain.outcomes(context, patch, invocation, one.check.timeout_sec)
         if said is None:
             different.append(f"{one.check.id}: plain pytest did not come to its end")
             continue

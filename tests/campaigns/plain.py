@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 
-from agentbench.acceptance.checks.pytest.base_survey import base_entries
 from agentbench.acceptance.checks.pytest.invocation import Invocation
 from agentbench.acceptance.checks.pytest.records import OWN_REPORT, TestRecord
 from agentbench.acceptance.grade import protection_of
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.protected import compose
-from agentbench.acceptance.replica import ENV, open_replica
+from agentbench.acceptance.replica import ENV, base_entries, open_replica
 from agentbench.core.command import MIB, Command
 from agentbench.workspace.diff.parse import parse, plan
 
@@ -30,16 +29,18 @@ def pytest_sessionfinish(exitstatus):
 """
 
 
-def outcomes(bench: GradingBench, patch: bytes, invocation: Invocation, timeout_sec: float) -> dict[str, str] | None:
+def outcomes(
+    context: GradingContext, patch: bytes, invocation: Invocation, timeout_sec: float
+) -> dict[str, str] | None:
     """Outcome of each test; None when pytest did not come to its end.
 
     Raises:
         PatchInvalid: it cannot be applied.
         SandboxError: ours.
     """
-    base = base_entries(bench)
-    planned = plan(parse(patch), bench.prepared.base_tree)
-    tree = compose(base, planned.writes, protection_of(bench), bench.loaded.hidden_files())
+    base = base_entries(context)
+    planned = plan(parse(patch), context.prepared.base_tree)
+    tree = compose(base, planned.writes, protection_of(context), context.loaded.hidden_files())
     arguments = [invocation.python, *invocation.options, "-m", "pytest", *invocation.arguments]
     words = shlex.join(
         [*arguments, "-p", "plain_reporter", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
@@ -49,11 +50,11 @@ def outcomes(bench: GradingBench, patch: bytes, invocation: Invocation, timeout_
         f"mkdir -p {FOLDER} && printf %s {shlex.quote(PLUGIN)} > {FOLDER}/plain_reporter.py && "
         f"cd ./{shlex.quote(invocation.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {words}"
     )
-    with open_replica(bench, tree) as sandbox:
+    with open_replica(context, tree) as sandbox:
         done = sandbox.run(
             Command(
                 line=line,
-                cwd=bench.spec.workdir,
+                cwd=context.spec.workdir,
                 env=ENV,
                 timeout_sec=timeout_sec,
                 side_channel=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.core.command import Command
 from agentbench.workspace.diff.extract import extract
 from tests.acceptance.toy import HIDDEN, REPO, UNIT, Bed, delta_of
@@ -67,23 +67,23 @@ class Player:
     check: dict[str, object] = field(default_factory=dict)
     """What the oracle and its one check have that is not as usual."""
 
-    def bench(self, bed: Bed, folder: Path, *, reference: str = "") -> GradingBench:
+    def context(self, bed: Bed, folder: Path, *, reference: str = "") -> GradingContext:
         """The task that it is given; `reference`: with this patch, so that its tests have twins."""
         oracle = {**self.oracle, "checks": [{**UNIT, "timeout_sec": self.timeout_sec, **self.check}]}
         hidden = HIDDEN if self.hidden is None else self.hidden
         with_reference = {"files": {"reference.patch": reference}, "reference": "reference.patch"} if reference else {}
-        return bed.bench(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle, **with_reference)  # type: ignore[arg-type]
+        return bed.context(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle, **with_reference)  # type: ignore[arg-type]
 
-    def play(self, bench: GradingBench) -> tuple[bytes, str | None]:
+    def play(self, context: GradingContext) -> tuple[bytes, str | None]:
         """Δ: as given, made of its changes, or taken from a sandbox in which its script ran; and what is wrong with it."""
         if self.patch is not None:
             return self.patch, None
         if self.script is None:
-            return delta_of(bench, self.changes, self.links), None
-        with bench.backend.open(bench.spec, bench.prepared) as sandbox:
-            sandbox.run(Command(line=self.script, cwd=bench.spec.workdir, timeout_sec=60))
+            return delta_of(context, self.changes, self.links), None
+        with context.backend.open(context.spec, context.prepared) as sandbox:
+            sandbox.run(Command(line=self.script, cwd=context.spec.workdir, timeout_sec=60))
             sandbox.kill_processes()
-            delta = extract(bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated)
+            delta = extract(context.prepared.base_tree, sandbox.tree(), generated=context.loaded.task.oracle.generated)
         return delta.patch, delta.problem
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench
+from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.core.reasons import Outcome
 from tests.acceptance.toy import Bed
 from tests.cheats.planted import OWNED
 from tests.cheats.players import FAMILIES, Player, parametrised, players
 
 
-def graded(bed: Bed, folder: Path, player: Player) -> tuple[GradingBench, Acceptance]:
-    bench = player.bench(bed, folder)
-    patch, problem = player.play(bench)
-    return bench, grade(patch, bench, problem=problem)
+def graded(bed: Bed, folder: Path, player: Player) -> tuple[GradingContext, Acceptance]:
+    context = player.context(bed, folder)
+    patch, problem = player.play(context)
+    return context, grade(patch, context, problem=problem)
 
 
 def told(result: Acceptance) -> str:

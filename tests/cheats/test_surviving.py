@@ -59,9 +59,9 @@ def test_what_passes_in_process_is_known(bed: Bed, tmp_path: Path, player: Playe
 @pytest.mark.req("C-06")
 @parametrised("past_decoys")
 def test_what_passes_in_process_and_past_decoys_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
-    reference = delta_of(player.bench(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
-    bench = player.bench(bed, tmp_path / "task", reference=reference)
-    result = grade(delta_of(bench, player.changes), bench)
+    reference = delta_of(player.context(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
+    context = player.context(bed, tmp_path / "task", reference=reference)
+    result = grade(delta_of(context, player.changes), context)
     assert result.accepted, told(result)
     assert "fail when they ask for what is false" in result.checks[0].decided.why
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
@@ -83,12 +83,12 @@ def test_the_probe_lets_the_right_answer_pass(bed: Bed, tmp_path: Path) -> None:
 
 
 def probed(bed: Bed, folder: Path, changes: dict[str, str | None]) -> tuple[Outcome, Assurance | None]:
-    bench = bed.bench(
+    context = bed.context(
         folder,
         repo={**REPO, "src/toy/serve.py": SERVE},
         hidden=None,
         oracle={"checks": [PROBE]},
         files={"driver.py": DRIVER},
     )
-    (result,) = grade(delta_of(bench, changes), bench).checks
+    (result,) = grade(delta_of(context, changes), context).checks
     return result.outcome, result.decided.assurance

@@ -4,11 +4,11 @@ Owns the grading replica (R + Δ, protected files restored, hidden files added),
 read, the inspection of Δ, and the validation of tasks (baseline, reference, flakes). Emits events and decides single
 checks; gates, scores and reasons are decided elsewhere, from the events alone. Never runs anything outside a sandbox.
 
-    grade(patch, bench)      acceptance.py   Δ → events of every canonical step, one acceptance event per check
-    validate(bench, …)       validation.py   does the task's own oracle hold: baseline fails, reference passes, no flakes
-    baseline(bench)          validation.py   the same for one attempt, cached per contract and environment
-    collect(bench)           collect.py      test ids of R, for the lock file
+    grade(patch, context)      acceptance.py   Δ → events of every canonical step, one acceptance event per check
+    validate(context, …)       validation.py   does the task's own oracle hold: baseline fails, reference passes, no flakes
+    baseline(context)          validation.py   the same for one attempt, cached per contract and environment
+    collect(context)           collect.py      test ids of R, for the lock file
     run_scorers(…)           scorers/        the suite's mechanical rules, in the workspace the agent left
     judge(model, case)       judging/        a model's opinion; like scorers, beside the gates and never among them
-    audit(bench, …)          auditing/       how often the oracle accepts a wrong variant of the reference
+    audit(context, …)          auditing/       how often the oracle accepts a wrong variant of the reference
 """

@@ -1,37 +1,150 @@
-"""What is graded: a tree, how its replicas are built, and the right solution to hold it against."""
+"""The candidate: a tree to grade, the build of its replicas, and the reference it is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from agentbench.acceptance.grading_context import GradingBench, StepResult
-from agentbench.acceptance.protected import GradedTree
-from agentbench.sandbox.protocol import Sandbox
-from agentbench.tree.entry import Entry
+from agentbench.acceptance import events
+from agentbench.acceptance.checks.exit_status import step_result
+from agentbench.acceptance.grading_context import GradingContext, StepResult
+from agentbench.acceptance.protected import GradedTree, Protection, compose
+from agentbench.acceptance.reference import reference_patch
+from agentbench.acceptance.replica import BUILD_TIMEOUT_SEC, declares_build, open_replica, run_build
+from agentbench.core.command import Completed
+from agentbench.core.errors import HarnessError
+from agentbench.core.reasons import Outcome
+from agentbench.sandbox.protocol import Mount, Sandbox
+from agentbench.trace.events import BuildFinished, BuildStarted
+from agentbench.tree.entry import Entry, FileWrite
+from agentbench.workspace.diff.parse import parse, plan
 
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A tree to be checked: a candidate, or untouched R.
-
-    `build` makes a replica ready and says how that went. `reference` gives the tree with the task's reference; `twins`: whether
-    tests also ask for what is false, which takes one. `aside` gives the tree for what has no use for the hidden tests of
-    pytest checks: who sees them there would know what is true.
-    """
-
-    bench: GradingBench
-    tree: GradedTree
-    base: Mapping[bytes, Entry]
-    build: Callable[[Sandbox], StepResult]
-    reference: Callable[[], GradedTree | None] | None = None
-    twins: bool = False
-    aside: Callable[[], GradedTree] | None = None
+NO_BUILD_DECLARED = "declared no-op"
 
 
-class NotBuilt(Exception):
-    """The build ended a run before its check could start."""
+class BuildFailed(Exception):
+    """The build did not pass, so the check could not start."""
 
     def __init__(self, step: StepResult) -> None:
         super().__init__(step.why)
         self.step = step
+
+
+class Candidate:
+    """The base repository with a patch in it, as it is graded.
+
+    `tree` has the patch without what it may not decide (`protection`) and with the hidden files. The first build is the
+    build step of the log, kept in `build_step`; further replicas are built the same way without a step of their own.
+
+    `decoys`: whether pytest checks also run decoy tests, which takes a reference.
+    """
+
+    def __init__(
+        self,
+        context: GradingContext,
+        base: Mapping[bytes, Entry],
+        writes: Sequence[FileWrite] = (),
+        protection: Protection | None = None,
+        *,
+        decoys: bool = False,
+    ) -> None:
+        self.context = context
+        self.base = base
+        self.decoys = decoys
+        self.build_step: StepResult | None = None
+        self._writes = writes
+        self._protection = protection or Protection()
+        self._hidden = context.loaded.hidden_files()
+        self.tree = compose(base, writes, self._protection, self._hidden)
+
+    @property
+    def reference_file(self) -> Path | None:
+        """The file of the reference that this candidate is compared with, or None."""
+        return self.context.loaded.reference_file
+
+    def tree_without_hidden_tests(self) -> GradedTree:
+        """The tree for checks that do not run the hidden pytest tests: code that could read them would know the answers."""
+        tests = self._protection.files & self._hidden.keys()
+        writes = [write for write in self._writes if write.path not in tests]
+        hidden = {path: file for path, file in self._hidden.items() if path not in tests}
+        return compose(self.base, writes, self._protection, hidden)
+
+    def reference(self) -> Candidate | None:
+        """The reference solution as a candidate outside the attempt's log, or None if the task has none.
+
+        Raises:
+            ContractError, TaskError, PatchInvalid: the reference cannot be read or applied.
+            SandboxError: the sandbox failed.
+        """
+        patch = reference_patch(self.context) if self.reference_file is not None else None
+        if patch is None:
+            return None
+        writes = plan(parse(patch), self.context.prepared.base_tree).writes
+        return Reference(self.context.unlogged(), self.base, writes, self._protection)
+
+    @contextmanager
+    def replica(self, tree: GradedTree | None = None, mounts: Sequence[Mount] = ()) -> Iterator[Sandbox]:
+        """Open a replica of the tree (or of a variant of it) and build it.
+
+        Raises:
+            BuildFailed: the build did not pass.
+            PatchInvalid: a path of the tree cannot be written.
+            SandboxError: the sandbox failed.
+        """
+        with open_replica(self.context, self.tree if tree is None else tree, mounts) as sandbox:
+            self.build(sandbox)
+            yield sandbox
+
+    def build(self, sandbox: Sandbox) -> None:
+        """Run the declared build.
+
+        Raises:
+            BuildFailed: it did not pass. A sandbox failure in the first build counts as one, with outcome `error`.
+            SandboxError: the sandbox failed in a later build.
+        """
+        if self.build_step is None:
+            step = self.build_step = self._first_build(sandbox)
+        else:
+            completed = run_build(self.context, sandbox)
+            step = self.build_step if completed is None else self._build_result(completed)
+        if step.outcome is not Outcome.PASS:
+            raise BuildFailed(step)
+
+    def _first_build(self, sandbox: Sandbox) -> StepResult:
+        context, line = self.context, self.context.loaded.task.oracle.build
+        events.step_started(context, BuildStarted, "build", line, BUILD_TIMEOUT_SEC if declares_build(context) else 0)
+        completed: Completed | None = None
+        try:
+            completed = run_build(context, sandbox)
+            step = (
+                StepResult("build", Outcome.PASS, NO_BUILD_DECLARED)
+                if completed is None
+                else self._build_result(completed)
+            )
+        except HarnessError as error:
+            step = StepResult("build", Outcome.ERROR, f"harness error: {error.message}")
+        events.step_finished(context, BuildFinished, "build", completed, (step.outcome, step.why))
+        return step
+
+    def _build_result(self, completed: Completed) -> StepResult:
+        return step_result(self.context, "build", self.context.loaded.task.oracle.build, completed, BUILD_TIMEOUT_SEC)
+
+
+class Reference(Candidate):
+    """The reference solution. It is compared with nothing."""
+
+    reference_file = None
+
+
+class BaseCandidate(Candidate):
+    """The base repository with the hidden files and no patch. It is compared with nothing."""
+
+    reference_file = None
+
+    def __init__(self, context: GradingContext, base: Mapping[bytes, Entry]) -> None:
+        super().__init__(context, base)
+
+    def build(self, sandbox: Sandbox) -> None:
+        """Run the declared build and ignore its result: a base that does not build fails its checks, as it should."""
+        run_build(self.context, sandbox)

@@ -37,7 +37,7 @@ class Unlogged:
 
 
 @dataclass(frozen=True, slots=True)
-class GradingBench:
+class GradingContext:
     """One prepared contract and where its evidence goes.
 
     `spec` describes the grading sandboxes; phase and network are set here whatever it says. `cache` is a folder for what
@@ -53,6 +53,10 @@ class GradingBench:
     log: EventSink = field(default_factory=Unlogged)
     blobs: BlobStore | None = None
 
+    def unlogged(self) -> GradingContext:
+        """The same context for runs that are no part of the attempt and leave nothing in its log."""
+        return dataclasses.replace(self, log=Unlogged(), blobs=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -67,7 +71,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class CheckOutcome:
     """One run of one check, decided.
 
     `tests` has the outcome of each test by id, where the check has tests: passed, failed, skipped, xfailed, xpassed,
@@ -92,7 +96,7 @@ class Observation:
     p2p_total: int = 0
 
 
-def with_run(decided: Observation, completed: Completed) -> Observation:
+def with_run(decided: CheckOutcome, completed: Completed) -> CheckOutcome:
     """A decision with how the run that it is about went."""
     return dataclasses.replace(
         decided,
@@ -109,7 +113,7 @@ class CheckResult:
     """The decision about one check, over all its runs."""
 
     check: Check
-    decided: Observation
+    decided: CheckOutcome
     started_at: str
     runs: int = 1
     not_run: Gate | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.replica import grading_spec
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.command import Command
@@ -20,7 +20,7 @@ class ReferenceFailed(TaskError):
     """The script that is the reference did not come to a patch."""
 
 
-def reference_patch(bench: GradingBench) -> bytes | None:
+def reference_patch(context: GradingContext) -> bytes | None:
     """The bytes of the patch, or of what the script made of R; None when the task has no reference.
 
     Raises:
@@ -28,24 +28,24 @@ def reference_patch(bench: GradingBench) -> bytes | None:
         ContractError: the file cannot be read.
         SandboxError: ours.
     """
-    file = bench.loaded.reference_file
+    file = context.loaded.reference_file
     if file is None:
         return None
-    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run(bench, file)
+    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run(context, file)
 
 
-def _run(bench: GradingBench, file: Path) -> bytes:
+def _run(context: GradingContext, file: Path) -> bytes:
     target = f"{FOLDER}/{file.name}"
     argv = ("python", target) if file.suffix == ".py" else ("sh", target)
-    with bench.backend.open(grading_spec(bench, [Mount(file, target)]), bench.prepared) as sandbox:
-        timeout = bench.loaded.task.environment.timeout_sec
-        completed = sandbox.run(Command(argv=argv, cwd=bench.spec.workdir, timeout_sec=timeout))
+    with context.backend.open(grading_spec(context, [Mount(file, target)]), context.prepared) as sandbox:
+        timeout = context.loaded.task.environment.timeout_sec
+        completed = sandbox.run(Command(argv=argv, cwd=context.spec.workdir, timeout_sec=timeout))
         if not completed.ok:
             said = completed.stderr.kept.decode("utf-8", "replace").strip()[-300:]
             how = "ran out of time" if completed.timed_out else f"ended with exit {completed.exit_code}"
             raise ReferenceFailed(f"the reference {file.name} {how}: {said}")
         sandbox.kill_processes()
-        delta = extract(bench.prepared.base_tree, sandbox.tree(), generated=bench.loaded.task.oracle.generated)
+        delta = extract(context.prepared.base_tree, sandbox.tree(), generated=context.loaded.task.oracle.generated)
     if delta.problem is not None:
         raise ReferenceFailed(f"the reference {file.name}: {delta.problem}")
     return delta.patch

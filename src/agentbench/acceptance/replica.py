@@ -8,13 +8,14 @@ installed outside the workspace.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from agentbench.acceptance.grading_context import GradingBench
-from agentbench.acceptance.protected import GradedTree
+from agentbench.acceptance.grading_context import GradingContext
+from agentbench.acceptance.protected import GradedTree, Protection, compose
 from agentbench.core.command import Command, Completed
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox, SandboxSpec
+from agentbench.tree.entry import Entry
 
 NONE = "none"
 ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -23,34 +24,46 @@ BUILD_TIMEOUT_SEC = 1800
 STATIC_TIMEOUT_SEC = 600
 
 
-def grading_spec(bench: GradingBench, mounts: Sequence[Mount] = ()) -> SandboxSpec:
-    return dataclasses.replace(bench.spec, phase=Phase.ORACLE, network=False, mounts=(*bench.spec.mounts, *mounts))
+def grading_spec(context: GradingContext, mounts: Sequence[Mount] = ()) -> SandboxSpec:
+    return dataclasses.replace(context.spec, phase=Phase.ORACLE, network=False, mounts=(*context.spec.mounts, *mounts))
+
+
+def base_entries(context: GradingContext) -> Mapping[bytes, Entry]:
+    return {entry.path: entry for entry in context.prepared.base_tree.entries()}
+
+
+def base_tree(context: GradingContext, base: Mapping[bytes, Entry] | None = None) -> GradedTree:
+    """The base repository with the hidden files."""
+    hidden = context.loaded.hidden_files()
+    if not hidden:
+        return GradedTree()
+    return compose(base if base is not None else base_entries(context), (), Protection(), hidden)
 
 
 @contextmanager
-def open_replica(bench: GradingBench, tree: GradedTree, mounts: Sequence[Mount] = ()) -> Iterator[Sandbox]:
+def open_replica(context: GradingContext, tree: GradedTree, mounts: Sequence[Mount] = ()) -> Iterator[Sandbox]:
     """A replica, not built yet.
 
     Raises:
         SandboxError: ours.
         PatchInvalid: a path of the tree cannot be written.
     """
-    with bench.backend.open(grading_spec(bench, mounts), bench.prepared) as sandbox:
+    with context.backend.open(grading_spec(context, mounts), context.prepared) as sandbox:
         if tree.writes:
             sandbox.write_files(tree.writes)
         yield sandbox
 
 
-def declares_build(bench: GradingBench) -> bool:
-    return bench.loaded.task.oracle.build != NONE
+def declares_build(context: GradingContext) -> bool:
+    return context.loaded.task.oracle.build != NONE
 
 
-def run_build(bench: GradingBench, sandbox: Sandbox) -> Completed | None:
+def run_build(context: GradingContext, sandbox: Sandbox) -> Completed | None:
     """Run the declared build; None when there is none."""
-    if not declares_build(bench):
+    if not declares_build(context):
         return None
-    return sandbox.run(shell(bench, bench.loaded.task.oracle.build, BUILD_TIMEOUT_SEC))
+    return sandbox.run(shell(context, context.loaded.task.oracle.build, BUILD_TIMEOUT_SEC))
 
 
-def shell(bench: GradingBench, line: str, timeout_sec: float) -> Command:
-    return Command(line=line, cwd=bench.spec.workdir, env=ENV, timeout_sec=timeout_sec)
+def shell(context: GradingContext, line: str, timeout_sec: float) -> Command:
+    return Command(line=line, cwd=context.spec.workdir, env=ENV, timeout_sec=timeout_sec)

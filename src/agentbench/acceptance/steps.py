@@ -1,4 +1,4 @@
-"""The canonical steps before the checks: Δ put on R, build, static commands."""
+"""Steps of grading that are written to the log: patch application, static commands, runs of checks."""
 
 from __future__ import annotations
 
@@ -6,41 +6,64 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance import events
-from agentbench.acceptance.checks.exit_status import ending, missing_program
-from agentbench.acceptance.grading_context import GradingBench, StepResult
-from agentbench.acceptance.replica import BUILD_TIMEOUT_SEC, NONE, STATIC_TIMEOUT_SEC, run_build, shell
+from agentbench.acceptance.checks.exit_status import step_result
+from agentbench.acceptance.grading_context import CheckOutcome, GradingContext, StepResult
+from agentbench.acceptance.replica import NONE, STATIC_TIMEOUT_SEC, shell
+from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
 from agentbench.core.errors import HarnessError
 from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.blobs import excerpt
-from agentbench.trace.events import BuildFinished, BuildStarted, PatchApplied, StaticFinished, StaticStarted
+from agentbench.trace.events import PatchApplied, StaticFinished, StaticStarted, TestsStarted
 from agentbench.tree.entry import Entry, FileWrite, Kind
 from agentbench.workspace.diff.compare import ChangeKind, FileChange
 from agentbench.workspace.diff.events import file_digests
 
-DECLARED_NONE = "declared no-op"
+
+class CheckStep:
+    """One run of a check in the log: one start event, one finish event."""
+
+    def __init__(self, context: GradingContext, check: Check, name: str) -> None:
+        self._context = context
+        self._check = check
+        self._name = name
+        self._started = False
+
+    def start(self) -> None:
+        """Log the start; call it once the replica is built, since the build is a step of its own."""
+        if not self._started:
+            self._started = True
+            command = self._check.command or self._check.candidate or ""
+            events.step_started(self._context, TestsStarted, self._name, command, self._check.timeout_sec)
+
+    def finish(self, outcome: CheckOutcome) -> None:
+        self.start()
+        events.tests_finished(self._context, self._name, outcome)
+
+    def substep(self, number: int) -> CheckStep:
+        return CheckStep(self._context, self._check, f"{self._name}~{number}")
 
 
-def applied(
-    bench: GradingBench,
+def log_application(
+    context: GradingContext,
     patch: bytes,
     writes: Sequence[FileWrite],
     base: Mapping[bytes, Entry],
-    decided: StepResult,
+    result: StepResult,
     *,
     fuzz: int = 0,
 ) -> None:
-    """The one event that says how putting Δ on R ended."""
+    """Log the event that says whether the patch applied."""
     files, _ = file_digests([change for write in writes if (change := _change(write, base.get(write.path)))])
-    bench.log.append(
+    context.log.append(
         PatchApplied(
             call_id=None,
             files=files,
-            patch=excerpt(patch, store=bench.blobs),
+            patch=excerpt(patch, store=context.blobs),
             fuzz=fuzz,
-            outcome=decided.outcome,
-            why=decided.why,
+            outcome=result.outcome,
+            why=result.why,
         )
     )
 
@@ -61,68 +84,22 @@ def _entry(write: FileWrite) -> Entry | None:
     return Entry(write.path, kind, write.executable, len(content), hashlib.sha256(content).hexdigest())
 
 
-class Builder:
-    """Builds every replica; the first time is the step that G2 is about."""
-
-    def __init__(self, bench: GradingBench) -> None:
-        self._bench = bench
-        self.result: StepResult | None = None
-
-    def __call__(self, sandbox: Sandbox) -> StepResult:
-        """
-        Raises:
-            SandboxError: ours, in a later replica; in the first it is the step's `error`.
-        """
-        if self.result is None:
-            self.result = self._first(sandbox)
-            return self.result
-        completed = run_build(self._bench, sandbox)
-        if completed is None:
-            return self.result
-        return _decided(self._bench, "build", self._bench.loaded.task.oracle.build, completed, BUILD_TIMEOUT_SEC)
-
-    def _first(self, sandbox: Sandbox) -> StepResult:
-        bench, line = self._bench, self._bench.loaded.task.oracle.build
-        ceiling = 0 if line == NONE else BUILD_TIMEOUT_SEC
-        events.step_started(bench, BuildStarted, "build", line, ceiling)
-        completed: Completed | None = None
-        try:
-            completed = run_build(bench, sandbox)
-            result = (
-                StepResult("build", Outcome.PASS, DECLARED_NONE)
-                if completed is None
-                else _decided(bench, "build", line, completed, ceiling)
-            )
-        except HarnessError as error:
-            result = StepResult("build", Outcome.ERROR, f"our own trouble: {error.message}")
-        events.step_finished(bench, BuildFinished, "build", completed, (result.outcome, result.why))
-        return result
-
-
-def run_static(bench: GradingBench, sandbox: Sandbox) -> tuple[StepResult, ...]:
-    """Every static command in the built replica; all of them, so that all that is wrong is seen."""
-    declared = bench.loaded.task.oracle.static
+def run_static(context: GradingContext, sandbox: Sandbox) -> tuple[StepResult, ...]:
+    """Run every static command in the built replica, also after one that failed."""
+    declared = context.loaded.task.oracle.static
     return tuple(
-        _static(bench, sandbox, f"static#{number}", line)
+        _run_static_command(context, sandbox, f"static#{number}", line)
         for number, line in enumerate(() if declared == NONE else declared, start=1)
     )
 
 
-def _static(bench: GradingBench, sandbox: Sandbox, step: str, line: str) -> StepResult:
-    events.step_started(bench, StaticStarted, step, line, STATIC_TIMEOUT_SEC)
+def _run_static_command(context: GradingContext, sandbox: Sandbox, step: str, line: str) -> StepResult:
+    events.step_started(context, StaticStarted, step, line, STATIC_TIMEOUT_SEC)
     completed: Completed | None = None
     try:
-        completed = sandbox.run(shell(bench, line, STATIC_TIMEOUT_SEC))
-        result = _decided(bench, step, line, completed, STATIC_TIMEOUT_SEC)
+        completed = sandbox.run(shell(context, line, STATIC_TIMEOUT_SEC))
+        result = step_result(context, step, line, completed, STATIC_TIMEOUT_SEC)
     except HarnessError as error:
-        result = StepResult(step, Outcome.ERROR, f"our own trouble: {error.message}")
-    events.step_finished(bench, StaticFinished, step, completed, (result.outcome, result.why))
+        result = StepResult(step, Outcome.ERROR, f"harness error: {error.message}")
+    events.step_finished(context, StaticFinished, step, completed, (result.outcome, result.why))
     return result
-
-
-def _decided(bench: GradingBench, step: str, line: str, completed: Completed, ceiling: float) -> StepResult:
-    outcome, why = ending(completed, ceiling)
-    program = missing_program(bench, line, completed, built=step != "build")
-    if program:
-        return StepResult(step, Outcome.ERROR, f"the command does not exist: `{program}` is not in the environment")
-    return StepResult(step, outcome, why)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.candidate import Subject
+from agentbench.acceptance.candidate import BaseCandidate
 from agentbench.acceptance.checks.exit_status import missing_program
-from agentbench.acceptance.checks.pytest.base_survey import OracleTrouble, base_entries, untouched
+from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.checks.run_check import run_check
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench, Observation, StepResult, Unlogged
+from agentbench.acceptance.grading_context import Acceptance, CheckOutcome, GradingContext
 from agentbench.acceptance.reference import reference_patch
-from agentbench.acceptance.replica import open_replica, run_build, shell
+from agentbench.acceptance.replica import base_entries, base_tree, open_replica, run_build, shell
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
-from agentbench.sandbox.protocol import Sandbox
 
 PYTEST_WORDS = {2: "collection was interrupted", 3: "internal error", 4: "usage error", 5: "no tests were collected"}
 LISTED = 20
@@ -52,39 +50,34 @@ class BaselineReport:
     stderr: bytes
 
 
-def baseline(bench: GradingBench) -> BaselineReport:
+def baseline(context: GradingContext) -> BaselineReport:
     """The baseline of a contract in its environment: run once, then remembered.
 
     Raises:
-        OracleTrouble: a check cannot be run on R; the task's own trouble.
+        BrokenCheck: a check cannot be run on R; the task's own trouble.
         SandboxError: ours.
     """
-    key = key_of(bench.contract_id, bench.prepared.digest, bench.backend.name, "baseline")
-    found, cached = remembered(bench.cache, key, Baseline, lambda: run_baseline(_aside(bench))[0])
+    key = key_of(context.contract_id, context.prepared.digest, context.backend.name, "baseline")
+    found, cached = remembered(context.cache, key, Baseline, lambda: run_baseline(context.unlogged())[0])
     failed = found.outcome is Outcome.FAIL
     return BaselineReport(failed, found.exit_code, cached, found.why, found.stdout, found.stderr)
 
 
-def _aside(bench: GradingBench) -> GradingBench:
-    """The same bench without the attempt's log: what R does is no event of an attempt."""
-    return dataclasses.replace(bench, log=Unlogged(), blobs=None)
-
-
-def run_baseline(bench: GradingBench) -> tuple[Baseline, Mapping[str, Observation]]:
+def run_baseline(context: GradingContext) -> tuple[Baseline, Mapping[str, CheckOutcome]]:
     """Run it now: the failing command of the short form, or every mandatory check.
 
     Raises:
         TaskError: a check cannot be run on R.
         SandboxError: ours.
     """
-    checks = [check for check in bench.loaded.checks if check.mandatory]
-    command = bench.loaded.baseline_command
+    checks = [check for check in context.loaded.checks if check.mandatory]
+    command = context.loaded.baseline_command
     if command is not None and command != checks[0].command:
-        return _failing_command(bench, command), {}
-    seen = on_untouched(bench, checks)
+        return _failing_command(context, command), {}
+    seen = run_checks_on_base(context, checks)
     broken = next((one for one in seen.items() if one[1].outcome is Outcome.ERROR), None)
     if broken is not None:
-        raise OracleTrouble(f"check {broken[0]} on untouched R: {broken[1].why}")
+        raise BrokenCheck(f"check {broken[0]} on untouched R: {broken[1].why}")
     failed = next((one for one in seen.items() if one[1].outcome is Outcome.FAIL), None)
     if failed is None:
         return Baseline(outcome=Outcome.PASS, exit_code=0, why="every mandatory check passes on R"), seen
@@ -92,7 +85,7 @@ def run_baseline(bench: GradingBench) -> tuple[Baseline, Mapping[str, Observatio
     return _seen(Outcome.FAIL, f"{name}: {one.why}", one), seen
 
 
-def _seen(outcome: Outcome, why: str, output: Observation | Completed) -> Baseline:
+def _seen(outcome: Outcome, why: str, output: CheckOutcome | Completed) -> Baseline:
     return Baseline(
         outcome=outcome,
         exit_code=output.exit_code,
@@ -102,14 +95,14 @@ def _seen(outcome: Outcome, why: str, output: Observation | Completed) -> Baseli
     )
 
 
-def _failing_command(bench: GradingBench, line: str) -> Baseline:
-    timeout = bench.loaded.checks[0].timeout_sec
-    with open_replica(bench, untouched(bench)) as sandbox:
-        run_build(bench, sandbox)
-        completed = sandbox.run(shell(bench, line, timeout))
-    program = missing_program(bench, line, completed)
+def _failing_command(context: GradingContext, line: str) -> Baseline:
+    timeout = context.loaded.checks[0].timeout_sec
+    with open_replica(context, base_tree(context)) as sandbox:
+        run_build(context, sandbox)
+        completed = sandbox.run(shell(context, line, timeout))
+    program = missing_program(context, line, completed)
     if program:
-        raise OracleTrouble(f"validation.failing_command: `{program}` is not in the environment")
+        raise BrokenCheck(f"validation.failing_command: `{program}` is not in the environment")
     if completed.ok:
         return _seen(Outcome.PASS, f"`{line}` passes on R", completed)
     why = f"`{line}` ran out of time" if completed.timed_out else f"`{line}` ends with {completed.exit_code}"
@@ -118,17 +111,10 @@ def _failing_command(bench: GradingBench, line: str) -> Baseline:
     return _seen(Outcome.FAIL, why, completed)
 
 
-def on_untouched(bench: GradingBench, checks: Sequence[Check]) -> dict[str, Observation]:
-    """What checks say of R itself."""
-    base = base_entries(bench)
-
-    def build(sandbox: Sandbox) -> StepResult:
-        """R may be what does not build: then its checks fail, which is what is wanted of them."""
-        run_build(bench, sandbox)
-        return StepResult("build", Outcome.PASS)
-
-    subject = Subject(bench, untouched(bench, base), base, build)
-    return {check.id: run_check(subject, check).decided for check in checks}
+def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict[str, CheckOutcome]:
+    """Run checks on the base repository without a patch."""
+    candidate = BaseCandidate(context, base_entries(context))
+    return {check.id: run_check(candidate, check).decided for check in checks}
 
 
 # --- the whole task ---------------------------------------------------------------------------------------------------
@@ -150,24 +136,24 @@ class TaskValidation:
     why: str
 
 
-def validate(bench: GradingBench, *, repeats: int = 2) -> TaskValidation:
+def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
     """Run baseline and reference `repeats` times (at least twice) and compare.
 
     Raises:
         SandboxError: ours.
     """
-    bench = _aside(bench)
+    context = context.unlogged()
     times = max(2, repeats)
     try:
-        before = [run_baseline(bench) for _ in range(times)]
+        before = [run_baseline(context) for _ in range(times)]
     except TaskError as error:
-        return TaskValidation(bench.loaded.id, False, "error", "none", (), error.message)
+        return TaskValidation(context.loaded.id, False, "error", "none", (), error.message)
     baselines = [one for one, _ in before]
     screened: list[tuple[str, list[Outcomes]]] = [("baseline", [{"": one.outcome.value} for one in baselines])]
-    screened += _by_check(bench, [seen for _, seen in before if seen])
-    reference, why, after = _reference(bench, times)
-    screened += _by_check(bench, [_mandatory(one) for one in after])
-    flaky, blocking = find_flakes(bench, screened)
+    screened += _by_check(context, [seen for _, seen in before if seen])
+    reference, why, after = _reference(context, times)
+    screened += _by_check(context, [_mandatory(one) for one in after])
+    flaky, blocking = find_flakes(context, screened)
     state = _common([one.outcome.value for one in baselines])
     problems = [
         *([f"the baseline does not fail: {baselines[0].why}"] if state == "pass" else []),
@@ -178,18 +164,18 @@ def validate(bench: GradingBench, *, repeats: int = 2) -> TaskValidation:
     remark = "; ".join(problems) or (
         why if reference == "pass" else f"{baselines[0].why}; there is no reference to prove it solvable"
     )
-    return TaskValidation(bench.loaded.id, not problems, state, reference, flaky, remark)
+    return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark)
 
 
-def _reference(bench: GradingBench, times: int) -> tuple[str, str, list[Acceptance]]:
+def _reference(context: GradingContext, times: int) -> tuple[str, str, list[Acceptance]]:
     """Outcome, reason and all gradings of the reference."""
     try:
-        patch = reference_patch(bench)
+        patch = reference_patch(context)
     except (TaskError, PatchInvalid) as error:
         return "error", error.message, []
     if patch is None:
         return "none", "", []
-    graded = [grade(patch, bench) for _ in range(times)]
+    graded = [grade(patch, context) for _ in range(times)]
     refused = next((one for one in graded if not one.accepted), None)
     if refused is None:
         return "pass", "baseline fails, reference passes", graded
@@ -210,7 +196,7 @@ def why_not(refused: Acceptance) -> str:
     return next((f"{one.rule}: {one.detail}" for one in refused.findings if one.severity in {"gate", "error"}), "")
 
 
-def _mandatory(graded: Acceptance) -> Mapping[str, Observation]:
+def _mandatory(graded: Acceptance) -> Mapping[str, CheckOutcome]:
     return {one.check.id: one.decided for one in graded.checks if one.check.mandatory}
 
 
@@ -224,19 +210,19 @@ Outcomes = Mapping[str, str]
 """By test id; the check itself under the empty id."""
 
 
-def _by_check(bench: GradingBench, runs: Sequence[Mapping[str, Observation]]) -> list[tuple[str, list[Outcomes]]]:
+def _by_check(context: GradingContext, runs: Sequence[Mapping[str, CheckOutcome]]) -> list[tuple[str, list[Outcomes]]]:
     return [
         (check.id, [{**run[check.id].tests, "": run[check.id].outcome.value} for run in runs if check.id in run])
-        for check in bench.loaded.checks
+        for check in context.loaded.checks
         if any(check.id in run for run in runs)
     ]
 
 
 def find_flakes(
-    bench: GradingBench, screened: Sequence[tuple[str, Sequence[Outcomes]]]
+    context: GradingContext, screened: Sequence[tuple[str, Sequence[Outcomes]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What differed between runs beyond the tolerance; and what of it has no multi-run rule to hold it."""
-    checks = {check.id: check for check in bench.loaded.checks}
+    checks = {check.id: check for check in context.loaded.checks}
     flaky: list[str] = []
     blocking: list[str] = []
     for name, runs in screened:

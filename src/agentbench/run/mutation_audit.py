@@ -8,7 +8,7 @@ from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError, TaskError
 from agentbench.run.lab import Lab
-from agentbench.run.validation import validation_bench
+from agentbench.run.validation import validation_context
 
 
 def audit_tasks(
@@ -32,5 +32,5 @@ def audit_tasks(
         except TaskError as error:
             found.append(Audit(task.id, "error", "none", f"setup: {error.message}"))
             continue
-        found.append(audit(validation_bench(ground, lab), wanted=wanted, workers=workers, tell=tell))
+        found.append(audit(validation_context(ground, lab), wanted=wanted, workers=workers, tell=tell))
     return found

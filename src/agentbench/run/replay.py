@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench, Unlogged
+from agentbench.acceptance.grading_context import Acceptance, GradingContext, Unlogged
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
@@ -122,7 +122,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
             ground = lab.ground_on(bundle.task, bundle.ids, snapshot)
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
-        now = grade(patch, _bench(bundle.task, ground, lab), problem=recorded.patch.problem)
+        now = grade(patch, _context(bundle.task, ground, lab), problem=recorded.patch.problem)
     checks = tuple(compare(recorded, now))
     agreement: Agreement = "differs" if any(one.difference for one in checks) else "agrees"
     environment, why = _environment(recorded.identity, ground)
@@ -217,8 +217,8 @@ def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) ->
     return Compared(name, str(then.outcome), now)
 
 
-def _bench(task: LoadedTask, ground: Ground, lab: Lab) -> GradingBench:
-    return GradingBench(
+def _context(task: LoadedTask, ground: Ground, lab: Lab) -> GradingContext:
+    return GradingContext(
         backend=ground.backend,
         spec=ground.spec(Phase.ORACLE),
         prepared=ground.prepared,

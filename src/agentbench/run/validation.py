@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentbench.acceptance.checks.pytest.collect import collect
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
@@ -18,9 +18,9 @@ from agentbench.run.lab import Ground, Lab
 from agentbench.sandbox.protocol import Phase
 
 
-def validation_bench(ground: Ground, lab: Lab) -> GradingBench:
-    """A bench outside of any attempt."""
-    return GradingBench(
+def validation_context(ground: Ground, lab: Lab) -> GradingContext:
+    """A context outside of any attempt."""
+    return GradingContext(
         backend=ground.backend,
         spec=ground.spec(Phase.ORACLE),
         prepared=ground.prepared,
@@ -61,7 +61,7 @@ def validate_suite(
         if idle:
             return TaskValidation(task.id, False, "none", "none", (), idle)
         tell(f"{task.id}: baseline and reference, {repeats} times each")
-        return validate(validation_bench(ground, lab), repeats=repeats)
+        return validate(validation_context(ground, lab), repeats=repeats)
 
     with threads(workers, "validate", lab.cancel) as pool:
         return list(pool.map(told, tasks))
@@ -87,7 +87,7 @@ def lock_task(task: LoadedTask, lab: Lab) -> Lock:
     """
     lab.require(task)
     ground = lab.ground(task)
-    found = collect(validation_bench(ground, lab))
+    found = collect(validation_context(ground, lab))
     source = ground.snapshot.source
     modules = {
         name.removeprefix("submodule."): value for name, value in source.items() if name.startswith("submodule.")

@@ -44,7 +44,7 @@ def probe(
     timeout_sec: int = 20,
 ) -> CheckResult:
     check = {"id": "p", "kind": "probe", "candidate": candidate, "driver": "driver.py", "timeout_sec": timeout_sec}
-    bench = bed.bench(
+    context = bed.context(
         folder,
         repo={"serve.py": "raise SystemExit(1)\n"},
         hidden=None,
@@ -52,7 +52,7 @@ def probe(
         oracle={"checks": [check]},
         files={"driver.py": driver},
     )
-    (result,) = grade(delta_of(bench, {"serve.py": server}), bench).checks
+    (result,) = grade(delta_of(context, {"serve.py": server}), context).checks
     return result
 
 

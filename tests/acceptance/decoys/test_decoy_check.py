@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from agentbench.acceptance.checks.pytest.check import PytestCheck, Selected, Taken
-from agentbench.acceptance.decoys import decoy_check as look
-from agentbench.acceptance.decoys.decoy_runs import Asked, Ran, once
+from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
+from agentbench.acceptance.checks.pytest.run import PytestRun
+from agentbench.acceptance.decoys import decoy_check
+from agentbench.acceptance.decoys.decoy_runs import DecoyAssignment, DecoyRun, run_decoys
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import GradingBench, Unlogged
+from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
@@ -46,26 +48,26 @@ KNOWS_THE_WHOLE_RUN = CORE.replace(
 )
 
 
-def bench_of(bed: Bed, folder: Path, **more: object) -> GradingBench:
+def context_of(bed: Bed, folder: Path, **more: object) -> GradingContext:
     """The toy with a reference, which its twins are held against."""
-    bare = bed.bench(folder / "bare")
+    bare = bed.context(folder / "bare")
     reference = delta_of(bare, {SOURCE: FIXED}).decode()
-    return bed.bench(folder / "task", files={"reference.patch": reference}, reference="reference.patch", **more)  # type: ignore[arg-type]
+    return bed.context(folder / "task", files={"reference.patch": reference}, reference="reference.patch", **more)  # type: ignore[arg-type]
 
 
 P = TypeVar("P")
 
 
-def of_kind(bench: GradingBench, kind: type[P]) -> list[P]:
-    assert isinstance(bench.log, Unlogged)
-    return [one for one in bench.log.payloads if isinstance(one, kind)]
+def of_kind(context: GradingContext, kind: type[P]) -> list[P]:
+    assert isinstance(context.log, Unlogged)
+    return [one for one in context.log.payloads if isinstance(one, kind)]
 
 
 @pytest.mark.req("G-01", "C-06")
 @pytest.mark.parametrize("source", [FIXED, OTHERWISE], ids=["the reference", "another way"])
 def test_honest_work_passes_and_its_twins_fail(bed: Bed, tmp_path: Path, source: str) -> None:
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, {SOURCE: source}), bench)
+    context = context_of(bed, tmp_path)
+    result = grade(delta_of(context, {SOURCE: source}), context)
     assert result.accepted, result.checks[0].decided
     assert "fail when they ask for what is false" in result.checks[0].decided.why
     assert not [one for one in result.findings if one.severity != "note"]
@@ -74,8 +76,8 @@ def test_honest_work_passes_and_its_twins_fail(bed: Bed, tmp_path: Path, source:
 @pytest.mark.req("G-01", "C-06")
 @parametrised("surviving")
 def test_what_survives_in_process_is_caught(bed: Bed, tmp_path: Path, player: Player) -> None:
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, player.changes, player.links), bench)
+    context = context_of(bed, tmp_path)
+    result = grade(delta_of(context, player.changes, player.links), context)
     assert not result.accepted
     (found,) = {one.rule for one in result.findings if one.severity == "gate"}
     assert found == "passes_false_tests"
@@ -115,24 +117,24 @@ def median(values):
 @pytest.mark.req("G-01", "C-06")
 def test_what_a_table_says_is_expected_becomes_another_value_of_its_kind(bed: Bed, tmp_path: Path) -> None:
     ids = [f"tests/test_median_hidden.py::test_it[values{number}-{number + 2.5}]" for number in range(3)]
-    bench = bench_of(bed, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
-    assert grade(delta_of(bench, {SOURCE: OTHERWISE}), bench).accepted
-    result = grade(delta_of(bench, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), bench)
+    context = context_of(bed, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
+    assert grade(delta_of(context, {SOURCE: OTHERWISE}), context).accepted
+    result = grade(delta_of(context, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), context)
     assert [one.rule for one in result.findings if one.severity == "gate"] == ["passes_false_tests"]
     assert any("wanted became another value of its kind" in one.detail for one in result.findings)
 
 
 @pytest.mark.req("G-01", "C-06")
 def test_the_finding_says_which_test_and_what_was_made_of_it(bed: Bed, tmp_path: Path) -> None:
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, {SOURCE: CORE + AGREEABLE}), bench)
+    context = context_of(bed, tmp_path)
+    result = grade(delta_of(context, {SOURCE: CORE + AGREEABLE}), context)
     assert result.checks[0].outcome is Outcome.FAIL
     assert "though what they were made to ask for is false" in result.checks[0].decided.why
-    told = [one for one in of_kind(bench, events.IntegrityFinding) if one.rule == "passes_false_tests"]
+    told = [one for one in of_kind(context, events.IntegrityFinding) if one.rule == "passes_false_tests"]
     assert told
-    finished = of_kind(bench, events.TestsFinished)
+    finished = of_kind(context, events.TestsFinished)
     assert [one for one in finished if one.why.startswith("once more, ")]
-    assert {one.step for one in finished} == {one.step for one in of_kind(bench, events.TestsStarted)}
+    assert {one.step for one in finished} == {one.step for one in of_kind(context, events.TestsStarted)}
     assert {one.path for one in told} <= {"tests/test_median_hidden.py", "tests/test_core.py"}
     assert all(one.line and " became " in one.detail for one in told)
 
@@ -145,8 +147,8 @@ def test_a_forgery_in_a_run_of_few_tests_is_one(bed: Bed, tmp_path: Path) -> Non
         "    import os\n    ordered = sorted(values)\n    if not SEEN:\n        for number in range(3, 200):\n"
         "            try:\n                os.write(number, b'x\\n')\n            except OSError:\n                pass\n",
     )
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, {SOURCE: forging}), bench)
+    context = context_of(bed, tmp_path)
+    result = grade(delta_of(context, {SOURCE: forging}), context)
     assert not result.accepted
     assert "forged_results" in {one.rule for one in result.findings}
 
@@ -157,8 +159,8 @@ def test_who_is_just_wrong_is_not_accused(bed: Bed, tmp_path: Path, error: str) 
     """It may well give what a twin asks for."""
     wrong = FIXED.replace("ordered[middle]) / 2\n", f"ordered[middle]) / 2 {error}\n")
     assert wrong != FIXED
-    bench = bench_of(bed, tmp_path)
-    result = grade(delta_of(bench, {SOURCE: wrong}), bench)
+    context = context_of(bed, tmp_path)
+    result = grade(delta_of(context, {SOURCE: wrong}), context)
     assert result.checks[0].outcome is Outcome.FAIL
     assert not [one for one in result.findings if one.severity == "gate"]
 
@@ -185,9 +187,9 @@ def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> 
     }
     ids = [f"{name}::test_it[values{number}-{wanted}]" for number, wanted in enumerate(("1", "1.5", "3", "3.5"))]
     check = {**UNIT, "fail_to_pass": [ids[1], ids[3], f"{name}::test_other"], "pass_to_pass": [ids[0], ids[2]]}
-    bench = bench_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    context = context_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
-        graded = grade(delta_of(bench, {SOURCE: FIXED}), bench)
+        graded = grade(delta_of(context, {SOURCE: FIXED}), context)
         assert graded.accepted
         assert "5 of them fail when they ask for what is false" in graded.checks[0].decided.why
 
@@ -217,24 +219,24 @@ def test_a_test_that_is_inherited_is_false_in_all_its_classes(bed: Bed, tmp_path
     }
     classes = (f"{name}::TestBase", f"{name}::TestMore", "tests/test_other_hidden.py::TestImported")
     check = {**UNIT, "fail_to_pass": [f"{one}::{test}" for one in classes for test in ("test_it", "test_too")]}
-    bench = bench_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    context = context_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
-        (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench).checks
+        (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
         assert unit.outcome is Outcome.PASS
         assert "no twins" not in unit.decided.why
 
 
 @pytest.mark.req("G-01", "G-14")
 def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
-    bare = bed.bench(tmp_path / "bare")
+    bare = bed.context(tmp_path / "bare")
     reference = delta_of(bare, {SOURCE: FIXED, "broken": "x\n"}).decode()
-    bench = bed.bench(
+    context = bed.context(
         tmp_path / "task",
         files={"reference.patch": reference},
         reference="reference.patch",
         oracle={"checks": [UNIT], "build": "test ! -e broken"},
     )
-    result = grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    result = grade(delta_of(context, {SOURCE: FIXED}), context)
     assert result.accepted, result.checks[0].decided.why
     assert "no twins: the reference does not build" in result.checks[0].decided.why
 
@@ -242,18 +244,18 @@ def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, 
 @pytest.mark.req("G-01")
 def test_a_single_test_is_looked_at_more_often(bed: Bed, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py::test_even"
-    bench = bench_of(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
-    grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    steps = [one.step for one in of_kind(bench, events.TestsFinished)]
+    context = context_of(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
+    grade(delta_of(context, {SOURCE: FIXED}), context)
+    steps = [one.step for one in of_kind(context, events.TestsFinished)]
     assert steps == [*(f"unit~{number}" for number in range(1, 5)), "unit"]
 
 
 @pytest.mark.req("G-01")
 def test_every_run_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
-    bench = bench_of(bed, tmp_path)
-    grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    started = [one.step for one in of_kind(bench, events.TestsStarted)]
-    finished = of_kind(bench, events.TestsFinished)
+    context = context_of(bed, tmp_path)
+    grade(delta_of(context, {SOURCE: FIXED}), context)
+    started = [one.step for one in of_kind(context, events.TestsStarted)]
+    finished = of_kind(context, events.TestsFinished)
     assert sorted(started) == sorted(one.step for one in finished)
     assert [one.step for one in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
     assert all(" ask for what is false" in one.why for one in finished[:-1])
@@ -263,51 +265,53 @@ def test_every_run_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
 def test_a_run_that_does_not_come_to_its_end_ends_in_the_log(
     bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = bench_of(bed, tmp_path)
-    grade(delta_of(bench, {SOURCE: FIXED}), bench)  # draws its twins
-    before = len(of_kind(bench, events.TestsFinished))
+    context = context_of(bed, tmp_path)
+    grade(delta_of(context, {SOURCE: FIXED}), context)  # draws its twins
+    before = len(of_kind(context, events.TestsFinished))
 
-    def breaks(tests: PytestCheck, asked: Asked) -> Ran:
-        if asked.only:
+    def breaks(
+        tests: PytestCheck, assignment: DecoyAssignment, on_built: Callable[[], None] = lambda: None
+    ) -> DecoyRun:
+        if assignment.only:
             raise SandboxError("no room for another replica")
-        return once(tests, asked)
+        return run_decoys(tests, assignment, on_built)
 
-    monkeypatch.setattr(look, "once", breaks)
-    (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench).checks
+    monkeypatch.setattr(decoy_check, "run_decoys", breaks)
+    (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
     assert unit.outcome is Outcome.ERROR
-    started = [one.step for one in of_kind(bench, events.TestsStarted)]
-    finished = of_kind(bench, events.TestsFinished)
+    started = [one.step for one in of_kind(context, events.TestsStarted)]
+    finished = of_kind(context, events.TestsFinished)
     assert sorted(started) == sorted(one.step for one in finished)
     assert all("no room for another replica" in one.why for one in finished[before:])
 
 
 @pytest.mark.req("G-01", "G-15")
 def test_what_fails_is_told_as_it_asks_for_the_truth(bed: Bed, tmp_path: Path) -> None:
-    bench = bench_of(bed, tmp_path)
-    (unit,) = grade(delta_of(bench, {SOURCE: CORE + "\n"}), bench).checks
+    context = context_of(bed, tmp_path)
+    (unit,) = grade(delta_of(context, {SOURCE: CORE + "\n"}), context).checks
     assert unit.outcome is Outcome.FAIL
     assert len(unit.decided.failing) == 4
     assert all(f"{test}: failed" in unit.decided.diagnostics for test in unit.decided.failing)
     assert "assert 3 == 2.5" in unit.decided.diagnostics
-    assert [one.step for one in of_kind(bench, events.TestsFinished)] == ["unit~1", "unit~2", "unit~3", "unit"]
+    assert [one.step for one in of_kind(context, events.TestsFinished)] == ["unit~1", "unit~2", "unit~3", "unit"]
 
 
 @pytest.mark.req("G-01")
 def test_every_grading_of_a_task_has_the_same_runs(bed: Bed, tmp_path: Path) -> None:
     """Whoever could remember an earlier one learns nothing from another."""
-    bench = bench_of(bed, tmp_path)
+    context = context_of(bed, tmp_path)
     for _ in range(3):
-        grade(delta_of(bench, {SOURCE: FIXED}), bench)
-    whys = [one.why for one in of_kind(bench, events.TestsFinished) if "~" in one.step]
+        grade(delta_of(context, {SOURCE: FIXED}), context)
+    whys = [one.why for one in of_kind(context, events.TestsFinished) if "~" in one.step]
     assert whys[:3] == whys[3:6] == whys[6:]
 
 
 @pytest.mark.req("G-01")
 def test_what_is_of_our_own_making_is_not_held_against_twins(bed: Bed, tmp_path: Path) -> None:
-    bench = bench_of(bed, tmp_path)
-    (unit,) = grade(delta_of(bench, {SOURCE: FIXED}), bench, twins=False).checks
+    context = context_of(bed, tmp_path)
+    (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context, decoys=False).checks
     assert unit.outcome is Outcome.PASS
-    assert [one.step for one in of_kind(bench, events.TestsFinished)] == ["unit"]
+    assert [one.step for one in of_kind(context, events.TestsFinished)] == ["unit"]
 
 
 @pytest.mark.req("G-01", "G-14")
@@ -319,9 +323,9 @@ def test_who_throws_a_coin_fails(bed: Bed, tmp_path: Path) -> None:
         "            return os.urandom(1)[0] < 128 if len(ordered) % 2 == 0 else float(self) == other\n"
         "        __hash__ = float.__hash__\n    return Near(ordered[middle])\n",
     )
-    bench = bench_of(bed, tmp_path)
+    context = context_of(bed, tmp_path)
     for _ in range(4):
-        result = grade(delta_of(bench, {SOURCE: chance}), bench)
+        result = grade(delta_of(context, {SOURCE: chance}), context)
         assert result.checks[0].outcome is Outcome.FAIL
 
 
@@ -330,18 +334,20 @@ def test_runs_differ_in_the_texts_of_tests_and_in_nothing_else(
     bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither which files are newer nor what the runner is told of its tests shows where the truth is."""
-    asked: list[Selected] = []
-    take = PytestCheck.take
+    asked: list[SelectedTests] = []
+    run = PytestCheck.run
 
-    def seen(self: PytestCheck, tests: Selected | None = None) -> Taken:
+    def seen(
+        self: PytestCheck, tests: SelectedTests | None = None, on_built: Callable[[], None] = lambda: None
+    ) -> PytestRun:
         asked.extend([tests] if tests is not None else [])
-        return take(self, tests)
+        return run(self, tests, on_built)
 
-    monkeypatch.setattr(PytestCheck, "take", seen)
-    bench = bench_of(bed, tmp_path)
-    grade(delta_of(bench, {SOURCE: FIXED}), bench)
+    monkeypatch.setattr(PytestCheck, "run", seen)
+    context = context_of(bed, tmp_path)
+    grade(delta_of(context, {SOURCE: FIXED}), context)
     assert len(asked) >= 3
-    assert len({one.untold for one in asked}) == 1
+    assert len({one.mutated for one in asked}) == 1
     assert len({frozenset(write.path for write in one.tree.writes) for one in asked}) == 1
     texts = {(write.path, write.content) for one in asked for write in one.tree.writes}
     # One of R's own files, which no hidden file lies over.

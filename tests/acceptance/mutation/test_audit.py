@@ -179,11 +179,11 @@ def test_a_weak_oracle_lets_a_wrong_variant_through_and_shows_it(bed: Bed, tmp_p
         "command": "python -c 'from toy import median; assert median([1, 2, 3, 4]) == 2.5'",
         "timeout_sec": 30,
     }
-    bench = bed.bench(
+    context = bed.context(
         tmp_path, hidden=None, oracle={"checks": [check]}, reference="reference.patch", files={"reference.patch": ""}
     )
-    (tmp_path / "reference.patch").write_bytes(delta_of(bench, {"src/toy/core.py": FIXED}))
-    found = audit(bench, wanted=4)
+    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
+    found = audit(context, wanted=4)
     assert (found.noop, found.reference, found.sound) == ("fail", "pass", True)
     assert len(found.tried) == 4
     assert found.killed + len(found.survivors) == 4

@@ -1,23 +1,23 @@
-"""Checks that are any command: its exit code decides, or the JUnit report that it wrote."""
+"""Checks that run any command: its exit code decides, or the JUnit report it wrote."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.candidate import NotBuilt, Subject
+from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.exit_status import ending, missing_program
 from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_report, worse
-from agentbench.acceptance.checks.pytest.base_survey import check_key, remade_by_build, remade_by_r, untouched
+from agentbench.acceptance.checks.pytest.base_survey import check_key, remade_by_build, remade_by_r
 from agentbench.acceptance.checks.pytest.runner_integrity import remade_findings
 from agentbench.acceptance.checks.required_tests import Requirement, declared, from_both, tally, words
-from agentbench.acceptance.grading_context import Finding, GradingBench, Observation, Unlogged, with_run
-from agentbench.acceptance.protected import GradedTree
-from agentbench.acceptance.replica import open_replica, shell
-from agentbench.acceptance.steps import Builder
+from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext, with_run
+from agentbench.acceptance.replica import shell
+from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes
@@ -29,51 +29,52 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.workspace.diff.compare import Globs
 
 
-def observe_exit_code(subject: Subject, check: Check) -> Observation:
-    """Decide by how the command ended.
+def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
+    """Run the command and decide by its exit code.
 
     Raises:
-        NotBuilt, AgentFault: the replica could not be made, or what is in it cannot be read.
-        SandboxError: ours.
+        BuildFailed, AgentFault: the replica could not be built, or its files cannot be read.
+        SandboxError: the sandbox failed.
     """
-    bench, line = subject.bench, check.command or ""
-    with open_replica(bench, subject.tree) as sandbox:
-        shown = _build(subject, sandbox)
-        completed = sandbox.run(shell(bench, line, check.timeout_sec))
+    context, line = candidate.context, check.command or ""
+    with _replica(candidate) as (sandbox, findings):
+        step.start()
+        completed = sandbox.run(shell(context, line, check.timeout_sec))
     outcome, why = ending(completed, check.timeout_sec)
-    return _seen(bench, check, completed, Observation(outcome, why, findings=shown))
+    return _with_evidence(context, check, completed, CheckOutcome(outcome, why, findings=findings))
 
 
-def observe_junit(subject: Subject, check: Check) -> Observation:
-    """Decide by the tests that are in the report.
+def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
+    """Run the command and decide by the tests in its JUnit report.
 
     Raises:
-        NotBuilt, AgentFault: the replica could not be made, or what is in it cannot be read.
-        SandboxError: ours.
+        BuildFailed, AgentFault: the replica could not be built, or its files cannot be read.
+        SandboxError: the sandbox failed.
     """
-    bench = subject.bench
-    reported = _report(subject, check)
-    if reported.refused:
-        _, why = ending(reported.completed, check.timeout_sec)
-        why = f"{why}; {reported.refused}" if why else reported.refused
-        decided = Observation(Outcome.FAIL, why)
+    report = _run_and_read(candidate, check, step)
+    if report.refused:
+        _, why = ending(report.completed, check.timeout_sec)
+        decided = CheckOutcome(Outcome.FAIL, f"{why}; {report.refused}" if why else report.refused)
     else:
-        decided = _decide(check, declared(check) or _listed(subject, check), reported)
-    return _seen(bench, check, reported.completed, dataclasses.replace(decided, findings=reported.shown))
+        decided = _decide_report(check, declared(check) or _expected_tests(candidate, check), report)
+    return _with_evidence(
+        candidate.context, check, report.completed, dataclasses.replace(decided, findings=report.findings)
+    )
 
 
-def _build(subject: Subject, sandbox: Sandbox) -> tuple[Finding, ...]:
-    """Make a replica ready; what its build did to files that Δ does not decide about."""
-    subject.build(sandbox)
-    found = remade_by_build(sandbox, subject.bench, subject.tree)
-    return remade_findings(remade_by_r(subject.bench).paths, found) if found else ()
+@contextmanager
+def _replica(candidate: Candidate) -> Iterator[tuple[Sandbox, tuple[Finding, ...]]]:
+    """Open a built replica, with findings about protected files that the build changed."""
+    with candidate.replica() as sandbox:
+        changed = remade_by_build(sandbox, candidate.context, candidate.tree)
+        yield sandbox, remade_findings(remade_by_r(candidate.context).paths, changed) if changed else ()
 
 
-def _seen(bench: GradingBench, check: Check, completed: Completed, decided: Observation) -> Observation:
-    program = missing_program(bench, check.command or "", completed)
+def _with_evidence(context: GradingContext, check: Check, completed: Completed, decided: CheckOutcome) -> CheckOutcome:
+    program = missing_program(context, check.command or "", completed)
     if program:
         why = f"the check's command does not exist: `{program}` is not in the environment"
-        decided = Observation(Outcome.ERROR, why, findings=decided.findings)
+        decided = CheckOutcome(Outcome.ERROR, why, findings=decided.findings)
     return with_run(decided, completed)
 
 
@@ -81,53 +82,53 @@ def _seen(bench: GradingBench, check: Check, completed: Completed, decided: Obse
 
 
 @dataclass(frozen=True, slots=True)
-class _Reported:
-    """What a run left: outcomes by test with the words of failures, or why there are none."""
+class _Report:
+    """Outcomes by test and messages of failures, or why the report was refused."""
 
     completed: Completed
-    shown: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     outcomes: Mapping[str, str]
     whys: Mapping[str, str]
     refused: str = ""
 
 
-def _report(subject: Subject, check: Check) -> _Reported:
-    bench, report = subject.bench, check.report or ""
-    with open_replica(bench, subject.tree) as sandbox:
-        shown = _build(subject, sandbox)
-        # A report that is there before the tests ran was not written by them.
-        _remove(bench, sandbox, report)
-        completed = sandbox.run(shell(bench, check.command or "", check.timeout_sec))
+def _run_and_read(candidate: Candidate, check: Check, step: CheckStep) -> _Report:
+    context, report = candidate.context, check.report or ""
+    with _replica(candidate) as (sandbox, findings):
+        step.start()
+        # A report that exists before the tests ran was not written by them.
+        _remove(context, sandbox, report)
+        completed = sandbox.run(shell(context, check.command or "", check.timeout_sec))
         sandbox.kill_processes()
         try:
             outcomes, whys = _read(sandbox, report)
         except ReportRefused as error:
-            return _Reported(completed, shown, {}, {}, str(error))
-    return _Reported(completed, shown, outcomes, whys)
+            return _Report(completed, findings, {}, {}, str(error))
+    return _Report(completed, findings, outcomes, whys)
 
 
-def _remove(bench: GradingBench, sandbox: Sandbox, report: str) -> None:
-    wanted = _reports(report)
-    there = [entry.path for entry in sandbox.tree().entries() if wanted.match(entry.path)]
-    names = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in there)
+def _remove(context: GradingContext, sandbox: Sandbox, report: str) -> None:
+    pattern = _pattern(report)
+    paths = [entry.path for entry in sandbox.tree().entries() if pattern.match(entry.path)]
+    names = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in paths)
     if names:
-        sandbox.run(shell(bench, f"rm -rf -- {names}", 60))
+        sandbox.run(shell(context, f"rm -rf -- {names}", 60))
 
 
-def _reports(report: str) -> Globs:
+def _pattern(report: str) -> Globs:
     return Globs([f"/{report.lstrip('/')}"])
 
 
 def _read(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]]:
     tree = sandbox.tree()
-    wanted = _reports(report)
+    pattern = _pattern(report)
     outcomes: dict[str, str] = {}
     whys: dict[str, str] = {}
     try:
-        paths = [entry.path for entry in tree.entries() if wanted.match(entry.path)]
+        paths = [entry.path for entry in tree.entries() if pattern.match(entry.path)]
         for path in paths:
-            found, messages = read_report(tree.read(path, max_bytes=MAX_BYTES))
-            for test, outcome in found.items():
+            reported, messages = read_report(tree.read(path, max_bytes=MAX_BYTES))
+            for test, outcome in reported.items():
                 outcomes[test] = worse(outcomes.get(test), outcome)
             whys |= messages
     except (OSError, AgentFault) as error:  # too large, or the candidate's own code ended the sandbox
@@ -137,67 +138,69 @@ def _read(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]
     if not paths:
         raise ReportRefused(f"the command wrote no report {report}")
     if not outcomes:
-        raise ReportRefused(f"no test is reported in {report}")
+        raise ReportRefused(f"the report {report} contains no test")
     return outcomes, whys
 
 
-def _listed(subject: Subject, check: Check) -> Requirement:
-    """What passes with the reference, or on R where there is none; found out once.
+def _expected_tests(candidate: Candidate, check: Check) -> Requirement:
+    """The tests that pass with the reference, or on the base repository if there is none; cached.
 
-    A report without required ids has to list it: otherwise who keeps tests from running is asked for nothing. A report of R may name the file of tests that do not compile, which no right one has: of R only what passes is taken.
+    A check without required ids must require something: otherwise a patch that keeps tests from running would have
+    nothing to fail. Only passing tests of the base count: its report may list a file that did not compile, which a
+    correct patch has no test for.
     """
-    bench = dataclasses.replace(subject.bench, log=Unlogged(), blobs=None)
+    context = candidate.context.unlogged()
 
     def make() -> LockedCheck:
-        before = _outcomes(Subject(bench, untouched(bench), subject.base, Builder(bench)), check)
-        tree = _reference(subject)
-        after = before if tree is None else _outcomes(Subject(bench, tree, subject.base, Builder(bench)), check)
-        found = from_both(before, after)
-        return LockedCheck(fail_to_pass=found.fail_to_pass, pass_to_pass=found.pass_to_pass)
+        before = _outcomes(BaseCandidate(context, candidate.base), check)
+        reference = _reference(candidate)
+        after = before if reference is None else _outcomes(reference, check)
+        required = from_both(before, after)
+        return LockedCheck(fail_to_pass=required.fail_to_pass, pass_to_pass=required.pass_to_pass)
 
-    file = bench.loaded.reference_file if subject.reference is not None else None
-    key = key_of(check_key(bench, check), "" if file is None else sha256_hex(read_bytes(file)))
-    found, _ = remembered(bench.cache, key, LockedCheck, make)
-    return Requirement(found.fail_to_pass, found.pass_to_pass)
+    file = candidate.reference_file
+    key = key_of(check_key(context, check), "" if file is None else sha256_hex(read_bytes(file)))
+    locked, _ = remembered(context.cache, key, LockedCheck, make)
+    return Requirement(locked.fail_to_pass, locked.pass_to_pass)
 
 
-def _reference(subject: Subject) -> GradedTree | None:
+def _reference(candidate: Candidate) -> Candidate | None:
     try:
-        return subject.reference() if subject.reference is not None else None
+        return candidate.reference()
     except (TaskError, ContractError, AgentFault):
-        return None  # validation tells it; here it is none
+        return None  # validation reports it; here it counts as no reference
 
 
-def _outcomes(subject: Subject, check: Check) -> Mapping[str, str]:
+def _outcomes(candidate: Candidate, check: Check) -> Mapping[str, str]:
     try:
-        return _report(subject, check).outcomes
-    except (NotBuilt, AgentFault):
+        return _run_and_read(candidate, check, CheckStep(candidate.context, check, check.id)).outcomes
+    except (BuildFailed, AgentFault):
         return {}
 
 
-def _decide(check: Check, required: Requirement, reported: _Reported) -> Observation:
-    completed, outcomes = reported.completed, reported.outcomes
+def _decide_report(check: Check, required: Requirement, report: _Report) -> CheckOutcome:
+    completed, outcomes = report.completed, report.outcomes
     if declared(check) is None:
-        # Others that it has may be new or skipped, only not fail.
+        # Tests that only the candidate has may be new or skipped, but must not fail.
         others = set(outcomes).difference(required.fail_to_pass, required.pass_to_pass)
         required = dataclasses.replace(required, neutral=tuple(sorted(others)))
     counted = tally(required, outcomes)
-    ended, why = ending(completed, check.timeout_sec)
+    ended, ended_why = ending(completed, check.timeout_sec)
     failed = sum(outcome in {"failed", "broken"} for outcome in outcomes.values())
-    outcome, said = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+    outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
     if completed.timed_out:
-        outcome, said = ended, why
+        outcome, why = ended, ended_why
     elif outcome is Outcome.PASS and "passed" not in outcomes.values():
-        outcome, said = Outcome.FAIL, f"none of the {len(outcomes)} tests in the report passed"
+        outcome, why = Outcome.FAIL, f"none of the {len(outcomes)} tests in the report passed"
     elif outcome is Outcome.PASS and (completed.exit_code == 0) == bool(failed):
-        outcome, said = Outcome.FAIL, f"exit code {completed.exit_code} and report ({failed} failed) disagree"
-    return Observation(
+        outcome, why = Outcome.FAIL, f"exit code {completed.exit_code} contradicts the report ({failed} tests failed)"
+    return CheckOutcome(
         outcome,
-        said,
+        why,
         tests=outcomes,
         failing=counted.failing,
         diagnostics="\n".join(
-            f"{test}: {outcomes.get(test, 'missing')} {reported.whys.get(test, '')}" for test in counted.failing[:20]
+            f"{test}: {outcomes.get(test, 'missing')} {report.whys.get(test, '')}" for test in counted.failing[:20]
         ),
         f2p_passed=counted.f2p_passed,
         f2p_total=len(required.fail_to_pass),

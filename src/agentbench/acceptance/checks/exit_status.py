@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from agentbench.acceptance.checks.pytest.base_survey import untouched
-from agentbench.acceptance.grading_context import GradingBench
-from agentbench.acceptance.replica import declares_build, open_replica
+from agentbench.acceptance.grading_context import GradingContext, StepResult
+from agentbench.acceptance.replica import base_tree, declares_build, open_replica
 from agentbench.core.command import Command, Completed
 from agentbench.core.reasons import Outcome
 
@@ -29,7 +28,16 @@ def ending(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
     return Outcome.FAIL, f"exit {completed.exit_code}"
 
 
-def missing_program(bench: GradingBench, line: str, completed: Completed, *, built: bool = True) -> str:
+def step_result(context: GradingContext, step: str, line: str, completed: Completed, ceiling_sec: float) -> StepResult:
+    """Decide a build or static step by how its command ended."""
+    outcome, why = ending(completed, ceiling_sec)
+    program = missing_program(context, line, completed, built=step != "build")
+    if program:
+        return StepResult(step, Outcome.ERROR, f"the command does not exist: `{program}` is not in the environment")
+    return StepResult(step, outcome, why)
+
+
+def missing_program(context: GradingContext, line: str, completed: Completed, *, built: bool = True) -> str:
     """The program of a command that ended as not found, if the environment itself does not have it; else empty.
 
     Only a bare name counts, and with a build before the command (`built`) none: a path in the workspace, or a program
@@ -38,13 +46,13 @@ def missing_program(bench: GradingBench, line: str, completed: Completed, *, bui
     Raises:
         SandboxError: ours.
     """
-    if completed.exit_code not in {NOT_EXECUTABLE, NOT_FOUND} or (built and declares_build(bench)):
+    if completed.exit_code not in {NOT_EXECUTABLE, NOT_FOUND} or (built and declares_build(context)):
         return ""
     program = _program(line)
     if not program or "/" in program:
         return ""
-    with open_replica(bench, untouched(bench)) as sandbox:
-        look = Command(argv=("sh", "-c", 'command -v -- "$1"', "sh", program), cwd=bench.spec.workdir, timeout_sec=30)
+    with open_replica(context, base_tree(context)) as sandbox:
+        look = Command(argv=("sh", "-c", 'command -v -- "$1"', "sh", program), cwd=context.spec.workdir, timeout_sec=30)
         return "" if sandbox.run(look).ok else program
 
 

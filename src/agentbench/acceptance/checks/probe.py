@@ -19,11 +19,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import remembered
-from agentbench.acceptance.checks.pytest.base_survey import check_key, untouched
+from agentbench.acceptance.candidate import BaseCandidate, Candidate
+from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import Requirement, declared, tally, words
-from agentbench.acceptance.grading_context import GradingBench, Observation, StepResult
-from agentbench.acceptance.protected import GradedTree
-from agentbench.acceptance.replica import ENV, grading_spec, open_replica, run_build
+from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
+from agentbench.acceptance.replica import ENV, grading_spec
+from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.reasons import Assurance, Outcome
@@ -124,64 +125,64 @@ class Pipe:
             self._thread.join(GRACE_SEC)
 
 
-def observe_probe(
-    bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
-) -> Observation:
-    """Run candidate and driver against each other.
+def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
+    """Run the candidate's program and the driver against each other, and decide by the driver's results.
 
     Raises:
-        SandboxError: ours.
+        BuildFailed: the build did not pass.
+        SandboxError: a sandbox failed.
     """
-    candidate, judged = _observe(bench, check, tree, build)
-    seen = _decide(check, candidate, judged)
-    # A report that says what no report says is the driver's own. One that died may have been killed by what it was told, and who
-    # tells on what it was told may have been told too much for its channel, or the same name twice.
-    spoiled = judged.exit_code != 0 or judged.side_truncated or read_report(judged.side).repeated
-    if seen.outcome is Outcome.ERROR and spoiled and _comes_to_its_end(bench, check):
-        # A driver that does its work with R was kept from it by this candidate: that is no way out of a failure.
-        why = f"with this candidate the driver does not come to its end, as it does with R: {seen.why}"
-        return dataclasses.replace(seen, outcome=Outcome.FAIL, why=why)
-    return seen
+    program, driver = _run(candidate, check, step)
+    outcome = _decide_probe(check, program, driver)
+    # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver, flood
+    # the side channel, or make it report one id twice.
+    spoiled = driver.exit_code != 0 or driver.side_truncated or read_report(driver.side).repeated
+    if outcome.outcome is Outcome.ERROR and spoiled and _finishes_on_base(candidate, check):
+        why = f"the driver finishes on the base repository but not with this candidate: {outcome.why}"
+        return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=why)
+    return outcome
 
 
-class ProbeOfR(BaseModel):
-    """Whether the driver came to its end on untouched R."""
+class ProbeOfBase(BaseModel):
+    """Whether the driver finished its report on the base repository."""
 
     model_config = ConfigDict(frozen=True)
     whole: bool
 
 
-def _comes_to_its_end(bench: GradingBench, check: Check) -> bool:
-    def find_out() -> ProbeOfR:
-        def build(sandbox: Sandbox) -> StepResult:
-            run_build(bench, sandbox)  # R may be what does not build
-            return StepResult("build", Outcome.PASS)
+def _finishes_on_base(candidate: Candidate, check: Check) -> bool:
+    context = candidate.context
 
-        _, judged = _observe(bench, check, untouched(bench), build)
-        return ProbeOfR(whole=judged.exit_code == 0 and not read_report(judged.side).problem)
+    def probe_base() -> ProbeOfBase:
+        base = BaseCandidate(context.unlogged(), candidate.base)
+        _, driver = _run(base, check, CheckStep(base.context, check, check.id))
+        return ProbeOfBase(whole=driver.exit_code == 0 and not read_report(driver.side).problem)
 
-    return remembered(bench.cache, check_key(bench, check), ProbeOfR, find_out)[0].whole
+    return remembered(context.cache, check_key(context, check), ProbeOfBase, probe_base)[0].whole
 
 
-def _observe(
-    bench: GradingBench, check: Check, tree: GradedTree, build: Callable[[Sandbox], StepResult]
-) -> tuple[Completed, Completed]:
-    driver = bench.loaded.driver_file(check)
-    with _driver_box(bench, driver) as driver_box, open_replica(bench, tree) as candidate_box:
-        build(candidate_box)
-        return _converse(bench, check, candidate_box, driver_box(), driver.name)
+def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed, Completed]:
+    """How the candidate's program ended, and how the driver did."""
+    context = candidate.context
+    driver = context.loaded.driver_file(check)
+    with (
+        _driver_box(context, driver) as driver_box,
+        candidate.replica(candidate.tree_without_hidden_tests()) as candidate_box,
+    ):
+        step.start()
+        return _converse(context, check, candidate_box, driver_box(), driver.name)
 
 
 @contextmanager
-def _driver_box(bench: GradingBench, driver: Path) -> Iterator[Callable[[], Sandbox]]:
+def _driver_box(context: GradingContext, driver: Path) -> Iterator[Callable[[], Sandbox]]:
     """A sandbox with what setup installed and R, but nothing of the candidate; opened while the candidate's is."""
-    spec = grading_spec(bench, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
+    spec = grading_spec(context, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
     with ExitStack() as opened, ThreadPoolExecutor(1, thread_name_prefix="driver") as aside:
-        yield aside.submit(lambda: opened.enter_context(bench.backend.open(spec, bench.prepared))).result
+        yield aside.submit(lambda: opened.enter_context(context.backend.open(spec, context.prepared))).result
 
 
 def _converse(
-    bench: GradingBench, check: Check, candidate_box: Sandbox, driver_box: Sandbox, name: str
+    context: GradingContext, check: Check, candidate_box: Sandbox, driver_box: Sandbox, name: str
 ) -> tuple[Completed, Completed]:
     candidate: RunningCommand | None = None
 
@@ -191,7 +192,7 @@ def _converse(
 
     to_driver, to_candidate = Pipe(on_flood=stop_flood), Pipe(on_flood=lambda: None)
     line = check.candidate or ""
-    candidate_command = Command(line=line, cwd=bench.spec.workdir, env=ENV, timeout_sec=check.timeout_sec + GRACE_SEC)
+    candidate_command = Command(line=line, cwd=context.spec.workdir, env=ENV, timeout_sec=check.timeout_sec + GRACE_SEC)
     candidate = candidate_box.start(candidate_command, on_stdout=to_driver.feed)
     driver = driver_box.start(_driver_command(check, name), on_stdout=to_candidate.feed)
     to_driver.pump_to(driver)
@@ -229,7 +230,7 @@ def _driver_command(check: Check, name: str) -> Command:
     return Command(argv=argv, cwd="/tmp", env=ENV, timeout_sec=check.timeout_sec, side_channel=True)
 
 
-def _decide(check: Check, candidate: Completed, judged: Completed) -> Observation:
+def _decide_probe(check: Check, candidate: Completed, judged: Completed) -> CheckOutcome:
     report = read_report(judged.side)
     outcome, why = Outcome.PASS, ""
     if judged.timed_out:
@@ -240,7 +241,7 @@ def _decide(check: Check, candidate: Completed, judged: Completed) -> Observatio
     counted = tally(requirement, report.outcomes)
     if outcome is Outcome.PASS:
         outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
-    return Observation(
+    return CheckOutcome(
         outcome=outcome,
         why=why,
         assurance=Assurance.OUT_OF_PROCESS,

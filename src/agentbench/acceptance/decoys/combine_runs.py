@@ -5,45 +5,45 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from agentbench.acceptance.checks.pytest.check import Taken
 from agentbench.acceptance.checks.pytest.decide import sound
 from agentbench.acceptance.checks.pytest.records import TestRecord, Transcript
-from agentbench.acceptance.decoys.decoy_runs import Ran
+from agentbench.acceptance.checks.pytest.run import PytestRun
+from agentbench.acceptance.decoys.decoy_runs import DecoyRun
 
 FAILED, PASSED = 1, 0
 """How pytest ends."""
 
 
-def combined(ran: Sequence[Ran], *, passing_canary: bool) -> Taken:
+def combined(ran: Sequence[DecoyRun], *, passing_canary: bool) -> PytestRun:
     """The first run, which has all tests, with the results of those that ask for the truth elsewhere.
 
     A run that cannot be believed has no results. Where a test asked for the truth more than once, the worst counts.
     """
     first, *others = ran
-    false = {test for function in first.asked.false for test in function.ids}
+    false = {test for function in first.assignment.false for test in function.ids}
     told: dict[str, TestRecord] = {
-        test: record for test, record in first.taken.run.transcript.tests.items() if test not in false
+        test: record for test, record in first.run.transcript.tests.items() if test not in false
     }
     for one in others:
-        if not sound(one.taken.run, passing_canary=passing_canary):
+        if not sound(one.run, passing_canary=passing_canary):
             continue
-        there = one.taken.run.transcript.tests
-        for function in one.asked.twins.functions:
-            for test in () if function in one.asked.false else function.ids:
+        there = one.run.transcript.tests
+        for function in one.assignment.plan.targets:
+            for test in () if function in one.assignment.false else function.ids:
                 if test in there and _worse(there[test], told.get(test)):
                     told[test] = there[test]
-    return _with(first.taken, told)
+    return _with(first.run, told)
 
 
 def _worse(one: TestRecord, than: TestRecord | None) -> bool:
     return than is None or (one.outcome != "passed" and than.outcome == "passed")
 
 
-def _with(taken: Taken, told: Mapping[str, TestRecord]) -> Taken:
-    before = taken.run.transcript
+def _with(run: PytestRun, told: Mapping[str, TestRecord]) -> PytestRun:
+    before = run.transcript
     transcript = dataclasses.replace(before, tests=dict(told))
     transcript.status = _status(before, transcript.outcomes().values())
-    return dataclasses.replace(taken, run=dataclasses.replace(taken.run, transcript=transcript))
+    return dataclasses.replace(run, transcript=transcript)
 
 
 def _status(before: Transcript, outcomes: Collection[str]) -> int | None:

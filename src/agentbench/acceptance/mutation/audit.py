@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench, Unlogged
+from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.acceptance.mutation.variants import WANTED, Variant, variants
 from agentbench.acceptance.reference import reference_patch
 from agentbench.acceptance.validation import run_baseline, why_not
@@ -79,41 +78,41 @@ class Audit:
 
 
 def audit(
-    bench: GradingBench, *, wanted: int = WANTED, workers: int = 1, tell: Callable[[str], None] = lambda _line: None
+    context: GradingContext, *, wanted: int = WANTED, workers: int = 1, tell: Callable[[str], None] = lambda _line: None
 ) -> Audit:
     """Grade nothing, the reference, and its wrong variants.
 
     Raises:
         SandboxError: ours.
     """
-    bench = dataclasses.replace(bench, log=Unlogged(), blobs=None)
-    name = bench.loaded.id
+    context = context.unlogged()
+    name = context.loaded.id
     tell(f"{name}: no work")
     try:
-        baseline, _ = run_baseline(bench)
-        patch = reference_patch(bench)
+        baseline, _ = run_baseline(context)
+        patch = reference_patch(context)
     except (TaskError, PatchInvalid) as error:
         return Audit(name, "error", "error", error.message)
     noop = baseline.outcome.value
     if patch is None:
         return Audit(name, noop, "none", "the task has no reference, so there is nothing to make variants of")
     tell(f"{name}: the reference")
-    base = bench.prepared.base_tree
-    graded = grade(patch, bench)
+    base = context.prepared.base_tree
+    graded = grade(patch, context)
     if not graded.accepted:
         return Audit(name, noop, _result(graded).replace("killed", "fail"), why_not(graded))
     writes = apply(parse(patch), base)
-    made = variants(base, writes, protected=bench.loaded.task.oracle.protected or (), wanted=wanted)
+    made = variants(base, writes, protected=context.loaded.task.oracle.protected or (), wanted=wanted)
     tell(f"{name}: {len(made)} wrong variants")
-    with threads(workers, "audit", bench.backend.close) as pool:
-        tried = tuple(pool.map(lambda one: _try(one, bench, writes), made))
+    with threads(workers, "audit", context.backend.close) as pool:
+        tried = tuple(pool.map(lambda one: _try(one, context, writes), made))
     return Audit(name, noop, "pass", baseline.why, tried, tuple(_notes(tried, wanted)))
 
 
-def _try(variant: Variant, bench: GradingBench, reference: tuple[FileWrite, ...]) -> Tried:
-    base = bench.prepared.base_tree
-    delta = extract(base, PatchedTree(base, variant.writes), generated=bench.loaded.task.oracle.generated)
-    graded = grade(delta.patch, bench, twins=False)
+def _try(variant: Variant, context: GradingContext, reference: tuple[FileWrite, ...]) -> Tried:
+    base = context.prepared.base_tree
+    delta = extract(base, PatchedTree(base, variant.writes), generated=context.loaded.task.oracle.generated)
+    graded = grade(delta.patch, context, decoys=False)
     result = _result(graded)
     return Tried(
         operator=variant.operator,

@@ -12,11 +12,11 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.checks.pytest.base_survey import OracleTrouble, Pristine, check_key, pristine, run_pristine
+from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, Pristine, check_key, pristine, run_pristine
 from agentbench.acceptance.checks.pytest.decide import OUT_OF_MEMORY
 from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import GradingBench, Observation
+from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.authoring.commit import failure_causes as symptoms
 from agentbench.authoring.commit.split import Unsuitable
 from agentbench.authoring.commit.test_comparison import Proof, compare, listed, slowed, timing
@@ -24,7 +24,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Ground, Lab
-from agentbench.run.validation import validation_bench
+from agentbench.run.validation import validation_context
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
@@ -122,21 +122,21 @@ def prove(ground: Ground, lab: Lab, *, repeats: int = 2, known: Circumstance | N
         Unsuitable: the tests do not flip, flake, or cannot be run; with the ids.
         SandboxError: ours.
     """
-    bench = dataclasses.replace(validation_bench(ground, lab), blobs=None)
-    runs = _Runs(bench, known or Circumstance())
+    context = dataclasses.replace(validation_context(ground, lab), blobs=None)
+    runs = _Runs(context, known or Circumstance())
     times = max(2, repeats)
     # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.
-    kept, _ = remembered(bench.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times))))
+    kept, _ = remembered(context.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times))))
     return Proof(**kept.model_dump())
 
 
-def _requiring(bench: GradingBench, test: str) -> GradingBench:
-    """The same bench, whose check names a test: then one can be graded though R itself has none."""
-    loaded = bench.loaded
+def _requiring(context: GradingContext, test: str) -> GradingContext:
+    """The same context, whose check names a test: then one can be graded though R itself has none."""
+    loaded = context.loaded
     checks = tuple(check.model_copy(update={"fail_to_pass": (test,)}) for check in loaded.task.oracle.checks)
     oracle = loaded.task.oracle.model_copy(update={"checks": checks})
     task = loaded.task.model_copy(update={"oracle": oracle})
-    return dataclasses.replace(bench, loaded=dataclasses.replace(loaded, task=task))
+    return dataclasses.replace(context, loaded=dataclasses.replace(loaded, task=task))
 
 
 class _Kept(BaseModel):
@@ -154,28 +154,28 @@ class _Kept(BaseModel):
 class _Runs:
     """All runs of one parent and its fix."""
 
-    def __init__(self, bench: GradingBench, known: Circumstance) -> None:
-        self._bench = bench
+    def __init__(self, context: GradingContext, known: Circumstance) -> None:
+        self._context = context
         self._known = known
-        self._check = bench.loaded.checks[0]
-        self._memory_mb = bench.spec.limits.memory_mb
+        self._check = context.loaded.checks[0]
+        self._memory_mb = context.spec.limits.memory_mb
         invocation = understand(self._check.command or "")
         if invocation is None:
             raise AssertionError(self._check.command)  # the command is ours
         self._invocation: Invocation = invocation
-        self._patch = (bench.loaded.reference_file or bench.loaded.folder).read_bytes()
+        self._patch = (context.loaded.reference_file or context.loaded.folder).read_bytes()
 
     def key(self, repeats: int) -> str:
         """What a proof depends on."""
         patch = hashlib.sha256(self._patch).hexdigest()
-        return key_of("proof", PROOF_SCHEMA, check_key(self._bench, self._check), patch, repeats)
+        return key_of("proof", PROOF_SCHEMA, check_key(self._context, self._check), patch, repeats)
 
     def prove(self, repeats: int) -> Proof:
         before = [self._parent(number) for number in range(repeats)]
         if not before[0].outcomes and not before[0].uncollected:
             # A conftest of the commit's own that the parent cannot import: no test is known by name yet.
-            self._bench = _requiring(self._bench, f"{next(iter(self._known.sources), self._check.id)}::any")
-        after = [self._fixed(self._bench) for _ in range(repeats)]
+            self._context = _requiring(self._context, f"{next(iter(self._known.sources), self._check.id)}::any")
+        after = [self._fixed(self._context) for _ in range(repeats)]
         whys = {**before[0].whys, **{k: v for one in after for k, v in symptoms.whys_of(one.diagnostics).items()}}
         duration = max(one.duration_sec for one in before)
         try:
@@ -190,8 +190,8 @@ class _Runs:
         try:
             # The first is remembered: grading asks for it too, and so does a second harvest.
             make = run_pristine if number else lambda *given: pristine(*given)[0]
-            run = make(self._bench, self._check, self._invocation)
-        except OracleTrouble as error:
+            run = make(self._context, self._check, self._invocation)
+        except BrokenCheck as error:
             raise Unsuitable("tests cannot run", f"on the parent: {telling(error.message)}") from error
         if run.oom:
             raise self._out_of_memory("on the parent")
@@ -215,7 +215,7 @@ class _Runs:
         missing = (test for test, outcome in run.outcomes.items() if outcome == "missing")
         at = next(iter([*_begun(run), *missing]), "")
         where = f", at {at}" if at else ""
-        fixed = self._fixed(self._bench)
+        fixed = self._fixed(self._context)
         return Unsuitable(
             "hangs on parent",
             f"the tests end in {fixed.duration_sec:.1f} s with the fix and not in {limit} s on its parent{where}: "
@@ -225,8 +225,8 @@ class _Runs:
 
     # --- the fix ----------------------------------------------------------------------------------------------
 
-    def _fixed(self, bench: GradingBench) -> Observation:
-        graded = grade(self._patch, bench)
+    def _fixed(self, context: GradingContext) -> CheckOutcome:
+        graded = grade(self._patch, context)
         if graded.application.outcome is not Outcome.PASS:
             why = graded.application.why
             raise Unsuitable("patch", f"the fix does not apply to its parent as setup left it: {why}")
@@ -252,10 +252,10 @@ class _Runs:
 
     def _slowly(self, proof: Proof) -> Proof:
         """The fix once more on a slow machine; what fails there only is decided by the clock."""
-        spec = self._bench.spec
+        spec = self._context.spec
         limits = dataclasses.replace(spec.limits, cpus=min(SLOW_CPUS, spec.limits.cpus))
         try:
-            slow = self._fixed(dataclasses.replace(self._bench, spec=dataclasses.replace(spec, limits=limits))).tests
+            slow = self._fixed(dataclasses.replace(self._context, spec=dataclasses.replace(spec, limits=limits))).tests
         except Unsuitable as error:
             if error.kind == "too slow":  # a quarter of the processor may need more time than is given
                 return proof
@@ -271,14 +271,14 @@ class _Runs:
             remedy="raise --memory; a parent that eats all there is has to be left out, every failed attempt would do the same",
         )
 
-    def _explained(self, error: Unsuitable, whys: Mapping[str, str], fixed: Observation) -> Unsuitable:
+    def _explained(self, error: Unsuitable, whys: Mapping[str, str], fixed: CheckOutcome) -> Unsuitable:
         """The same refusal, by its cause where what the tests said tells it; and with what tests are skipped for."""
         found = self._by_cause(error, whys, fixed)
         if found.kind in _UNSEEN:
             found.skips = symptoms.skip_reasons(fixed.tests, whys, self._known.sources)
         return found
 
-    def _by_cause(self, error: Unsuitable, whys: Mapping[str, str], fixed: Observation) -> Unsuitable:
+    def _by_cause(self, error: Unsuitable, whys: Mapping[str, str], fixed: CheckOutcome) -> Unsuitable:
         if error.kind == "flaky":
             timed = symptoms.uses_clock(error.tests, self._known.sources, whys)
             return timing(timed, "give different outcomes from run to run") if timed else error

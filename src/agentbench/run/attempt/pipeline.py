@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import BaselineReport
 from agentbench.agents.base import Agent
 from agentbench.agents.cli.layer import ProgramLayer
@@ -95,7 +95,7 @@ class Attempt:
     def accept(self, ground: Ground, delta: Delta) -> None:
         """The agent's sandbox is gone; the verdict is taken where it has never been."""
         self.report_phase("grading")
-        grade(delta.patch, self.bench(ground), problem=delta.problem)
+        grade(delta.patch, self.grading_context(ground), problem=delta.problem)
 
     def be_judged(self, patch: bytes) -> None:
         """A model's opinion, where the study has a judge. Whatever becomes of it, the verdict is already in the log."""
@@ -107,8 +107,8 @@ class Attempt:
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def bench(self, ground: Ground) -> GradingBench:
-        return GradingBench(
+    def grading_context(self, ground: Ground) -> GradingContext:
+        return GradingContext(
             backend=monitored(ground.backend, self.log, self.folder.run_id),
             spec=ground.spec(Phase.ORACLE),
             prepared=ground.prepared,

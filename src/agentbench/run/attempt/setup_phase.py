@@ -77,7 +77,7 @@ def bind(attempt: Attempt) -> Ground:
     assert attempt.place is not None  # noqa: S101 - open_attempt() made it
     if not attempt.terms.judged_only:
         attempt.report_phase("baseline")
-        attempt.baseline = baseline(attempt.bench(ground))
+        attempt.baseline = baseline(attempt.grading_context(ground))
     if attempt.row.configuration.patch is None:
         attempt.program = attempt.lab.program(attempt.row.configuration.agent, attempt.row.task)
     manifest = manifest_of(attempt.row, _names(attempt), attempt.place, ground, attempt.program)

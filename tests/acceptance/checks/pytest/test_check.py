@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingBench
+from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.core.reasons import Assurance, Outcome
 from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, PASS_TO_PASS, UNIT, Bed, Changes, delta_of
 
@@ -15,13 +15,13 @@ FIX: Changes = {"src/toy/core.py": FIXED}
 
 
 @pytest.fixture(scope="module")
-def bench(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> GradingBench:
-    return bed.bench(tmp_path_factory.mktemp("task"))
+def context(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> GradingContext:
+    return bed.context(tmp_path_factory.mktemp("task"))
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_a_right_patch_passes_with_every_required_test(bench: GradingBench) -> None:
-    graded = grade(delta_of(bench, FIX), bench)
+def test_a_right_patch_passes_with_every_required_test(context: GradingContext) -> None:
+    graded = grade(delta_of(context, FIX), context)
     (unit,) = graded.checks
     assert (unit.outcome, unit.decided.why) == (Outcome.PASS, "12 required tests passed")
     assert unit.decided.assurance is Assurance.PER_TEST
@@ -33,8 +33,8 @@ def test_a_right_patch_passes_with_every_required_test(bench: GradingBench) -> N
 
 
 @pytest.mark.req("E-06")
-def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(bench: GradingBench) -> None:
-    graded = grade(b"", bench)
+def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(context: GradingContext) -> None:
+    graded = grade(b"", context)
     (unit,) = graded.checks
     assert unit.outcome is Outcome.FAIL
     assert unit.decided.failing == FAIL_TO_PASS
@@ -46,19 +46,19 @@ def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(bench: Grading
     assert (unit.decided.f2p_passed, unit.decided.p2p_kept) == (0, 8)
 
 
-def test_people_see_an_ordinary_run_without_our_canaries(bench: GradingBench) -> None:
-    shown = grade(delta_of(bench, FIX), bench).checks[0].decided.stdout.kept.decode()
+def test_people_see_an_ordinary_run_without_our_canaries(context: GradingContext) -> None:
+    shown = grade(delta_of(context, FIX), context).checks[0].decided.stdout.kept.decode()
     assert "12 passed, 1 skipped, 1 xfailed" in shown
     assert "FAILED" not in shown
 
 
-def test_a_subtest_that_fails_fails_its_test(bench: GradingBench) -> None:
+def test_a_subtest_that_fails_fails_its_test(context: GradingContext) -> None:
     almost = FIXED.replace("/ 2\n", "/ 2 + (values == [2, 3])\n")
-    (unit,) = grade(delta_of(bench, {"src/toy/core.py": almost}), bench).checks
+    (unit,) = grade(delta_of(context, {"src/toy/core.py": almost}), context).checks
     assert unit.decided.failing == ("tests/test_median_hidden.py::TestMedian::test_sub",)
 
 
-def test_code_under_test_finds_nothing_of_the_runner_among_the_modules(bench: GradingBench) -> None:
+def test_code_under_test_finds_nothing_of_the_runner_among_the_modules(context: GradingContext) -> None:
     search = r"""
 import re
 import sys
@@ -71,13 +71,13 @@ def mean(values):
     assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/test_", file)] != []
     return sum(values) / len(values)
 """
-    (unit,) = grade(delta_of(bench, {"src/toy/core.py": FIXED + search}), bench).checks
+    (unit,) = grade(delta_of(context, {"src/toy/core.py": FIXED + search}), context).checks
     assert unit.outcome is Outcome.PASS, unit.decided.diagnostics
 
 
 def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) -> Acceptance:
-    bench = bed.bench(folder, oracle={"checks": [{**UNIT, **check}]})
-    return grade(delta_of(bench, changes), bench)
+    context = bed.context(folder, oracle={"checks": [{**UNIT, **check}]})
+    return grade(delta_of(context, changes), context)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_what_is_no_plain_call_counts_by_its_exit_code_and_says_so(bed: Bed, tmp
     assert "only the exit code counts" in unit.decided.why
 
 
-def test_a_failing_test_of_the_agents_own_does_not_decide(bench: GradingBench) -> None:
+def test_a_failing_test_of_the_agents_own_does_not_decide(context: GradingContext) -> None:
     extra = {
         **FIX,
         "scratch/test_x.py": "def test_x():\n    assert False\n",
         "tests/test_y.py": "import nothing_here\n",
     }
-    assert grade(delta_of(bench, extra), bench).accepted
+    assert grade(delta_of(context, extra), context).accepted
 
 
 TAMPER = """\
@@ -150,16 +150,18 @@ TAMPER = """\
     ids=["pytest", "inside", "path file", "start-up", "interpreter"],
 )
 def test_a_build_that_changes_the_runner_does_not_pass(bed: Bed, tmp_path: Path, action: str) -> None:
-    bench = bed.bench(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
-    graded = grade(delta_of(bench, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), bench)
+    context = bed.context(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
+    graded = grade(
+        delta_of(context, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), context
+    )
     assert not graded.accepted
     assert graded.checks[0].outcome is Outcome.FAIL
     assert "build_changed_runner" in {finding.rule for finding in graded.findings}
 
 
 def test_an_honest_build_does_no_harm(bed: Bed, tmp_path: Path) -> None:
-    bench = bed.bench(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
-    assert grade(delta_of(bench, FIX), bench).accepted
+    context = bed.context(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
+    assert grade(delta_of(context, FIX), context).accepted
 
 
 READER = CORE + "\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n"
@@ -175,12 +177,12 @@ READS = """\
 @pytest.mark.parametrize("peeks", [False, True], ids=["handed over", "looked for"])
 def test_a_test_may_hand_its_own_file_to_what_it_tests(bed: Bed, tmp_path: Path, peeks: bool) -> None:
     check = {**UNIT, "fail_to_pass": ["tests/test_reads.py::test_reads_a_file"]}
-    bench = bed.bench(
+    context = bed.context(
         tmp_path,
         hidden={"tests/test_reads.py": READS.replace("__file__", "3") if peeks else READS},
         oracle={"checks": [check]},
     )
     code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
-    graded = grade(delta_of(bench, {"src/toy/core.py": code}), bench)
+    graded = grade(delta_of(context, {"src/toy/core.py": code}), context)
     assert graded.accepted is not peeks
     assert [(one.rule, one.severity) for one in graded.findings] == [("watched_run", "gate" if peeks else "note")]

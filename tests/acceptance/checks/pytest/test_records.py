@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.checks.pytest.decide import decide
+from agentbench.acceptance.checks.pytest.decide import decide_run
 from agentbench.acceptance.checks.pytest.records import read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
@@ -56,7 +56,7 @@ def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom
 
 def decided(side: bytes, exit_code: int | None = 77, **ending: bool) -> tuple[Outcome, str, list[str]]:
     requirement = Requirement(("t::new",), ("t::old",))
-    seen = decide(run(side, exit_code, **ending), requirement, ceiling_sec=60, usual=(), passing_canary=True)
+    seen = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, usual=(), passing_canary=True)
     return seen.outcome, seen.why, [finding.rule for finding in seen.findings]
 
 
@@ -204,9 +204,9 @@ def test_a_test_that_was_marked_as_failing_on_r_may_come_to_pass(why: str, outco
     ]
     side = lines(told(passing("t::new"), known))
     neutral = Requirement(("t::new",), neutral=("t::known",))
-    assert decide(run(side), neutral, ceiling_sec=60, usual=(), passing_canary=True).outcome is outcome
+    assert decide_run(run(side), neutral, ceiling_sec=60, usual=(), passing_canary=True).outcome is outcome
     required = Requirement(("t::new", "t::known"))
-    assert decide(run(side), required, ceiling_sec=60, usual=(), passing_canary=True).outcome is Outcome.FAIL
+    assert decide_run(run(side), required, ceiling_sec=60, usual=(), passing_canary=True).outcome is Outcome.FAIL
 
 
 def test_a_run_on_r_tells_what_to_require() -> None:

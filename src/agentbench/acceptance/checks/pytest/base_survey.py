@@ -18,10 +18,10 @@ from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Configurat
 from agentbench.acceptance.checks.pytest.runner_bundle import packed, programs
 from agentbench.acceptance.checks.pytest.runner_integrity import Interpreter, fingerprint, remade
 from agentbench.acceptance.checks.required_tests import files_of
-from agentbench.acceptance.grading_context import GradingBench
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.monkeypatched_names import replaced_names
-from agentbench.acceptance.protected import GradedTree, Protection, compose, support_of, top_level_names
-from agentbench.acceptance.replica import declares_build, open_replica, run_build
+from agentbench.acceptance.protected import GradedTree, Protection, support_of, top_level_names
+from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.schema import Check
 from agentbench.core.errors import PatchInvalid, TaskError
@@ -35,7 +35,7 @@ OWN_TROUBLE = "harness runner: "
 """How the runner tells that it stumbled itself; see `runner/session.py`."""
 
 
-class OracleTrouble(TaskError):
+class BrokenCheck(TaskError):
     """The check cannot be run even on untouched R: the task's own trouble."""
 
 
@@ -85,60 +85,48 @@ class Pristine(BaseModel):
     """A process was killed for memory."""
 
 
-def base_entries(bench: GradingBench) -> Mapping[bytes, Entry]:
-    return {entry.path: entry for entry in bench.prepared.base_tree.entries()}
-
-
-def untouched(bench: GradingBench, base: Mapping[bytes, Entry] | None = None) -> GradedTree:
-    """R with its hidden files."""
-    hidden = bench.loaded.hidden_files()
-    if not hidden:
-        return GradedTree()
-    return compose(base if base is not None else base_entries(bench), (), Protection(), hidden)
-
-
-def check_key(bench: GradingBench, check: Check) -> str:
+def check_key(context: GradingContext, check: Check) -> str:
     return key_of(
-        bench.contract_id, bench.prepared.digest, bench.backend.name, check.model_dump(mode="json"), programs()
+        context.contract_id, context.prepared.digest, context.backend.name, check.model_dump(mode="json"), programs()
     )
 
 
-def survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
+def survey(context: GradingContext, check: Check, invocation: Invocation) -> Survey:
     """How pytest sees R, asked once.
 
     Raises:
-        OracleTrouble: pytest is not there or cannot start.
+        BrokenCheck: pytest is not there or cannot start.
         SandboxError: ours.
     """
-    found, _ = remembered(bench.cache, check_key(bench, check), Survey, lambda: _survey(bench, check, invocation))
+    found, _ = remembered(context.cache, check_key(context, check), Survey, lambda: _survey(context, check, invocation))
     return found
 
 
-def _survey(bench: GradingBench, check: Check, invocation: Invocation) -> Survey:
-    with packed(None) as kit, open_replica(bench, untouched(bench), [kit.mount]) as sandbox:
-        run_build(bench, sandbox)  # R may be what does not build: then this tells less, which is fine
-        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
+def _survey(context: GradingContext, check: Check, invocation: Invocation) -> Survey:
+    with packed(None) as kit, open_replica(context, base_tree(context), [kit.mount]) as sandbox:
+        run_build(context, sandbox)  # R may be what does not build: then this tells less, which is fine
+        run = run_pytest(sandbox, context.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
         told = run.transcript
         trouble = _trouble(run, check)
         if trouble or told.python is None:
-            raise OracleTrouble(f"check {check.id}: {trouble}")
+            raise BrokenCheck(f"check {check.id}: {trouble}")
         behind, programs, folders = told.python
         python = Interpreter(
             behind=behind, programs=programs, folders=tuple(folders), runner=tuple(told.runner_modules)
         )
-        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(bench) else {}
+        made = fingerprint(sandbox, kit, python, told.declared_plugins) if declares_build(context) else {}
     return Survey(
         plugins=tuple(told.declared_plugins),
         names=tuple(told.names),
         rootdir=told.rootdir,
         confcutdir=told.confcutdir,
-        inifile=posixpath.relpath(told.inifile, bench.spec.workdir) if told.inifile else None,
+        inifile=posixpath.relpath(told.inifile, context.spec.workdir) if told.inifile else None,
         items=tuple(told.items),
         uncollected=told.uncollected,
         passing_canary=passing_canary_passed(told, run.canaries),
         usual=told.unusual(),
         tests=told.test_code,
-        replaced=replaced_names(_test_sources(bench)),
+        replaced=replaced_names(_test_sources(context)),
         python=python,
         fingerprint=made,
     )
@@ -151,7 +139,7 @@ class Remade(BaseModel):
     paths: tuple[str, ...] | None
 
 
-def remade_by_r(bench: GradingBench) -> Remade:
+def remade_by_r(context: GradingContext) -> Remade:
     """What a build of the task does to its tests by itself, found out once.
 
     Raises:
@@ -159,21 +147,21 @@ def remade_by_r(bench: GradingBench) -> Remade:
     """
 
     def make() -> Remade:
-        with open_replica(bench, untouched(bench)) as sandbox:
-            built = run_build(bench, sandbox)
+        with open_replica(context, base_tree(context)) as sandbox:
+            built = run_build(context, sandbox)
             if built is not None and (built.exit_code != 0 or built.timed_out):
                 return Remade(paths=None)
             try:
-                return Remade(paths=remade(sandbox, untouched(bench), base_entries(bench), _of_tests(bench)))
+                return Remade(paths=remade(sandbox, base_tree(context), base_entries(context), _of_tests(context)))
             except PatchInvalid:
                 return Remade(paths=None)
 
-    key = key_of(bench.contract_id, bench.prepared.digest, bench.backend.name)
-    return remembered(bench.cache, key, Remade, make)[0]
+    key = key_of(context.contract_id, context.prepared.digest, context.backend.name)
+    return remembered(context.cache, key, Remade, make)[0]
 
 
 def remade_by_build(
-    sandbox: Sandbox, bench: GradingBench, tree: GradedTree, files: Collection[bytes] = ()
+    sandbox: Sandbox, context: GradingContext, tree: GradedTree, files: Collection[bytes] = ()
 ) -> tuple[str, ...]:
     """What the declared build of a candidate did to files that neither Δ nor what it runs may decide about.
 
@@ -183,32 +171,32 @@ def remade_by_build(
         PatchInvalid: it left more than we are willing to look at, and R's own does not.
         SandboxError: ours.
     """
-    if not declares_build(bench):
+    if not declares_build(context):
         return ()
-    base, tests = base_entries(bench), frozenset({*files, *bench.loaded.hidden_files()})
-    oracle = bench.loaded.task.oracle
+    base, tests = base_entries(context), frozenset({*files, *context.loaded.hidden_files()})
+    oracle = context.loaded.task.oracle
     protection = Protection(oracle.protected or (), tests, oracle.generated)
     try:
         return remade(sandbox, tree, base, lambda path: protection.guards(path, there=path in base or path in tests))
     except PatchInvalid:
-        if remade_by_r(bench).paths is None:
+        if remade_by_r(context).paths is None:
             return ()
         raise
 
 
-def _of_tests(bench: GradingBench) -> Callable[[bytes], bool]:
+def _of_tests(context: GradingContext) -> Callable[[bytes], bool]:
     """Whatever may come to matter of what a build changes; which tests are required is not known yet."""
-    protection = Protection(bench.loaded.task.oracle.protected or (), frozenset(bench.loaded.hidden_files()))
+    protection = Protection(context.loaded.task.oracle.protected or (), frozenset(context.loaded.hidden_files()))
     return lambda path: protection.restores(path) or is_test(_text(path))
 
 
-def _test_sources(bench: GradingBench) -> Iterator[bytes]:
+def _test_sources(context: GradingContext) -> Iterator[bytes]:
     """Python files of the tests as they are in R with the hidden files, as far as they are of a size that people write."""
-    hidden = bench.loaded.hidden_files()
+    hidden = context.loaded.hidden_files()
     yield from (file.content for path, file in hidden.items() if path.endswith(b".py"))
-    for path, entry in base_entries(bench).items():
+    for path, entry in base_entries(context).items():
         if path not in hidden and path.endswith(b".py") and is_test(_text(path)) and entry.size <= MAX_TEST:
-            yield bench.prepared.base_tree.read(path, max_bytes=MAX_TEST)
+            yield context.prepared.base_tree.read(path, max_bytes=MAX_TEST)
 
 
 def _text(path: bytes) -> str:
@@ -238,12 +226,12 @@ def _tail(data: bytes) -> str:
     return data.decode("utf-8", "replace").strip()[-300:]
 
 
-def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> Pins:
+def pins_of(context: GradingContext, found: Survey, base: Mapping[bytes, Entry]) -> Pins:
     """What a run of a patch is held to: names that R itself provides are R's to provide."""
-    hidden = bench.loaded.hidden_files()
+    hidden = context.loaded.hidden_files()
     own = top_level_names({*base, *hidden})
     guarded = {posixpath.join(found.rootdir, file) for file in found.test_files}
-    guarded |= {posixpath.join(bench.spec.workdir, path.decode("utf-8", "surrogateescape")) for path in hidden}
+    guarded |= {posixpath.join(context.spec.workdir, path.decode("utf-8", "surrogateescape")) for path in hidden}
     names = frozenset(found.names)
     return Pins(
         plugins=found.plugins,
@@ -252,7 +240,7 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
         configuration=Configuration(
             rootdir=found.rootdir,
             confcutdir=found.confcutdir,
-            inifile=None if found.inifile is None else posixpath.join(bench.spec.workdir, found.inifile),
+            inifile=None if found.inifile is None else posixpath.join(context.spec.workdir, found.inifile),
         ),
         tests=found.tests,
         support=support_of(
@@ -262,7 +250,7 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
         ),
         replaced=found.replaced,
         conftests=tuple(
-            posixpath.join(bench.spec.workdir, _text(path))
+            posixpath.join(context.spec.workdir, _text(path))
             for path in sorted({*base, *hidden})
             if posixpath.basename(path) == b"conftest.py" and path.isascii()
         ),
@@ -270,36 +258,38 @@ def pins_of(bench: GradingBench, found: Survey, base: Mapping[bytes, Entry]) -> 
     )
 
 
-def configuration_file(bench: GradingBench, found: Survey) -> tuple[str, bytes]:
+def configuration_file(context: GradingContext, found: Survey) -> tuple[str, bytes]:
     """Name and content of R's own configuration."""
     if found.inifile is None:
         return EMPTY_CONFIGURATION
     path = found.inifile.encode("utf-8", "surrogateescape")
-    hidden = bench.loaded.hidden_files().get(path)
-    content = hidden.content if hidden else bench.prepared.base_tree.read(path, max_bytes=MAX_CONFIGURATION)
+    hidden = context.loaded.hidden_files().get(path)
+    content = hidden.content if hidden else context.prepared.base_tree.read(path, max_bytes=MAX_CONFIGURATION)
     return posixpath.basename(found.inifile), content
 
 
-def pristine(bench: GradingBench, check: Check, invocation: Invocation) -> tuple[Pristine, bool]:
+def pristine(context: GradingContext, check: Check, invocation: Invocation) -> tuple[Pristine, bool]:
     """Every test on untouched R, run once; and whether that was known already.
 
     Raises:
-        OracleTrouble, SandboxError: as `survey`.
+        BrokenCheck, SandboxError: as `survey`.
     """
-    return remembered(bench.cache, check_key(bench, check), Pristine, lambda: run_pristine(bench, check, invocation))
+    return remembered(
+        context.cache, check_key(context, check), Pristine, lambda: run_pristine(context, check, invocation)
+    )
 
 
-def run_pristine(bench: GradingBench, check: Check, invocation: Invocation) -> Pristine:
+def run_pristine(context: GradingContext, check: Check, invocation: Invocation) -> Pristine:
     """The same, run now."""
-    found = survey(bench, check, invocation)
-    base = base_entries(bench)
+    found = survey(context, check, invocation)
+    base = base_entries(context)
     with (
-        packed(configuration_file(bench, found)) as kit,
-        open_replica(bench, untouched(bench, base), [kit.mount]) as sandbox,
+        packed(configuration_file(context, found)) as kit,
+        open_replica(context, base_tree(context, base), [kit.mount]) as sandbox,
     ):
-        run_build(bench, sandbox)
-        pins = pins_of(bench, found, base)
-        run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
+        run_build(context, sandbox)
+        pins = pins_of(context, found, base)
+        run = run_pytest(sandbox, context.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
     told = run.transcript
     return Pristine(
         status=told.status,

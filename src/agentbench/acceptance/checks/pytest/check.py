@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 import posixpath
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.candidate import NotBuilt, Subject
+from agentbench.acceptance.candidate import BuildFailed, Candidate
 from agentbench.acceptance.checks.pytest.base_survey import (
-    OracleTrouble,
+    BrokenCheck,
     Survey,
     check_key,
     configuration_file,
@@ -23,22 +23,21 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     remade_by_r,
     survey,
 )
-from agentbench.acceptance.checks.pytest.decide import DATA, decide, findings_of
+from agentbench.acceptance.checks.pytest.decide import DATA, decide_run, findings_of
 from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
-from agentbench.acceptance.checks.pytest.run import PytestRun, run_pytest
+from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import packed
 from agentbench.acceptance.checks.pytest.runner_integrity import build_findings, fingerprint, remade_findings
 from agentbench.acceptance.checks.required_tests import Requirement, declared, from_outcomes
-from agentbench.acceptance.grading_context import Finding, GradingBench, Observation, Unlogged
+from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
 from agentbench.acceptance.inspection.known_behaviour import habits
 from agentbench.acceptance.protected import GradedTree
-from agentbench.acceptance.replica import declares_build, open_replica
-from agentbench.acceptance.steps import Builder
+from agentbench.acceptance.replica import declares_build
+from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentFault, ContractError, TaskError
-from agentbench.core.reasons import Outcome
 from agentbench.tree.limits import TreeTooLarge
 
 MOST_CLOSELY = 1000
@@ -46,11 +45,11 @@ MOST_CLOSELY = 1000
 MAX_BEFORE = 32 * 1024 * 1024
 
 
-def requirement_of(bench: GradingBench, check: Check) -> Requirement:
+def requirement_of(context: GradingContext, check: Check) -> Requirement:
     """The tests a pytest check requires: the contract's, or all that R has.
 
     Raises:
-        OracleTrouble: there is nothing to require.
+        BrokenCheck: there is nothing to require.
         SandboxError: ours.
     """
     found = declared(check)
@@ -59,176 +58,187 @@ def requirement_of(bench: GradingBench, check: Check) -> Requirement:
     invocation = understand(check.command or "")
     if check.parser != "pytest" or invocation is None:
         return Requirement()
-    before, _ = pristine(bench, check, invocation)
+    before, _ = pristine(context, check, invocation)
     if before.trouble and not before.outcomes:
-        raise OracleTrouble(f"check {check.id} on untouched R: {before.trouble}")
+        raise BrokenCheck(f"check {check.id} on untouched R: {before.trouble}")
     found = from_outcomes(before.outcomes, tuple(before.uncollected))
     if found.empty:
-        raise OracleTrouble(f"check {check.id}: `{check.command}` finds no test on R that could be required")
+        raise BrokenCheck(f"check {check.id}: `{check.command}` finds no test on R that could be required")
     return found
 
 
-def required_files(bench: GradingBench, found: Survey, requirement: Requirement) -> set[bytes]:
+def required_files(context: GradingContext, found: Survey, requirement: Requirement) -> set[bytes]:
     """Files of the required tests, as paths of the workspace."""
-    root = posixpath.relpath(found.rootdir, bench.spec.workdir)
+    root = posixpath.relpath(found.rootdir, context.spec.workdir)
     return {posixpath.normpath(posixpath.join(root, file)).encode() for file in requirement.test_files}
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
-    """What is run, if not all tests as they are. `untold`: functions of test modules that may differ from those of R."""
+class SelectedTests:
+    """A variant of the tree and the tests to run in it; `only` empty means all.
+
+    `mutated`: names of functions in test modules that may differ from those of the base repository.
+    """
 
     tree: GradedTree
     only: tuple[str, ...] = ()
-    untold: frozenset[str] = frozenset()
+    mutated: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """One run, and what a declared build had left of the runner before it."""
-
-    run: PytestRun
-    built: Mapping[str, str] = field(default_factory=dict)
-    remade: tuple[str, ...] = ()
-    """Files of the tests that it had changed."""
-
-
-class Lent(BaseModel):
-    """Sights of the reference at work, of files that lie with the tests."""
+class ReferenceReads(BaseModel):
+    """Audit events of the reference: the files beside the tests that it reads."""
 
     model_config = ConfigDict(frozen=True)
-    sights: tuple[str, ...]
+    events: tuple[str, ...]
 
 
 class PytestCheck:
-    """A check that is a plain call of pytest, and what it is asked about.
+    """A check that is a plain pytest call, on one candidate.
 
     Raises:
-        OracleTrouble: untouched R cannot be asked, or there is nothing to require.
-        SandboxError: ours.
+        BrokenCheck: pytest cannot be run on the base repository, or there is nothing to require.
+        SandboxError: the sandbox failed.
     """
 
-    def __init__(self, subject: Subject, check: Check, invocation: Invocation) -> None:
-        self.subject = subject
+    def __init__(self, candidate: Candidate, check: Check, invocation: Invocation) -> None:
+        self.candidate = candidate
         self.check = check
         self.invocation = invocation
-        self.survey = survey(subject.bench, check, invocation)
-        self.requirement = requirement_of(subject.bench, check)
+        self.survey = survey(candidate.context, check, invocation)
+        self.requirement = requirement_of(candidate.context, check)
 
-    def on(self, subject: Subject) -> PytestCheck:
-        """The same of another tree on the same R."""
+    def on_reference(self) -> PytestCheck | None:
+        """The same check on the reference solution, or None if there is none.
+
+        Raises:
+            ContractError, TaskError, PatchInvalid: the reference cannot be read or applied.
+        """
+        reference = self.candidate.reference()
+        if reference is None:
+            return None
         other = copy.copy(self)
-        other.subject = subject
+        other.candidate = reference
         return other
 
-    def of_reference(self) -> PytestCheck | None:
-        """The same with the reference, outside of any attempt's log; None where there is none.
+    def run(self, tests: SelectedTests | None = None, on_built: Callable[[], None] = lambda: None) -> PytestRun:
+        """Run tests in a replica of their own; `on_built` is called between the build and pytest.
 
         Raises:
-            ContractError, TaskError, PatchInvalid: it is none that can be put on R.
+            BuildFailed, TaskError, PatchInvalid: the replica could not be built.
+            SandboxError: the sandbox failed.
         """
-        tree = self.subject.reference() if self.subject.reference is not None else None
-        if tree is None:
-            return None
-        bench = dataclasses.replace(self.subject.bench, log=Unlogged(), blobs=None)
-        return self.on(Subject(bench, tree, self.subject.base, Builder(bench)))
+        candidate, context = self.candidate, self.candidate.context
+        tests = tests or SelectedTests(candidate.tree)
+        with (
+            packed(configuration_file(context, self.survey)) as kit,
+            candidate.replica(tests.tree, [kit.mount]) as sandbox,
+        ):
+            on_built()
+            built = (
+                fingerprint(sandbox, kit, self.survey.python, self.survey.plugins) if declares_build(context) else {}
+            )
+            files = required_files(context, self.survey, self.requirement)
+            remade = remade_by_build(sandbox, context, tests.tree, files)
+            run = run_pytest(
+                sandbox,
+                context.spec,
+                self._invocation(tests),
+                kit,
+                pins=self._pins(tests),
+                timeout_sec=self.check.timeout_sec,
+            )
+        return dataclasses.replace(run, built=built, remade=remade)
 
-    def take(self, tests: Selected | None = None) -> Taken:
-        """Run tests in a replica of their own.
+    def _invocation(self, tests: SelectedTests) -> Invocation:
+        # Where tests fail on purpose, long tracebacks are most of what pytest spends its time on.
+        brief = ("--tb=short",) if tests.mutated else ()
+        return dataclasses.replace(self.invocation, arguments=(*self.invocation.arguments, *brief))
 
-        Raises:
-            NotBuilt, TaskError, PatchInvalid: the replica could not be made.
-            SandboxError: ours.
-        """
-        subject, bench, found = self.subject, self.subject.bench, self.survey
-        tests = tests or Selected(subject.tree)
-        pins = pins_of(bench, found, subject.base)
-        pins = dataclasses.replace(
+    def _pins(self, tests: SelectedTests) -> Pins:
+        pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
+        return dataclasses.replace(
             pins,
             closely=self.requirement.fail_to_pass[:MOST_CLOSELY],
-            written=_written(subject),
+            written=self._written(),
             only=tests.only,
             tests={
-                name: (file, {key: code for key, code in functions.items() if key not in tests.untold})
+                name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})
                 for name, (file, functions) in pins.tests.items()
             },
         )
-        # Where some fail on purpose, long tracebacks are what takes pytest longest.
-        brief = ("--tb=short",) if tests.untold else ()
-        invocation = dataclasses.replace(self.invocation, arguments=(*self.invocation.arguments, *brief))
-        with packed(configuration_file(bench, found)) as kit, open_replica(bench, tests.tree, [kit.mount]) as sandbox:
-            made = subject.build(sandbox)
-            if made.outcome is not Outcome.PASS:
-                raise NotBuilt(made)
-            built = fingerprint(sandbox, kit, found.python, found.plugins) if declares_build(bench) else {}
-            anew = remade_by_build(sandbox, bench, tests.tree, required_files(bench, found, self.requirement))
-            run = run_pytest(sandbox, bench.spec, invocation, kit, pins=pins, timeout_sec=self.check.timeout_sec)
-        return Taken(run, built, anew)
 
-    def decided(self, taken: Taken) -> Observation:
-        """The decision that a run comes to, with all that it shows."""
-        seen = decide(
-            taken.run,
+    def _written(self) -> tuple[str, ...]:
+        """Python files that the patch wrote, as the runner names them."""
+        hidden = self.candidate.context.loaded.hidden_files()
+        writes = self.candidate.tree.writes
+        paths = [write.path for write in writes if write.content is not None and write.path.endswith(b".py")]
+        return tuple(path.decode("utf-8", "surrogateescape") for path in paths if path not in hidden)
+
+    def decide(self, run: PytestRun) -> CheckOutcome:
+        """Decide by one run, and add its findings."""
+        outcome = decide_run(
+            run,
             self.requirement,
             ceiling_sec=self.check.timeout_sec,
-            usual=self._usual(taken.run),
+            usual=self._known_behaviour(run),
             passing_canary=self.survey.passing_canary,
         )
-        return dataclasses.replace(seen, findings=(*seen.findings, *self._of_build(taken)))
+        return dataclasses.replace(outcome, findings=(*outcome.findings, *self._build_findings(run)))
 
-    def findings(self, taken: Taken) -> tuple[Finding, ...]:
+    def findings(self, run: PytestRun) -> tuple[Finding, ...]:
         """What a run shows beside the outcomes of its tests."""
-        return (*findings_of(taken.run, self._usual(taken.run)), *self._of_build(taken))
+        return (*findings_of(run, self._known_behaviour(run)), *self._build_findings(run))
 
-    def _of_build(self, taken: Taken) -> tuple[Finding, ...]:
-        usual = remade_by_r(self.subject.bench).paths if taken.remade else ()
-        return (
-            *build_findings(self.survey.fingerprint, taken.built),
-            *remade_findings(usual, taken.remade),
-        )
+    def _build_findings(self, run: PytestRun) -> tuple[Finding, ...]:
+        usual = remade_by_r(self.candidate.context).paths if run.remade else ()
+        return (*build_findings(self.survey.fingerprint, run.built), *remade_findings(usual, run.remade))
 
-    def _usual(self, run: PytestRun) -> set[str]:
-        """What the watch over the runner also sees on untouched R."""
-        usual = set(self.survey.usual)
-        if set(run.transcript.unusual()) - usual:
-            # Tests of R may do the same when they are run, not only when they are collected.
-            usual.update(pristine(self.subject.bench, self.check, self.invocation)[0].usual)
-            usual.update(habits(run.transcript.seen, self._before))
-        data = [sight for sight in run.transcript.seen if sight.what.startswith(DATA) and sight.key not in usual]
+    def _known_behaviour(self, run: PytestRun) -> set[str]:
+        """What the runner also reports about the base repository or the reference, which is no tampering."""
+        known = set(self.survey.usual)
+        transcript = run.transcript
+        if set(transcript.unusual()) - known:
+            # Tests of the base repository may do the same when they run, not only when they are collected.
+            known.update(pristine(self.candidate.context, self.check, self.invocation)[0].usual)
+            known.update(habits(transcript.seen, self._before))
+        data = [event for event in transcript.seen if event.what.startswith(DATA) and event.key not in known]
         if data:
-            lent = self._lent()
-            usual.update(sight.key for sight in data if sight.what in lent)
-        return usual
+            allowed = self._reference_reads()
+            known.update(event.key for event in data if event.what in allowed)
+        return known
 
-    def _lent(self) -> frozenset[str]:
-        """Files beside the tests that the right solution reads too: a test may hand them over in ways that are not seen."""
-        file = self.subject.bench.loaded.reference_file
+    def _reference_reads(self) -> frozenset[str]:
+        """Files beside the tests that the reference reads too: a test may pass them on in ways the runner does not see."""
+        file, context = self.candidate.reference_file, self.candidate.context
         if file is None:
             return frozenset()
 
-        def make() -> Lent:
+        def make() -> ReferenceReads:
             try:
-                reference = self.of_reference()
-                seen = [] if reference is None else reference.take().run.transcript.seen
-            except (TaskError, ContractError, AgentFault, NotBuilt):
-                seen = []  # validation tells it
-            return Lent(sights=tuple(sorted({sight.what for sight in seen if sight.what.startswith(DATA)})))
+                reference = self.on_reference()
+                seen = [] if reference is None else reference.run().transcript.seen
+            except (TaskError, ContractError, AgentFault, BuildFailed):
+                seen = []  # validation reports it
+            return ReferenceReads(events=tuple(sorted({event.what for event in seen if event.what.startswith(DATA)})))
 
-        key = key_of(check_key(self.subject.bench, self.check), sha256_hex(read_bytes(file)))
-        return frozenset(remembered(self.subject.bench.cache, key, Lent, make)[0].sights)
+        key = key_of(check_key(context, self.check), sha256_hex(read_bytes(file)))
+        return frozenset(remembered(context.cache, key, ReferenceReads, make)[0].events)
 
     def _before(self, file: str) -> bytes:
-        """A file as it is in R; empty where R has none that could be read."""
+        """A file of the base repository; empty if there is none or it cannot be read."""
         path = file.encode("utf-8", "surrogateescape")
-        subject = self.subject
+        tree = self.candidate.context.prepared.base_tree
         try:
-            return subject.bench.prepared.base_tree.read(path, max_bytes=MAX_BEFORE) if path in subject.base else b""
+            return tree.read(path, max_bytes=MAX_BEFORE) if path in self.candidate.base else b""
         except (OSError, TreeTooLarge):
             return b""
 
 
-def _written(subject: Subject) -> tuple[str, ...]:
-    """Python files that the candidate wrote, as the runner names them."""
-    hidden = subject.bench.loaded.hidden_files()
-    paths = [write.path for write in subject.tree.writes if write.content is not None and write.path.endswith(b".py")]
-    return tuple(path.decode("utf-8", "surrogateescape") for path in paths if path not in hidden)
+def run_plain(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
+    """Run all tests once and decide.
+
+    Raises:
+        BuildFailed, TaskError, PatchInvalid: the replica could not be built.
+        SandboxError: the sandbox failed.
+    """
+    return tests.decide(tests.run(on_built=step.start))

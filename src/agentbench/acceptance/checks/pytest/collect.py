@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentbench.acceptance.checks.pytest.base_survey import OracleTrouble, base_entries, pristine
+from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, pristine
 from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
 from agentbench.acceptance.checks.required_tests import declared, from_both, from_outcomes
 from agentbench.acceptance.grade import grade, protection_of
-from agentbench.acceptance.grading_context import GradingBench, Unlogged
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.reference import reference_patch
-from agentbench.acceptance.validation import on_untouched
+from agentbench.acceptance.replica import base_entries
+from agentbench.acceptance.validation import run_checks_on_base
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
 from agentbench.core.errors import TaskError
@@ -27,8 +27,8 @@ class Collected:
     """Files of R that grading restores, as paths in the tree."""
 
 
-def collect(bench: GradingBench) -> Collected:
-    """Find the ids of every pytest and junit check that names none itself. `bench.loaded` is the task without its lock.
+def collect(context: GradingContext) -> Collected:
+    """Find the ids of every pytest and junit check that names none itself. `context.loaded` is the task without its lock.
 
     With a reference a test is required when it passes with the reference; without one, whatever R has is. A report names only
     the tests that were run: without ids, whoever keeps tests from running would be asked for nothing.
@@ -37,37 +37,37 @@ def collect(bench: GradingBench) -> Collected:
         TaskError: a check cannot be run on R, or finds nothing to require.
         SandboxError: ours.
     """
-    bench = dataclasses.replace(bench, log=Unlogged(), blobs=None)
+    context = context.unlogged()
     wanted = {
         check.id: (check, invocation)
-        for check in bench.loaded.checks
+        for check in context.loaded.checks
         if check.parser == "pytest" and declared(check) is None
         if (invocation := understand(check.command or "")) is not None
     }
-    reports = [check for check in bench.loaded.checks if check.parser == "junit" and declared(check) is None]
-    after = _with_reference(bench) if wanted or reports else {}
-    checks = {name: _ids(bench, *asked, after.get(name)) for name, asked in wanted.items()}
-    before = on_untouched(bench, reports)
+    reports = [check for check in context.loaded.checks if check.parser == "junit" and declared(check) is None]
+    after = _with_reference(context) if wanted or reports else {}
+    checks = {name: _ids(context, *asked, after.get(name)) for name, asked in wanted.items()}
+    before = run_checks_on_base(context, reports)
     found = {check.id: _required(before[check.id].tests, after.get(check.id)) for check in reports}
     # On R there may be no report at all, as where it does not compile: then only the runs of candidates show what it lists.
     checks |= {name: ids for name, ids in found.items() if ids.fail_to_pass or ids.pass_to_pass}
-    protection = protection_of(bench)
-    protected = sorted(path for path in base_entries(bench) if protection.restores(path))
+    protection = protection_of(context)
+    protected = sorted(path for path in base_entries(context) if protection.restores(path))
     return Collected(checks, tuple(path.decode("utf-8", "surrogateescape") for path in protected))
 
 
-def _with_reference(bench: GradingBench) -> dict[str, Mapping[str, str]]:
-    patch = reference_patch(bench)
+def _with_reference(context: GradingContext) -> dict[str, Mapping[str, str]]:
+    patch = reference_patch(context)
     if patch is None:
         return {}
-    graded = grade(patch, bench, twins=False)
+    graded = grade(patch, context, decoys=False)
     return {one.check.id: one.decided.tests for one in graded.checks if one.not_run is None}
 
 
-def _ids(bench: GradingBench, check: Check, invocation: Invocation, after: Mapping[str, str] | None) -> LockedCheck:
-    before, _ = pristine(bench, check, invocation)
+def _ids(context: GradingContext, check: Check, invocation: Invocation, after: Mapping[str, str] | None) -> LockedCheck:
+    before, _ = pristine(context, check, invocation)
     if before.trouble and not before.outcomes:
-        raise OracleTrouble(f"check {check.id} on untouched R: {before.trouble}")
+        raise BrokenCheck(f"check {check.id} on untouched R: {before.trouble}")
     ids = _required(before.outcomes, after)
     if not ids.fail_to_pass and not ids.pass_to_pass:
         raise TaskError(f"check {check.id}: `{check.command}` finds no test that could be required")

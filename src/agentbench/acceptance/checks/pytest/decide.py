@@ -11,7 +11,7 @@ from collections.abc import Collection
 from agentbench.acceptance.checks.pytest.records import Sight, canaries_held, canaries_lied, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.required_tests import Requirement, Tally, tally, words
-from agentbench.acceptance.grading_context import Finding, Observation
+from agentbench.acceptance.grading_context import CheckOutcome, Finding
 from agentbench.core.reasons import Assurance, Outcome
 
 LENT_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
@@ -20,9 +20,9 @@ DIAGNOSED = 20
 """Failing tests whose assertion is shown."""
 
 
-def decide(
+def decide_run(
     run: PytestRun, requirement: Requirement, *, ceiling_sec: float, usual: Collection[str], passing_canary: bool
-) -> Observation:
+) -> CheckOutcome:
     """Decide one run on a candidate.
 
     `usual`: what the watch over the runner also sees changed on untouched R. `passing_canary`: whether the canary that
@@ -35,7 +35,7 @@ def decide(
     outcome, why = _outcome(run, counted, findings, ceiling_sec)
     if outcome is Outcome.PASS and passing_canary and not passing_canary_passed(told, run.canaries):
         outcome, why = Outcome.FAIL, "a test of ours that must pass did not: the run cannot be believed"
-    return Observation(
+    return CheckOutcome(
         outcome=outcome,
         why=why,
         assurance=Assurance.PER_TEST,

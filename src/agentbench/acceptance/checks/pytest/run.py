@@ -71,6 +71,10 @@ class PytestRun:
     transcript: Transcript
     canaries: Canaries
     exit_expected: int
+    built: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the runner's files after a declared build."""
+    remade: tuple[str, ...] = ()
+    """Files of the tests that the build changed."""
 
     @property
     def whole(self) -> bool:
