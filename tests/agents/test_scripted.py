@@ -78,7 +78,7 @@ def test_a_script_is_found_by_option_argument_or_beside_the_task(tmp_path: Path)
             "steps:\n  - run: {command: a}\n  - nope: {}\n  - read_file: {path: a, start_line: zero}",
             [":3: steps[1].nope", ":4: steps[2].read_file.start_line"],
         ),
-        ("steps: [", [": is not valid YAML"]),
+        ("steps: [", [": invalid YAML"]),
     ],
 )
 def test_all_problems_of_a_script_are_told_with_their_lines(tmp_path: Path, text: str, problems: list[str]) -> None:

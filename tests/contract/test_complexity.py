@@ -1,3 +1,5 @@
+"""Measuring the complexity of a source tree."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,7 +18,7 @@ def tree(folder: Path, files: dict[str, str | bytes]) -> Path:
 
 
 @pytest.mark.req("C-13")
-def test_sizes_and_imports_are_counted(tmp_path: Path) -> None:
+def test_measure_counts_sizes_and_imports(tmp_path: Path) -> None:
     tree(
         tmp_path,
         {
@@ -30,25 +32,25 @@ def test_sizes_and_imports_are_counted(tmp_path: Path) -> None:
             ".git/config": "not counted\n",
         },
     )
-    found = measure(tmp_path)
-    assert (found.files, found.binary_files, found.python_modules, found.skipped) == (7, 1, 5, 0)
-    assert found.lines_by_suffix == {".md": 2, ".py": 9}
-    assert found.lines == 11
-    assert found.external_packages == ("numpy", "requests")
-    assert found.internal_imports == 5
-    assert found.most_imported[0] == ("pkg.core", 3)
+    complexity = measure(tmp_path)
+    assert (complexity.files, complexity.binary_files, complexity.python_modules, complexity.skipped) == (7, 1, 5, 0)
+    assert complexity.lines_by_suffix == {".md": 2, ".py": 9}
+    assert complexity.lines == 11
+    assert complexity.external_packages == ("numpy", "requests")
+    assert complexity.internal_imports == 5
+    assert complexity.most_imported[0] == ("pkg.core", 3)
     text = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.suffix in {".py", ".md"})
-    assert found.approx_tokens == -(-text // 4)
+    assert complexity.approx_tokens == -(-text // 4)
 
 
 @pytest.mark.req("C-13")
-def test_the_numbers_are_labelled_as_proxies(tmp_path: Path) -> None:
+def test_numbers_are_labelled_as_proxies(tmp_path: Path) -> None:
     label = measure(tmp_path).as_json()["label"]
     assert isinstance(label, str)
     assert label.startswith("proxies")
 
 
-def test_hostile_source_is_counted_and_not_followed(tmp_path: Path) -> None:
+def test_hostile_source_is_counted_but_not_followed(tmp_path: Path) -> None:
     import os
 
     tree(
@@ -66,12 +68,12 @@ def test_hostile_source_is_counted_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "out.py").symlink_to("/etc/passwd")
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / os.fsdecode(b"name-\xff.py")).write_text("import os\n")
-    found = measure(tmp_path)
-    assert found.files == 10
-    assert found.skipped == 5
-    assert found.python_modules == 2
+    complexity = measure(tmp_path)
+    assert complexity.files == 10
+    assert complexity.skipped == 5
+    assert complexity.python_modules == 2
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ContractError):
         measure(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""Whatever a task file holds: a task, or one clear refusal. Never another exception."""
+"""Loading arbitrary task files gives a task or a ContractError, never another exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.errors import ContractError
 
-FILE = Path(__file__).parent / "d_example" / "task.yaml"
+FILE = Path(__file__).parent / "short_example" / "task.yaml"
 PLAIN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
@@ -21,11 +21,11 @@ def outcome(folder: Path, data: bytes) -> LoadedTask | ContractError:
     try:
         return load_task(folder)
     except ContractError as error:
-        refusal = error
-    assert refusal.problems
-    assert all(problem.startswith(str(folder)) for problem in refusal.problems if "more problems" not in problem)
-    assert all(problem.isprintable() for problem in refusal.problems)
-    return refusal
+        rejection = error
+    assert rejection.problems
+    assert all(problem.startswith(str(folder)) for problem in rejection.problems if "more problems" not in problem)
+    assert all(problem.isprintable() for problem in rejection.problems)
+    return rejection
 
 
 @pytest.mark.req("C-01")
@@ -37,7 +37,7 @@ def outcome(folder: Path, data: bytes) -> LoadedTask | ContractError:
 @example(data=b"&a [*a]")
 @example(data=b"? ? ?")
 @PLAIN
-def test_arbitrary_bytes_never_give_anything_but_a_contract_error(tmp_path: Path, data: bytes) -> None:
+def test_arbitrary_bytes_only_raise_contract_errors(tmp_path: Path, data: bytes) -> None:
     assert isinstance(outcome(tmp_path, data), ContractError)
 
 
@@ -49,7 +49,7 @@ YAMLISH = st.text(
 @pytest.mark.req("C-01")
 @given(text=YAMLISH)
 @PLAIN
-def test_text_made_of_yaml_punctuation_never_gives_anything_but_a_contract_error(tmp_path: Path, text: str) -> None:
+def test_yaml_punctuation_only_raises_contract_errors(tmp_path: Path, text: str) -> None:
     assert isinstance(outcome(tmp_path, text.encode()), ContractError)
 
 
@@ -65,7 +65,7 @@ VALUES = st.recursive(
 @pytest.mark.req("C-01")
 @given(seed=st.integers(0, 2**32), value=VALUES, count=st.integers(1, 4))
 @PLAIN
-def test_a_task_with_lines_changed_loads_or_is_refused(tmp_path: Path, seed: int, value: str, count: int) -> None:
+def test_mutated_task_loads_or_raises_contract_error(tmp_path: Path, seed: int, value: str, count: int) -> None:
     chooser = random.Random(seed)
     lines = FILE.read_text().splitlines()
     for _ in range(count):

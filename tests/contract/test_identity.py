@@ -1,4 +1,4 @@
-"""Identities follow what a task means: not how it is written, and every change of meaning."""
+"""Identities change with the meaning of a task, and not with its formatting."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from agentbench.contract.identity import Identities, identify
 from agentbench.contract.load import load_task
 from agentbench.contract.schema import Task
-from agentbench.contract.schema_shape import keys_of, sections_of
-from tests.contract.writing import MINIMAL, task_with, write_task
+from agentbench.contract.schema_problems import keys_of, sections_of
+from tests.contract.task_folders import MINIMAL, task_with, write_task
 
 PLAIN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -59,7 +59,7 @@ CONTRACT = frozenset({"task", "contract"})
 SETUP = frozenset({"task", "contract", "setup"})
 ACCEPTANCE = frozenset({"task", "contract", "acceptance"})
 REPLACED = object()
-"""In CHANGES: the key cannot be changed alone, another test covers it."""
+"""Marks keys in CHANGES that cannot be changed alone; other tests cover them."""
 
 CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "schema_version": (REPLACED, NOTHING),
@@ -189,7 +189,7 @@ def all_keys() -> Iterator[str]:
 # --- every change of meaning ---------------------------------------------------------------------------------------
 
 
-def test_the_table_of_changes_knows_every_key_of_the_schema() -> None:
+def test_table_of_changes_covers_every_schema_key() -> None:
     from agentbench.contract.schema import Check
 
     assert set(CHANGES) == set(all_keys())
@@ -198,34 +198,34 @@ def test_the_table_of_changes_knows_every_key_of_the_schema() -> None:
 
 @pytest.mark.req("C-11")
 @pytest.mark.parametrize("path", [path for path, (value, _) in CHANGES.items() if value is not REPLACED])
-def test_each_key_changes_exactly_the_identities_it_belongs_to(tmp_path: Path, path: str) -> None:
+def test_each_key_changes_exactly_its_identities(tmp_path: Path, path: str) -> None:
     value, expected = CHANGES[path]
     assert differences(ids_of(tmp_path, BASE), ids_of(tmp_path, changed(path, value))) == expected
 
 
 @pytest.mark.req("C-11")
 @pytest.mark.parametrize("key", [key for key, value in CHECK_CHANGES.items() if value is not REPLACED])
-def test_each_key_of_a_mandatory_check_changes_contract_and_acceptance(tmp_path: Path, key: str) -> None:
+def test_mandatory_check_keys_change_contract_and_acceptance(tmp_path: Path, key: str) -> None:
     task = copy.deepcopy(BASE)
     task["oracle"]["checks"][1 if key in {"candidate", "driver"} else 0][key] = CHECK_CHANGES[key]
     assert differences(ids_of(tmp_path, BASE), ids_of(tmp_path, task)) == ACCEPTANCE
 
 
-def test_a_diagnostic_check_is_part_of_the_contract_but_not_of_the_acceptance(tmp_path: Path) -> None:
+def test_optional_check_changes_the_contract_but_not_the_acceptance(tmp_path: Path) -> None:
     task = copy.deepcopy(BASE)
     task["oracle"]["checks"][2]["command"] = "lint -v"
     assert differences(ids_of(tmp_path, BASE), ids_of(tmp_path, task)) == CONTRACT
 
 
 @pytest.mark.req("C-06", "C-11")
-def test_the_order_of_checks_matters(tmp_path: Path) -> None:
+def test_order_of_checks_matters(tmp_path: Path) -> None:
     task = copy.deepcopy(BASE)
     task["oracle"]["checks"].reverse()
     assert differences(ids_of(tmp_path, BASE), ids_of(tmp_path, task)) == ACCEPTANCE
 
 
 @pytest.mark.req("C-11")
-def test_the_short_form_is_part_of_the_acceptance_where_it_decides(tmp_path: Path) -> None:
+def test_short_form_is_part_of_the_acceptance_if_it_decides(tmp_path: Path) -> None:
     other = task_with(validation={"failing_command": "pytest -q", "passing_command": "pytest -x"})
     assert (
         differences(ids_of(tmp_path, MINIMAL | {"statement": "x"}), ids_of(tmp_path, other | {"statement": "x"}))
@@ -246,7 +246,7 @@ def test_the_short_form_is_part_of_the_acceptance_where_it_decides(tmp_path: Pat
         ("hidden/.pytest_cache/README.md", NOTHING),
     ],
 )
-def test_bytes_of_the_files_beside_a_task_count_where_they_decide(
+def test_bytes_of_task_files_change_the_identities_they_affect(
     tmp_path: Path, name: str, expected: frozenset[str]
 ) -> None:
     before = ids_of(tmp_path, BASE)
@@ -256,7 +256,7 @@ def test_bytes_of_the_files_beside_a_task_count_where_they_decide(
 
 
 @pytest.mark.req("C-11")
-def test_the_mode_and_the_name_of_a_hidden_file_count(tmp_path: Path) -> None:
+def test_mode_and_name_of_a_hidden_file_count(tmp_path: Path) -> None:
     before = ids_of(tmp_path, BASE)
     hidden = tmp_path / "hidden" / "tests" / "test_h.py"
     hidden.chmod(0o755)
@@ -267,7 +267,7 @@ def test_the_mode_and_the_name_of_a_hidden_file_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-04", "C-11")
-def test_the_bytes_of_a_dockerfile_are_part_of_the_environment(tmp_path: Path) -> None:
+def test_dockerfile_bytes_are_part_of_the_environment(tmp_path: Path) -> None:
     task = changed("environment", {"dockerfile": "Dockerfile"})
     before = ids_of(tmp_path, task)
     (tmp_path / "Dockerfile").write_text("FROM other\n")
@@ -275,18 +275,18 @@ def test_the_bytes_of_a_dockerfile_are_part_of_the_environment(tmp_path: Path) -
 
 
 @pytest.mark.req("C-04")
-def test_the_allow_list_is_part_of_the_environment(tmp_path: Path) -> None:
+def test_allow_list_is_part_of_the_environment(tmp_path: Path) -> None:
     first = changed("environment", {"network_policy": "always", "network_allow": ["a.org"]})
     second = changed("environment", {"network_policy": "always", "network_allow": ["b.org"]})
     assert differences(ids_of(tmp_path, first), ids_of(tmp_path, second)) == SETUP
 
 
-# --- R by folder and by archive ------------------------------------------------------------------------------------
+# --- repository from a folder or archive ------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("C-03", "C-11")
 @pytest.mark.parametrize("action", ["content", "mode", "add", "remove", "link", "rename"])
-def test_a_local_repository_is_identified_by_its_content(tmp_path: Path, action: str) -> None:
+def test_local_repository_is_identified_by_its_content(tmp_path: Path, action: str) -> None:
     repo = tmp_path / "repo"
     repo.mkdir()
     (repo / "a.py").write_text("a = 1\n")
@@ -310,7 +310,7 @@ def test_a_local_repository_is_identified_by_its_content(tmp_path: Path, action:
 
 
 @pytest.mark.req("C-03")
-def test_a_local_repository_keeps_its_identity_when_moved_visited_or_run(tmp_path: Path) -> None:
+def test_local_repository_keeps_its_identity_when_moved_or_run(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.py").write_text("a = 1\n")
@@ -323,7 +323,7 @@ def test_a_local_repository_keeps_its_identity_when_moved_visited_or_run(tmp_pat
 
 
 @pytest.mark.req("C-03")
-def test_a_digest_means_the_same_with_and_without_its_prefix(tmp_path: Path) -> None:
+def test_sha256_prefix_does_not_change_identities(tmp_path: Path) -> None:
     first = changed("repo", {"archive": "pypi:a==1", "sha256": "c" * 64})
     second = changed("repo", {"archive": "pypi:a==1", "sha256": "sha256:" + "c" * 64})
     third = changed("repo", {"archive": "pypi:a==1", "sha256": "d" * 64})
@@ -331,7 +331,7 @@ def test_a_digest_means_the_same_with_and_without_its_prefix(tmp_path: Path) -> 
     assert differences(ids_of(tmp_path, first), ids_of(tmp_path, third)) == SETUP
 
 
-# --- how it is written ---------------------------------------------------------------------------------------------
+# --- formatting ---------------------------------------------------------------------------------------------
 
 
 def shuffled(value: Any, chooser: random.Random) -> Any:
@@ -351,14 +351,14 @@ def commented(text: str, chooser: random.Random) -> str:
 @pytest.mark.req("C-11")
 @given(seed=st.integers(0, 2**32), flow=st.sampled_from([None, True, False]), width=st.sampled_from([20, 80, 1000]))
 @PLAIN
-def test_key_order_comments_and_formatting_change_nothing(
+def test_key_order_comments_and_formatting_do_not_count(
     tmp_path: Path, seed: int, flow: bool | None, width: int
 ) -> None:
     chooser = random.Random(seed)
     text = yaml.safe_dump(
         shuffled(BASE, chooser), sort_keys=False, default_flow_style=flow, width=width, indent=chooser.randint(2, 6)
     )
-    if width == 1000:  # in a text that goes on in the next line there is no place for a comment
+    if width == 1000:  # a wrapped line has no place for a comment
         text = commented(text, chooser)
     assert ids_of(tmp_path, text) == ids_of(tmp_path, BASE)
 
@@ -366,7 +366,7 @@ def test_key_order_comments_and_formatting_change_nothing(
 @pytest.mark.req("C-11")
 @given(seed=st.integers(0, 2**32))
 @PLAIN
-def test_defaults_that_are_written_out_change_nothing(tmp_path: Path, seed: int) -> None:
+def test_explicit_defaults_do_not_change_identities(tmp_path: Path, seed: int) -> None:
     chooser = random.Random(seed)
     before = ids_of(tmp_path, BASE)
     whole = load_task(tmp_path).task.model_dump(mode="json", by_alias=True)
@@ -374,7 +374,7 @@ def test_defaults_that_are_written_out_change_nothing(tmp_path: Path, seed: int)
 
 
 def _some_of(whole: Any, given: Any, chooser: random.Random) -> Any:
-    """`given` with a random choice of the defaults that `whole` spells out. A probe's parser may not be written."""
+    """Add a random choice of explicit defaults from `whole` to `given`. A probe must not have a `parser`."""
     if isinstance(whole, dict):
         probe = whole.get("kind") == "probe"
         return {
@@ -393,7 +393,7 @@ def _some_of(whole: Any, given: Any, chooser: random.Random) -> Any:
     second=st.fixed_dictionaries({}, optional={key: st.integers(1, 3) for key in ("wall_sec", "tokens", "tool_calls")}),
 )
 @PLAIN
-def test_two_tasks_have_one_digest_exactly_when_they_mean_the_same(
+def test_digests_are_equal_exactly_when_tasks_mean_the_same(
     tmp_path: Path, first: dict[str, int], second: dict[str, int]
 ) -> None:
     same = ids_of(tmp_path, changed("budget", first)) == ids_of(tmp_path, changed("budget", second))
@@ -401,7 +401,7 @@ def test_two_tasks_have_one_digest_exactly_when_they_mean_the_same(
 
 
 @pytest.mark.req("C-08", "C-11")
-def test_editable_globs_mean_the_same_wherever_they_are_written(tmp_path: Path) -> None:
+def test_editable_globs_count_the_same_in_policy_and_agent(tmp_path: Path) -> None:
     in_agent = copy.deepcopy(BASE)
     del in_agent["policy"]
     in_agent["agent"] = {"editable_globs": ["src/**"]}
@@ -410,20 +410,20 @@ def test_editable_globs_mean_the_same_wherever_they_are_written(tmp_path: Path) 
     assert differences(ids_of(tmp_path, in_agent), ids_of(tmp_path, BASE)) == CONTRACT
 
 
-def test_a_statement_means_the_same_in_a_file(tmp_path: Path) -> None:
+def test_statement_file_counts_like_an_inline_statement(tmp_path: Path) -> None:
     in_file = copy.deepcopy(BASE)
     del in_file["statement"]
     in_file["statement_file"] = "statement.md"
     assert ids_of(tmp_path, in_file) == ids_of(tmp_path, BASE)
 
 
-def test_identities_do_not_depend_on_where_the_task_lies(tmp_path: Path) -> None:
+def test_identities_do_not_depend_on_the_task_location(tmp_path: Path) -> None:
     assert ids_of(tmp_path / "a" / "b", BASE) == ids_of(tmp_path / "c", BASE)
 
 
 @pytest.mark.req("C-11")
-def test_identities_of_the_short_example_stay_what_they_are() -> None:
-    """Published numbers: whoever changes them breaks every comparison with earlier runs, and every lock."""
-    ids = identify(load_task(Path(__file__).parent / "d_example"))
+def test_identities_of_the_short_example_are_pinned() -> None:
+    """Published digests: changing them breaks every lock and every comparison with earlier runs."""
+    ids = identify(load_task(Path(__file__).parent / "short_example"))
     assert ids.contract_id == "sha256:4f37bb7d49afd2d7dbed54427794e1d928f2725d0006a077d2327745c2b70852"
     assert ids.task_digest == "sha256:76da6fe8ed5599dd256c49f6e4239ad7aaad4b889e1db9ba9da1384d8d544837"

@@ -1,4 +1,4 @@
-"""A task folder becomes a LoadedTask, or every problem of it is named at its line."""
+"""Loading a task gives a LoadedTask, or every problem with its line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from agentbench.contract.advice import conditional_on_network, remarks
 from agentbench.contract.load import Limit, load_task
 from agentbench.core.errors import ContractError
-from tests.contract.writing import MINIMAL, check_with, problems_of, task_with, write_task
+from tests.contract.task_folders import MINIMAL, check_with, problems_of, task_with, write_task
 
-D_EXAMPLE = Path(__file__).parent / "d_example"
+SHORT_EXAMPLE = Path(__file__).parent / "short_example"
 PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy", "driver": "probe.py"}
 
 
@@ -21,8 +21,8 @@ PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy", "driver": "pr
 
 
 @pytest.mark.req("C-01", "C-02", "C-04", "C-05", "C-06")
-def test_the_short_example_loads_unchanged() -> None:
-    loaded = load_task(D_EXAMPLE)
+def test_short_example_loads() -> None:
+    loaded = load_task(SHORT_EXAMPLE)
     task = loaded.task
     assert (task.id, task.suite) == ("pytest-bugfix-requests-parse", "custom-dev")
     assert task.environment.network_policy == "setup_only"
@@ -33,7 +33,7 @@ def test_the_short_example_loads_unchanged() -> None:
     assert (check.id, check.command, check.parser, check.mandatory) == ("validation", "pytest -q", "pytest", True)
     assert "pytest-bugfix-requests-parse" in loaded.statement
     assert "`pytest -q`" in loaded.statement
-    assert load_task(D_EXAMPLE / "task.yaml") == loaded
+    assert load_task(SHORT_EXAMPLE / "task.yaml") == loaded
 
 
 WHOLE = """
@@ -100,7 +100,7 @@ FILES = {
 
 
 @pytest.mark.req("C-02", "C-04", "C-06", "C-07", "C-08", "C-09", "C-10", "C-13", "C-20", "C-21", "C-22")
-def test_every_documented_key_is_understood(tmp_path: Path) -> None:
+def test_every_documented_key_loads(tmp_path: Path) -> None:
     loaded = load_task(write_task(tmp_path / "t", WHOLE, FILES))
     task = loaded.task
     assert task.oracle.static == "none"
@@ -119,7 +119,7 @@ def test_every_documented_key_is_understood(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-07", "C-09", "C-20")
-def test_defaults_are_the_documented_policy_choices(tmp_path: Path) -> None:
+def test_defaults_match_the_documentation(tmp_path: Path) -> None:
     task = load_task(write_task(tmp_path, MINIMAL)).task
     assert (task.budget.wall_sec, task.budget.usd) == (1800, 5.00)
     assert (task.environment.network_policy, task.environment.env) == ("none", {})
@@ -127,7 +127,7 @@ def test_defaults_are_the_documented_policy_choices(tmp_path: Path) -> None:
     assert "**/__pycache__/**" in task.oracle.generated
 
 
-def test_a_loaded_task_holds_no_open_files_and_does_not_depend_on_the_working_directory(
+def test_loaded_task_has_no_open_files_and_ignores_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_task(tmp_path / "a" / "t", WHOLE, FILES)
@@ -147,7 +147,7 @@ def _open_files() -> set[str]:
 
 
 @pytest.mark.req("C-01")
-def test_all_problems_of_a_file_are_named_at_once_with_line_key_and_a_guess(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_line_key_and_hint(tmp_path: Path) -> None:
     text = """\
 id: x y
 suit: mine
@@ -171,46 +171,46 @@ reference: nowhere.patch
 """
     assert problems_of(write_task(tmp_path, text)) == [
         (
-            "task.yaml:1: id: expected letters, digits, dots, dashes and underscores (at most 128, first a letter or "
-            'digit); got "x y"'
+            "task.yaml:1: id: expected up to 128 letters, digits, dots, dashes and underscores, starting with a letter or "
+            'digit; got "x y"'
         ),
-        "task.yaml:2: suit: is not a known key (did you mean `suite`?)",
-        "task.yaml:5: repo.comit: is not a known key (did you mean `commit`?)",
-        'task.yaml:7: environment.python: expected text; unquoted, YAML reads it as the number 3.1; quote it: "3.10"',
+        "task.yaml:2: suit: unknown key (did you mean `suite`?)",
+        "task.yaml:5: repo.comit: unknown key (did you mean `commit`?)",
+        'task.yaml:7: environment.python: expected text; YAML reads it as the number 3.1; quote it: "3.10"',
         (
             "task.yaml:8: environment.network_policy: expected none, setup_only or always; got "
             '"setuponly" (did you mean `setup_only`?)'
         ),
         'task.yaml:9: environment.mem_limit_mb: expected a whole number; got "lots"',
-        "task.yaml:10: oracle.hidden: hidden/ does not exist beside task.yaml",
-        "task.yaml:11: oracle.hiden: is not a known key (did you mean `hidden`?)",
+        "task.yaml:10: oracle.hidden: hidden/ does not exist (relative to task.yaml)",
+        "task.yaml:11: oracle.hiden: unknown key (did you mean `hidden`?)",
         "task.yaml:15: oracle.checks[1]: a check of kind `probe` needs `candidate`",
         "task.yaml:15: oracle.checks[1]: a check of kind `probe` needs `driver`",
-        "task.yaml:15: oracle.checks[1].id: `a` is the id of two checks",
-        "task.yaml:17: oracle.checks[1].parser: a probe has no parser: its driver reports the results",
-        "task.yaml:18: timeout_sec: is not a known key (it belongs under `environment` or `setup`)",
-        "task.yaml:19: reference: nowhere.patch does not exist beside task.yaml",
+        "task.yaml:15: oracle.checks[1].id: two checks have the id `a`",
+        "task.yaml:17: oracle.checks[1].parser: a check of kind `probe` cannot have `parser`; its driver reports the results",
+        "task.yaml:18: timeout_sec: unknown key (it belongs under `environment` or `setup`)",
+        "task.yaml:19: reference: nowhere.patch does not exist (relative to task.yaml)",
     ]
 
 
 GIT = MINIMAL["repo"]
 CASES: dict[str, tuple[dict[str, Any], str]] = {
-    "missing id": (task_with(id=None), "id: is missing; required here: id, suite, repo"),
-    "missing repo": (task_with(repo=None), "repo: is missing; expected a mapping with `url` and `commit`"),
+    "missing id": (task_with(id=None), "id: missing; required keys: id, suite, repo"),
+    "missing repo": (task_with(repo=None), "repo: missing; expected a mapping with `url` and `commit`"),
     "repo as text": (task_with(repo="git"), "repo: expected a mapping with `url` and `commit`, `archive` and `sha256`"),
     "no source": (task_with(repo={}), "repo: expected exactly one of"),
     "two sources": (task_with(repo=GIT | {"archive": "pypi:a==1", "sha256": "a" * 64}), "got url and archive"),
     "url without commit": (task_with(repo={"url": "https://x.org/r"}), "`url` needs `commit`"),
     "archive without digest": (task_with(repo={"archive": "pypi:a==1"}), "`archive` needs `sha256`"),
-    "commit of a path": (task_with(repo={"path": "repo", "commit": "ab"}), "`commit` belongs to `url`"),
-    "digest of a url": (task_with(repo=GIT | {"sha256": "a" * 64}), "`sha256` belongs to `archive`"),
+    "commit of a path": (task_with(repo={"path": "repo", "commit": "ab"}), "`commit` requires `url`"),
+    "digest of a url": (task_with(repo=GIT | {"sha256": "a" * 64}), "`sha256` requires `archive`"),
     "number as commit": (
         task_with(repo=GIT | {"commit": 1234567}),
         'reads it as the number 1234567; quote it: "1234567"',
     ),
     "short digest": (task_with(repo={"archive": "pypi:a==1", "sha256": "abc"}), "64 lower-case hexadecimal digits"),
     "unpinned pypi": (task_with(repo={"archive": "pypi:a", "sha256": "a" * 64}), "expected pypi:NAME==VERSION"),
-    "option as url": (task_with(repo=GIT | {"url": "--upload-pack=x"}), "may not start with a dash"),
+    "option as url": (task_with(repo=GIT | {"url": "--upload-pack=x"}), "must not start with a dash"),
     "option as commit": (task_with(repo=GIT | {"commit": "--help"}), "expected a commit id"),
     "helper as url": (task_with(repo=GIT | {"url": "ext::sh -c id"}), "got ext::"),
     "unknown scheme": (task_with(repo=GIT | {"url": "ftp://x.org/r"}), "got ftp://"),
@@ -220,22 +220,22 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "subdir leads out": (task_with(repo=GIT | {"subdir": "../x"}), "expected a path inside the repository"),
     "statement twice": (task_with(statement="a", statement_file="s.md"), "either `statement` or `statement_file`"),
     "empty statement": (task_with(statement="  "), "statement: expected some text"),
-    "absent statement": (task_with(statement_file="s.md"), "s.md does not exist beside task.yaml"),
+    "absent statement": (task_with(statement_file="s.md"), "s.md does not exist (relative to task.yaml)"),
     "no oracle": (task_with(validation=None), "expected `validation` or `oracle.checks`"),
-    "half a validation": (task_with(validation={"failing_command": "x"}), "validation.passing_command: is missing"),
+    "half a validation": (task_with(validation={"failing_command": "x"}), "validation.passing_command: missing"),
     "judged only needs a statement": (task_with(repo="none", validation=None), "needs a `statement`"),
-    "judged only has no checks": (task_with(repo="none", statement="x"), "it has no checks"),
+    "judged only has no checks": (task_with(repo="none", statement="x"), "cannot have checks"),
     "two images": (
         task_with(environment={"docker_image": "a", "dockerfile": "Dockerfile"}),
         "either `docker_image` or `dockerfile`",
     ),
     "allow list without network": (
         task_with(environment={"network_policy": "setup_only", "network_allow": ["a"]}),
-        "is only read with `network_policy: always`; it is setup_only",
+        "requires `network_policy: always`; it is `setup_only`",
     ),
     "secret with a value": (
         task_with(environment={"env": {"TOKEN": "x"}, "secrets": ["TOKEN"]}),
-        "a secret's value never stands in a task",
+        "must not contain the value of a secret",
     ),
     "number as variable": (task_with(environment={"env": {"A": 1}}), 'quote it: "1"'),
     "bad variable": (task_with(environment={"env": {"a b": "x"}}), 'as the key; got "a b"'),
@@ -244,27 +244,36 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "text as list": (task_with(setup={"commands": "pip install x"}), 'expected a list; got "pip install x"'),
     "empty section": (task_with(setup=None) | {"setup": None}, "remove the key or give it a value"),
     "empty command": (task_with(setup={"commands": [""]}), "setup.commands[0]: expected some text"),
-    "static as text": (task_with(oracle={"static": "mypy ."}), "expected a list of commands, or the word none"),
+    "static as text": (task_with(oracle={"static": "mypy ."}), "expected a list of commands, or the word `none`"),
     "static empty": (task_with(oracle={"static": []}), "write `none`"),
     "command missing": (check_with(command=None), "needs `command`"),
-    "driver on command": (check_with(driver="d.py"), "belongs to a check of kind `probe`"),
+    "driver on command": (check_with(driver="d.py"), "requires `kind: probe`"),
     "junit without report": (check_with(parser="junit"), "`junit` needs `report`"),
-    "report without junit": (check_with(report="r.xml"), "only read with `parser: junit`"),
-    "report leads out": (check_with(parser="junit", report="../r.xml"), "expected a file inside the workspace"),
+    "report without junit": (check_with(report="r.xml"), "requires `parser: junit`"),
+    "report leads out": (
+        check_with(parser="junit", report="../r.xml"),
+        "expected a file path relative to the workspace",
+    ),
     "report is absolute": (check_with(parser="junit", report="/tmp/r.xml"), "such as `build/report.xml`"),
-    "report is a folder": (check_with(parser="junit", report="build/"), "expected a file inside the workspace"),
-    "report has a line break": (check_with(parser="junit", report="a\nb.xml"), "expected a file inside the workspace"),
+    "report is a folder": (
+        check_with(parser="junit", report="build/"),
+        "expected a file path relative to the workspace",
+    ),
+    "report has a line break": (
+        check_with(parser="junit", report="a\nb.xml"),
+        "expected a file path relative to the workspace",
+    ),
     "ids without parser": (check_with(fail_to_pass=["a"]), "need `parser: pytest` or `parser: junit`"),
     "id twice": (check_with(parser="pytest", fail_to_pass=["a", "a"]), "fail_to_pass[1]: a is listed twice"),
     "id in both": (check_with(parser="pytest", fail_to_pass=["a"], pass_to_pass=["a"]), "a is also in `fail_to_pass`"),
     "nothing mandatory": (check_with(mandatory=False), "at least one mandatory check"),
     "unknown layer": (check_with(layer="unti"), "(did you mean `unit`?)"),
-    "probe with command": (check_with(**PROBE), "`command` does not belong to a check of kind `probe`"),
+    "probe with command": (check_with(**PROBE), "a check of kind `probe` cannot have `command`"),
     "probe with ids": (check_with(**PROBE, command=None, fail_to_pass=["a"]), "required test ids need"),
-    "absent driver": (check_with(**PROBE, command=None), "probe.py does not exist beside task.yaml"),
-    "absent hidden": (task_with(oracle={"hidden": "hidden"}), "hidden does not exist beside task.yaml"),
+    "absent driver": (check_with(**PROBE, command=None), "probe.py does not exist (relative to task.yaml)"),
+    "absent hidden": (task_with(oracle={"hidden": "hidden"}), "hidden does not exist (relative to task.yaml)"),
     "absent dockerfile": (task_with(environment={"dockerfile": "Dockerfile"}), "Dockerfile does not exist"),
-    "reference leads out": (task_with(reference="../../x.patch"), "leads out of the task's folder"),
+    "reference leads out": (task_with(reference="../../x.patch"), "is outside the task folder"),
     "absolute reference": (task_with(reference="/etc/passwd"), "is an absolute path"),
     "globs differ": (
         task_with(policy={"editable_globs": ["a"]}, agent={"editable_globs": ["b"]}),
@@ -272,20 +281,20 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown tool": (task_with(policy={"tools": ["reed_file"]}), "(did you mean `read_file`?)"),
     "stage twice": (task_with(policy={"stages": ["write", "write"]}), "each stage at most once"),
-    "bad glob": (task_with(oracle={"protected": ["\\"]}), "is not a pattern"),
+    "bad glob": (task_with(oracle={"protected": ["\\"]}), "is not a valid gitignore pattern"),
     "comment as glob": (task_with(policy={"editable_globs": ["#x"]}), "matches nothing"),
     "scorer twice": (
         task_with(scorers=[{"name": "a", "type": "forbid_secrets"}, {"name": "a", "type": "forbid_secrets"}]),
-        "scorers[1].name: `a` is the name of two scorers",
+        "scorers[1].name: two scorers have the name `a`",
     ),
-    "python name of a key": (task_with(rubric={"lambda_": 1.0}), "rubric.lambda_: is not a known key"),
+    "python name of a key": (task_with(rubric={"lambda_": 1.0}), "rubric.lambda_: unknown key"),
     "unknown schema": (task_with(schema_version=2), "schema_version: expected 1; got 2"),
 }
 
 
 @pytest.mark.req("C-01", "C-03", "C-04", "C-06", "C-08", "C-10")
 @pytest.mark.parametrize("case", CASES)
-def test_a_task_that_contradicts_itself_is_refused(tmp_path: Path, case: str) -> None:
+def test_inconsistent_task_is_rejected(tmp_path: Path, case: str) -> None:
     value, words = CASES[case]
     problems = problems_of(write_task(tmp_path / "s" / "t", value))
     assert any(words in problem for problem in problems), problems
@@ -293,7 +302,7 @@ def test_a_task_that_contradicts_itself_is_refused(tmp_path: Path, case: str) ->
     assert len(problems) <= 2, problems
 
 
-def test_a_commit_in_exponent_form_is_told_to_be_quoted(tmp_path: Path) -> None:
+def test_commit_that_looks_like_a_float_must_be_quoted(tmp_path: Path) -> None:
     text = "id: a\nsuite: b\nrepo: {url: https://x.org/r, commit: 1e10}\nvalidation: {failing_command: x, passing_command: x}\n"
     (problem,) = problems_of(write_task(tmp_path, text))
     assert problem.endswith('quote it: "1e10"')
@@ -301,32 +310,32 @@ def test_a_commit_in_exponent_form_is_told_to_be_quoted(tmp_path: Path) -> None:
 
 @pytest.mark.req("C-10")
 @pytest.mark.parametrize("where", [".", "..", "../t"])
-def test_a_repository_folder_that_holds_the_task_itself_is_refused(tmp_path: Path, where: str) -> None:
+def test_repository_folder_must_not_contain_the_task(tmp_path: Path, where: str) -> None:
     (problem,) = problems_of(write_task(tmp_path / "s" / "t", task_with(repo={"path": where})))
-    assert "would reach the agent" in problem
+    assert "the agent would see" in problem
 
 
 @pytest.mark.req("C-10")
-def test_hidden_files_and_references_inside_the_repository_folder_are_refused(tmp_path: Path) -> None:
+def test_private_files_inside_the_repository_are_rejected(tmp_path: Path) -> None:
     value = task_with(repo={"path": "repo"}, oracle={"hidden": "repo/hidden"}, reference="repo/ref.patch")
     problems = problems_of(write_task(tmp_path, value, {"repo/hidden/t.py": "", "repo/ref.patch": ""}))
     assert len(problems) == 2
-    assert all("would reach the agent" in problem for problem in problems)
+    assert all("the agent would see" in problem for problem in problems)
 
 
 @pytest.mark.req("C-10")
-def test_files_of_a_task_may_not_lead_out_through_symlinks(tmp_path: Path) -> None:
+def test_symlinks_out_of_the_task_folder_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     folder = write_task(tmp_path / "t", task_with(reference="link", oracle={"hidden": "hidden"}), {"hidden/a": ""})
     (folder / "link").symlink_to("../secret")
     (folder / "hidden" / "b").symlink_to("../../secret")
     problems = problems_of(folder)
-    assert any("link leads out of the task's folder" in problem for problem in problems)
-    assert any("regular files, no symlinks" in problem for problem in problems)
+    assert any("link is outside the task folder" in problem for problem in problems)
+    assert any("regular files, not symlinks" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "git", "empty", "file"])
-def test_a_hidden_folder_that_cannot_be_laid_over_a_tree_is_refused(tmp_path: Path, kind: str) -> None:
+def test_unusable_hidden_folder_is_rejected(tmp_path: Path, kind: str) -> None:
     folder = write_task(tmp_path, task_with(oracle={"hidden": "hidden"}))
     hidden = folder / "hidden"
     if kind == "file":
@@ -340,35 +349,35 @@ def test_a_hidden_folder_that_cannot_be_laid_over_a_tree_is_refused(tmp_path: Pa
     assert problems_of(folder)[0].startswith("task.yaml:")
 
 
-def test_a_statement_file_is_the_statement(tmp_path: Path) -> None:
+def test_statement_is_read_from_its_file(tmp_path: Path) -> None:
     folder = write_task(tmp_path, task_with(statement_file="s.md"), {"s.md": "Fix\r\nit.\n"})
     assert load_task(folder).statement == "Fix\nit.\n"
     (folder / "s.md").write_bytes(b"\xff")
     assert "s.md is not UTF-8 text" in problems_of(folder)[0]
     (folder / "s.md").write_bytes(b" \n")
-    assert "holds none" in problems_of(folder)[0]
+    assert "has none" in problems_of(folder)[0]
 
 
-def test_a_task_without_a_repository_is_judged_only(tmp_path: Path) -> None:
+def test_task_without_repository_has_no_checks(tmp_path: Path) -> None:
     loaded = load_task(write_task(tmp_path, {"id": "a", "suite": "b", "repo": "none", "statement": "Refuse."}))
     assert (loaded.checks, loaded.repo_folder) == ((), None)
 
 
-def test_a_folder_without_a_task_says_what_was_expected(tmp_path: Path) -> None:
+def test_folder_without_task_yaml_suggests_a_rename(tmp_path: Path) -> None:
     (tmp_path / "task.yml").write_text("")
     with pytest.raises(ContractError) as caught:
         load_task(tmp_path)
     assert "rename task.yml to task.yaml" in caught.value.problems[0]
 
 
-def test_thousands_of_problems_are_cut_short(tmp_path: Path) -> None:
+def test_long_problem_lists_are_truncated(tmp_path: Path) -> None:
     text = "".join(f"key{n}zzz: 1\n" for n in range(3000))
     problems = problems_of(write_task(tmp_path, text))
     assert len(problems) == 101
     assert problems[-1].endswith("more problems")
 
 
-# --- what is derived -----------------------------------------------------------------------------------------------
+# --- derived values -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("C-09")
@@ -385,7 +394,7 @@ def test_thousands_of_problems_are_cut_short(tmp_path: Path) -> None:
         ({"budget": {"tool_calls": 99}}, Limit(1800, "environment.timeout_sec"), Limit(30, "agent.max_steps")),
     ],
 )
-def test_the_smaller_limit_holds_and_says_where_it_comes_from(
+def test_smaller_limit_applies_and_names_its_key(
     tmp_path: Path, sections: dict[str, Any], wall: Limit, calls: Limit
 ) -> None:
     loaded = load_task(write_task(tmp_path, task_with(**sections)))
@@ -394,7 +403,7 @@ def test_the_smaller_limit_holds_and_says_where_it_comes_from(
 
 
 @pytest.mark.req("C-17")
-def test_a_task_that_installs_from_the_network_is_flagged_as_conditional(tmp_path: Path) -> None:
+def test_setup_with_network_is_flagged_as_conditional(tmp_path: Path) -> None:
     online = {"environment": {"network_policy": "setup_only"}, "setup": {"commands": ["pip install x"]}}
     loaded = load_task(write_task(tmp_path / "a", task_with(**online)))
     assert conditional_on_network(loaded)
@@ -403,7 +412,7 @@ def test_a_task_that_installs_from_the_network_is_flagged_as_conditional(tmp_pat
     assert not conditional_on_network(offline)
 
 
-def test_remarks_name_what_weakens_a_valid_task(tmp_path: Path) -> None:
+def test_remarks_cover_everything_that_weakens_a_task(tmp_path: Path) -> None:
     value = task_with(
         repo=GIT | {"commit": "main"},
         environment={"docker_image": "py:1", "network_policy": "always"},

@@ -1,4 +1,4 @@
-"""The lock: written the same twice, read strictly, refused when the task went on without it."""
+"""Locks are deterministic, read strictly, and rejected when stale."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.contract.lock import LOCK_NAME, LockedCheck, LockedImage, LockedSource, read_lock, write_lock
-from agentbench.contract.make_lock import Resolved, lockfiles, make_lock
+from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.core.errors import ContractError
-from tests.contract.writing import problems_of, task_with, write_task
+from tests.contract.task_folders import problems_of, task_with, write_task
 
-RESOLVED = Resolved(
+RESOLVED = Resolution(
     source=LockedSource(commit="a" * 40, submodules={"lib": "b" * 40}, digest="sha256:" + "c" * 64),
     image=LockedImage(reference="img:1", digest="sha256:" + "d" * 64),
     checks={"validation": LockedCheck(fail_to_pass=("t.py::a",), pass_to_pass=("t.py::b",))},
@@ -31,7 +31,7 @@ def locked_task(folder: Path, **changes: object) -> Path:
 
 
 @pytest.mark.req("C-03", "C-06")
-def test_collected_ids_in_the_lock_become_required_by_the_short_form(tmp_path: Path) -> None:
+def test_short_form_requires_the_ids_in_the_lock(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     loaded = load_task(folder)
     assert loaded.lock is not None
@@ -43,19 +43,19 @@ def test_collected_ids_in_the_lock_become_required_by_the_short_form(tmp_path: P
     assert plain.fail_to_pass == ()
 
 
-def test_ids_that_a_check_names_itself_are_not_replaced(tmp_path: Path) -> None:
+def test_locked_ids_do_not_replace_explicit_ones(tmp_path: Path) -> None:
     own = {"id": "unit", "command": "pytest", "parser": "pytest", "fail_to_pass": ["t.py::own"]}
     bare = {"id": "bare", "command": "pytest", "parser": "pytest"}
     script = {"id": "script", "command": "make"}
     write_task(tmp_path, task_with(oracle={"checks": [own, bare, script]}))
     ids = {name: LockedCheck(pass_to_pass=("t.py::x",)) for name in ("unit", "bare", "script")}
-    write_lock(tmp_path, make_lock(load_task(tmp_path), Resolved(checks=ids)))
+    write_lock(tmp_path, make_lock(load_task(tmp_path), Resolution(checks=ids)))
     checks = load_task(tmp_path).checks
     assert [check.pass_to_pass for check in checks] == [(), ("t.py::x",), ()]
     assert checks[0].fail_to_pass == ("t.py::own",)
 
 
-def test_the_same_lock_gives_the_same_bytes_and_is_read_back(tmp_path: Path) -> None:
+def test_lock_is_deterministic_and_round_trips(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     before = (folder / LOCK_NAME).read_bytes()
     lock = make_lock(load_task(folder, use_lock=False), RESOLVED)
@@ -66,7 +66,7 @@ def test_the_same_lock_gives_the_same_bytes_and_is_read_back(tmp_path: Path) -> 
 
 
 @pytest.mark.req("C-11")
-def test_locking_changes_the_acceptance_but_not_the_contract(tmp_path: Path) -> None:
+def test_locking_changes_acceptance_but_not_contract(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     free, locked = identify(load_task(folder, use_lock=False)), identify(load_task(folder))
     assert (free.contract_id, free.task_digest, free.setup_key) == (
@@ -87,20 +87,20 @@ def test_locking_changes_the_acceptance_but_not_the_contract(tmp_path: Path) -> 
         ({"scorers": [{"name": "a", "type": "forbid_secrets"}]}, "scorers"),
     ],
 )
-def test_a_stale_lock_is_refused_and_says_what_changed(tmp_path: Path, changes: dict[str, object], named: str) -> None:
+def test_stale_lock_is_rejected_and_names_what_changed(tmp_path: Path, changes: dict[str, object], named: str) -> None:
     folder = locked_task(tmp_path)
     write_task(folder, task_with(**changes))
     (problem,) = problems_of(folder)
-    assert problem == f"{LOCK_NAME}: ids: is stale: {named} changed since it was written"
+    assert problem == f"{LOCK_NAME}: ids: stale lock: {named} changed since it was written"
 
 
-def test_a_changed_hidden_file_makes_a_lock_stale(tmp_path: Path) -> None:
+def test_changed_hidden_file_makes_the_lock_stale(tmp_path: Path) -> None:
     folder = locked_task(tmp_path, oracle={"hidden": "hidden"})
     (folder / "hidden" / "t.py").write_text("y")
-    assert "is stale: oracle changed" in problems_of(folder)[0]
+    assert "stale lock: oracle changed" in problems_of(folder)[0]
 
 
-def test_what_is_no_part_of_the_task_leaves_a_lock_alone(tmp_path: Path) -> None:
+def test_metadata_changes_keep_the_lock_valid(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     write_task(
         folder,
@@ -109,21 +109,21 @@ def test_what_is_no_part_of_the_task_leaves_a_lock_alone(tmp_path: Path) -> None
     assert load_task(folder).lock is not None
 
 
-def test_a_lock_whose_ids_were_edited_by_hand_is_refused(tmp_path: Path) -> None:
+def test_lock_with_edited_ids_is_rejected(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     path = folder / LOCK_NAME
     path.write_text(path.read_text().replace("t.py::a", "t.py::easier"))
-    assert "was edited" in problems_of(folder)[0]
+    assert "edited lock" in problems_of(folder)[0]
 
 
-def test_the_lock_of_another_task_is_refused(tmp_path: Path) -> None:
+def test_lock_of_another_task_is_rejected(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     write_task(folder, task_with(id="other"))
-    assert "is the lock of task toy, not of other" in problems_of(folder)[0]
+    assert "expected other; this is the lock of toy" in problems_of(folder)[0]
 
 
 @pytest.mark.req("C-12")
-def test_later_edits_of_the_scenario_do_not_change_a_locked_task(tmp_path: Path) -> None:
+def test_scenario_edits_do_not_change_a_locked_task(tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(SCENARIO)
     folder = locked_task(tmp_path / "t", scorers=[{"name": "own", "type": "forbid_secrets"}])
@@ -141,7 +141,7 @@ def test_later_edits_of_the_scenario_do_not_change_a_locked_task(tmp_path: Path)
 
 
 @pytest.mark.req("C-12")
-def test_an_unlocked_task_has_the_scorers_of_its_scenario_in_its_digest(tmp_path: Path) -> None:
+def test_scenario_scorers_are_part_of_an_unlocked_digest(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "t", task_with())
     before = identify(load_task(folder))
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
@@ -153,15 +153,15 @@ def test_an_unlocked_task_has_the_scorers_of_its_scenario_in_its_digest(tmp_path
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("", "is not valid JSON"),
+        ("", "invalid JSON"),
         ("[]", "object"),
         ("{}", "task_id"),
-        ('{"a": 1, "a": 2}', "a key is given twice"),
+        ('{"a": 1, "a": 2}', "duplicate key"),
         ('{"a": NaN}', "NaN is not JSON"),
-        ("[" * 100_000, "is not"),
+        ("[" * 100_000, "invalid lock"),
     ],
 )
-def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_lock_is_rejected_with_a_remedy(tmp_path: Path, text: str, words: str) -> None:
     folder = write_task(tmp_path, task_with())
     (folder / LOCK_NAME).write_text(text)
     with pytest.raises(ContractError) as caught:
@@ -171,7 +171,7 @@ def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, text: str, words
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "dangling"])
-def test_a_lock_that_is_no_file_is_refused_and_not_taken_for_absent(tmp_path: Path, kind: str) -> None:
+def test_non_regular_lock_is_rejected_not_ignored(tmp_path: Path, kind: str) -> None:
     import os
 
     folder = write_task(tmp_path, task_with())
@@ -182,39 +182,39 @@ def test_a_lock_that_is_no_file_is_refused_and_not_taken_for_absent(tmp_path: Pa
         path.mkdir()
     else:
         path.symlink_to("nowhere")
-    assert "cannot be read" in problems_of(folder)[0]
+    assert "cannot read" in problems_of(folder)[0]
 
 
-def test_an_unknown_key_in_a_lock_is_refused(tmp_path: Path) -> None:
+def test_unknown_key_in_a_lock_is_rejected(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     value = json.loads((folder / LOCK_NAME).read_text())
     (folder / LOCK_NAME).write_text(json.dumps(value | {"extra": 1}))
     assert "extra" in problems_of(folder)[0]
 
 
-def test_a_lock_for_checks_that_do_not_exist_is_not_made(tmp_path: Path) -> None:
+def test_lock_with_unknown_checks_is_rejected(tmp_path: Path) -> None:
     folder = write_task(tmp_path, task_with())
     with pytest.raises(ContractError, match="gone"):
-        make_lock(load_task(folder), Resolved(checks={"gone": LockedCheck()}))
+        make_lock(load_task(folder), Resolution(checks={"gone": LockedCheck()}))
 
 
-def test_a_lock_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+def test_write_failure_of_a_lock_is_reported(tmp_path: Path) -> None:
     folder = locked_task(tmp_path / "a")
     lock = read_lock(folder)
     assert lock is not None
     with pytest.raises(ContractError) as caught:
         write_lock(tmp_path / "nowhere", lock)
-    assert "cannot be written" in caught.value.problems[0]
+    assert "cannot write" in caught.value.problems[0]
 
 
 @pytest.mark.req("C-17")
-def test_lockfiles_of_a_tree_are_found_with_their_digests(tmp_path: Path) -> None:
+def test_dependency_lockfiles_are_listed_with_digests(tmp_path: Path) -> None:
     names = ["uv.lock", "requirements.txt", "requirements-dev.txt", "sub/package-lock.json", "Cargo.lock"]
     for name in [*names, "notes.txt", ".git/uv.lock", "setup.py"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "go.sum").symlink_to("uv.lock")
-    found = lockfiles(tmp_path)
-    assert sorted(found) == sorted(names)
+    digests = lockfiles(tmp_path)
+    assert sorted(digests) == sorted(names)
     (tmp_path / "uv.lock").write_text("changed")
-    assert [name for name, value in lockfiles(tmp_path).items() if found[name] != value] == ["uv.lock"]
+    assert [name for name, value in lockfiles(tmp_path).items() if digests[name] != value] == ["uv.lock"]

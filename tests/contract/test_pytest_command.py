@@ -1,8 +1,10 @@
+"""Recognising pytest commands."""
+
 from __future__ import annotations
 
 import pytest
 
-from agentbench.contract.load import short_form
+from agentbench.contract.load import short_form_check
 from agentbench.contract.pytest_command import PytestCommand, recognise
 
 
@@ -22,7 +24,7 @@ from agentbench.contract.pytest_command import PytestCommand, recognise
 )
 def test_a_plain_pytest_call_is_recognised(command: str, arguments: tuple[str, ...], env: dict[str, str]) -> None:
     assert recognise(command) == PytestCommand(arguments, env)
-    assert short_form(command).parser == "pytest"
+    assert short_form_check(command).parser == "pytest"
 
 
 @pytest.mark.parametrize(
@@ -50,4 +52,4 @@ def test_a_plain_pytest_call_is_recognised(command: str, arguments: tuple[str, .
 )
 def test_anything_else_is_left_to_the_shell_and_its_exit_code(command: str) -> None:
     assert recognise(command) is None
-    assert short_form(command or "true").parser == "exit_code"
+    assert short_form_check(command or "true").parser == "exit_code"

@@ -1,4 +1,4 @@
-"""`ab init` and `ab task`, as a person uses them."""
+"""`ab init` and `ab task` from the command line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentbench.cli.task import command as task
 from agentbench.contract.load import load_task
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import AgentBenchError, ContractError
-from tests.contract.writing import task_with, write_task
+from tests.contract.task_folders import task_with, write_task
 
-D_EXAMPLE = str(Path(__file__).parent / "d_example")
+SHORT_EXAMPLE = str(Path(__file__).parent / "short_example")
 
 
 def ab(*words: str | Path) -> Result:
@@ -27,7 +27,7 @@ def ab(*words: str | Path) -> Result:
     return result
 
 
-def refused(result: Result) -> tuple[str, ...]:
+def rejected(result: Result) -> tuple[str, ...]:
     assert isinstance(result.exception, AgentBenchError)
     assert result.exception.exit_code == 2
     return result.exception.problems if isinstance(result.exception, ContractError) else (result.exception.message,)
@@ -35,23 +35,23 @@ def refused(result: Result) -> tuple[str, ...]:
 
 @pytest.mark.req("C-01")
 def test_check_accepts_the_short_example() -> None:
-    result = ab("check", D_EXAMPLE)
+    result = ab("check", SHORT_EXAMPLE)
     assert result.exit_code == 0
     assert result.stdout.startswith("ok  ")
     assert "pytest-bugfix-requests-parse" in result.stdout
 
 
 @pytest.mark.req("C-01")
-def test_check_names_every_problem_of_every_path(tmp_path: Path) -> None:
+def test_check_reports_every_problem_of_every_path(tmp_path: Path) -> None:
     write_task(tmp_path / "a", task_with(id=None, title=5))
     write_task(tmp_path / "b", "x: [")
-    problems = refused(ab("check", tmp_path / "a", D_EXAMPLE, tmp_path / "b", tmp_path / "gone"))
+    problems = rejected(ab("check", tmp_path / "a", SHORT_EXAMPLE, tmp_path / "b", tmp_path / "gone"))
     assert len(problems) == 4
 
 
-def test_check_prints_one_json_document_and_exits_with_2(tmp_path: Path) -> None:
+def test_check_json_is_one_document_and_exits_with_2(tmp_path: Path) -> None:
     write_task(tmp_path / "a", task_with(id=None))
-    result = ab("check", tmp_path / "a", D_EXAMPLE, "--json")
+    result = ab("check", tmp_path / "a", SHORT_EXAMPLE, "--json")
     assert result.exit_code == 2
     answer = json.loads(result.stdout)
     assert answer["ok"] is False
@@ -59,19 +59,19 @@ def test_check_prints_one_json_document_and_exits_with_2(tmp_path: Path) -> None
     assert answer["tasks"][0]["details"][0]["key"] == "id"
     assert answer["tasks"][0]["details"][0]["line"] == 1
     assert answer["tasks"][1]["contract_id"].startswith("sha256:")
-    assert ab("check", D_EXAMPLE, "--json").exit_code == 0
+    assert ab("check", SHORT_EXAMPLE, "--json").exit_code == 0
 
 
-def test_check_of_a_suite_also_compares_its_tasks(tmp_path: Path) -> None:
+def test_check_of_a_suite_finds_duplicate_ids(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_task(tmp_path / "dev" / name, task_with(id="same", suite="dev"))
     write_task(tmp_path / "dev" / "c", task_with(title=5, suite="dev"))
-    problems = refused(ab("check", tmp_path / "dev"))
+    problems = rejected(ab("check", tmp_path / "dev"))
     assert len(problems) == 2, problems
 
 
 @pytest.mark.req("C-01")
-def test_a_new_suite_is_valid_and_complete(tmp_path: Path) -> None:
+def test_init_creates_a_valid_suite(tmp_path: Path) -> None:
     result = ab("init", tmp_path / "mine")
     assert result.exit_code == 0
     suite = load_suite("mine", tmp_path)
@@ -83,8 +83,8 @@ def test_a_new_suite_is_valid_and_complete(tmp_path: Path) -> None:
     assert ab("check", tmp_path / "mine").exit_code == 0
 
 
-def test_the_example_task_fails_without_and_passes_with_its_reference(tmp_path: Path) -> None:
-    """Its required ids, tried on the host in plain Python; the sandbox tests run it for real."""
+def test_example_task_needs_its_reference_to_pass(tmp_path: Path) -> None:
+    """Runs the required tests in plain Python on the host; the sandbox tests run the real thing."""
     ab("init", tmp_path / "mine")
     loaded = load_task(tmp_path / "mine" / "median-even")
     folder = loaded.repo_folder
@@ -116,7 +116,7 @@ def failing(task_folder: Path, repo: Path) -> list[str]:
 
 
 def patched(text: str, patch: str) -> str:
-    """The one hunk of the reference, applied by hand."""
+    """Apply the single hunk of the reference."""
     lines = patch.splitlines()
     hunk = lines[next(index for index, line in enumerate(lines) if line.startswith("@@")) + 1 :]
     old = "\n".join(line[1:] for line in hunk if line[:1] in {" ", "-"})
@@ -125,27 +125,27 @@ def patched(text: str, patch: str) -> str:
     return text.replace(old, new)
 
 
-def test_init_keeps_what_is_there(tmp_path: Path) -> None:
+def test_init_keeps_existing_files(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     assert ab("init", tmp_path / "mine").exit_code == 0
-    assert "not an empty folder" in refused(ab("init", tmp_path / "mine"))[0]
+    assert "not an empty folder" in rejected(ab("init", tmp_path / "mine"))[0]
     (tmp_path / "file").write_text("x")
-    assert "not an empty folder" in refused(ab("init", tmp_path / "file"))[0]
+    assert "not an empty folder" in rejected(ab("init", tmp_path / "file"))[0]
     assert (tmp_path / "file").read_text() == "x"
 
 
 @pytest.mark.parametrize("name", ["demo", "a b", "-x"])
-def test_init_refuses_names_that_cannot_be_a_suite(tmp_path: Path, name: str) -> None:
-    refused(ab("init", tmp_path / name))
+def test_init_rejects_invalid_suite_names(tmp_path: Path, name: str) -> None:
+    rejected(ab("init", tmp_path / name))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_says_when_it_cannot_write(tmp_path: Path) -> None:
+def test_init_reports_write_failures(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    assert "cannot be written" in refused(ab("init", tmp_path / "file" / "mine"))[0]
+    assert "cannot write" in rejected(ab("init", tmp_path / "file" / "mine"))[0]
 
 
-def test_new_makes_a_task_from_a_repository(tmp_path: Path) -> None:
+def test_new_creates_a_task_from_a_repository(tmp_path: Path) -> None:
     result = ab(
         "new",
         tmp_path / "dev" / "fix",
@@ -163,24 +163,24 @@ def test_new_makes_a_task_from_a_repository(tmp_path: Path) -> None:
     assert loaded.task.repo.commit == "1234567"  # type: ignore[union-attr]
 
 
-def test_new_without_a_source_makes_an_example(tmp_path: Path) -> None:
+def test_new_without_a_source_creates_the_example(tmp_path: Path) -> None:
     assert ab("new", tmp_path / "dev" / "try", "--json").exit_code == 0
     assert load_task(tmp_path / "dev" / "try").repo_folder is not None
 
 
-def test_new_leaves_nothing_behind_when_it_cannot_be_valid(tmp_path: Path) -> None:
+def test_new_leaves_nothing_behind_if_the_task_is_invalid(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
-    problems = refused(ab("new", tmp_path / "dev" / "fix", "--url", "https://x.org/r.git"))
+    problems = rejected(ab("new", tmp_path / "dev" / "fix", "--url", "https://x.org/r.git"))
     assert "`url` needs `commit`" in problems[0]
     assert list((tmp_path / "dev").iterdir()) == []
     (tmp_path / "dev" / "fix").mkdir()
-    assert "exists already" in refused(ab("new", tmp_path / "dev" / "fix"))[0]
+    assert "already exists" in rejected(ab("new", tmp_path / "dev" / "fix"))[0]
 
 
 @pytest.mark.req("C-13")
 def test_stats_show_strata_and_proxies(tmp_path: Path) -> None:
     ab("init", tmp_path / "mine")
-    shutil.copytree(D_EXAMPLE, tmp_path / "mine" / "d")
+    shutil.copytree(SHORT_EXAMPLE, tmp_path / "mine" / "d")
     result = ab("stats", tmp_path / "mine", "--json")
     rows = {row["task_id"]: row for row in json.loads(result.stdout)["tasks"]}
     assert rows["median-even"]["complexity"]["files"] == 2

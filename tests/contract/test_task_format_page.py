@@ -1,4 +1,4 @@
-"""The page about the task format keeps up with the schema."""
+"""docs/task-format.md matches the schema."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from agentbench.contract.load import load_task
 from agentbench.contract.schema import Check, DenyCommand, DependencyRules, Envelope, RequireLimits, Task, Validation
-from agentbench.contract.schema_shape import keys_of, sections_of
-from tests.contract.writing import write_task
+from agentbench.contract.schema_problems import keys_of, sections_of
+from tests.contract.task_folders import write_task
 
 PAGE = Path(__file__).parents[2] / "docs" / "task-format.md"
 MODELS: list[type[BaseModel]] = [Task, Validation, Check, DependencyRules, RequireLimits, Envelope, DenyCommand]
@@ -20,7 +20,7 @@ MODELS += [model for _, model in sections_of(Task)]
 
 @pytest.mark.req("C-02")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
-def test_every_key_is_explained(model: type[BaseModel]) -> None:
+def test_page_explains_every_key(model: type[BaseModel]) -> None:
     prose = re.sub(r"```.*?```", "", PAGE.read_text(), flags=re.DOTALL)
     words = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", prose))))
     assert set(keys_of(model)) <= words
@@ -31,13 +31,13 @@ def test_every_key_is_explained(model: type[BaseModel]) -> None:
     "section, key",
     [(name, key) for name, model in sections_of(Task) for key in keys_of(model) if name in {"environment", "setup"}],
 )
-def test_defaults_of_limits_are_the_ones_on_the_page(section: str, key: str) -> None:
+def test_page_shows_the_default_limits(section: str, key: str) -> None:
     default = getattr(Task.model_fields[section].default, key)
     if isinstance(default, int | float):
         text = PAGE.read_text().partition(f"### `{section}`")[2].partition("###")[0]
         assert re.search(rf"`{key}` \| {default:g} \|", text)
 
 
-def test_the_shortest_task_of_the_page_is_a_task(tmp_path: Path) -> None:
+def test_shortest_task_on_the_page_loads(tmp_path: Path) -> None:
     example = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     assert load_task(write_task(tmp_path, example)).task.id == "fix-median"

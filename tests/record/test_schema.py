@@ -43,7 +43,7 @@ def example() -> AttemptRecord:
     return AttemptRecord.model_validate(json.loads(EXAMPLE))
 
 
-def test_the_published_example_is_a_record_and_comes_back_the_same() -> None:
+def test_the_publisheshort_example_is_a_record_and_comes_back_the_same() -> None:
     assert json.loads(example().line()) == json.loads(EXAMPLE)
     assert parse_record(example().line()) == example()
 

@@ -176,4 +176,4 @@ def test_validation_refuses_a_task_that_guards_a_file_which_setup_did_not_make(t
     found = {one["task_id"]: (one["valid"], one["why"]) for one in done.json["tasks"]}
     assert found["made"][0] is True
     assert found["gone"][0] is False
-    assert "scorers[0].paths[0]: gone.txt is no file of the workspace" in found["gone"][1]
+    assert "scorers[0].paths[0]: gone.txt is not a file of the workspace" in found["gone"][1]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.contract.network_allow import Destination, parse_authority, parse_entry, public
+from agentbench.contract.network_allow import Destination, is_public, parse_authority, parse_entry
 from agentbench.core.errors import InputError
 from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.recorder import ProxyLimits
@@ -429,7 +429,7 @@ def test_an_address_inside_is_never_reached_unless_it_is_listed(
         found = allow.addresses(Destination("any.example", 443))
     except Refused:
         return
-    assert public(ipaddress.ip_address(found[0]))
+    assert is_public(ipaddress.ip_address(found[0]))
     assert ipaddress.ip_address(found[0]).is_global
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from agentbench.agents.base import AgentExit, AgentSetup
-from agentbench.contract.problem import KeyPath, Problem, did_you_mean, refuse
+from agentbench.contract.problem import KeyPath, Problem, did_you_mean, invalid_file
 from agentbench.contract.yaml_document import Document, Value, read_document
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
@@ -97,7 +97,7 @@ def load_script(path: Path) -> Script:
         turns = []
     further = tuple(_steps(document, ("turns", index), raw, problems) for index, raw in enumerate(turns))
     if problems:
-        raise refuse(document.file, problems)
+        raise invalid_file(document.file, problems)
     return Script(steps, further)
 
 

@@ -139,7 +139,7 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
     from agentbench.contract.advice import remarks
     from agentbench.contract.identity import identify
     from agentbench.contract.load import load_task
-    from agentbench.contract.problem import Refused
+    from agentbench.contract.problem import InvalidFileError
     from agentbench.core.errors import ContractError
 
     try:
@@ -148,7 +148,7 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
     except ContractError as error:
         found = list(error.problems) or [error.message]
         problems += [problem for problem in found if problem not in problems]
-        parts = error.found if isinstance(error, Refused) else ()
+        parts = error.details if isinstance(error, InvalidFileError) else ()
         return {
             "path": str(path),
             "ok": False,

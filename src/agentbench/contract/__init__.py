@@ -1,14 +1,12 @@
-"""Executable contracts: what a task is, how it is loaded, what identifies it.
+"""Tasks as files: schema, loading, identities, suites, scenarios and lock files. Runs nothing and fetches nothing.
 
-Contract = (R repository snapshot, E environment, Setup, Oracle, Policy). Owns the schema, loading with all errors and
-their lines, identities, suites, scenarios, lock files. Runs nothing and fetches nothing.
+    load.load_task            load a task folder, or report every problem in it
+    suite.load_suite          load a suite by name; `demo` is bundled
+    identity.identify         compute the digests that identify a task
+    make_lock.make_lock       write resolved values into a lock, bound to those digests
+    complexity.measure        measure size and imports of a source tree
+    templates.new_task        write a new task or suite
 
-    load.load_task            a folder → LoadedTask, or every problem of it
-    suite.load_suite          a suite by name; `demo` is bundled
-    identity.identify         what a task means, as digests
-    locking.make_lock         what was resolved, bound to those digests
-    complexity.measure        proxies of a tree's complexity
-
-From text to task: `document` (YAML → values with lines) → `conformity` (schema) → `consistency` and `placement` (what keys demand
-of each other and of files) → `load`.
+Loading goes through `yaml_document` (YAML to values with line numbers), `schema_problems` (schema), `consistency` (rules
+between keys and files) and `load`.
 """

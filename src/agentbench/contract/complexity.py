@@ -1,7 +1,6 @@
-"""Measured proxies of a repository's complexity (C-13).
+"""Measure proxies of a repository's complexity: sizes and import counts, without running anything.
 
-Proxies, not complexity itself: sizes and import counts that can be had without running anything. Thresholds on them
-would be assumptions, so none are made here.
+They are proxies, so this module sets no thresholds on them.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agentbench.contract.task_files import FileTrouble, walk
+from agentbench.contract.task_files import TaskFileError, walk
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError
 from agentbench.core.python_syntax import parse as parse_python
 
 LABEL = "proxies: sizes and import counts, not a measure of difficulty"
 BYTES_PER_TOKEN = 4
-"""A rule of thumb for source text; no tokenizer is consulted."""
+"""Rule of thumb for source text; no tokenizer is used."""
 MAX_FILES = 200_000
 MAX_READ = 4 * 1024 * 1024
 _CHUNK = 1024 * 1024
@@ -30,7 +29,7 @@ _CHUNK = 1024 * 1024
 class Complexity:
     """Counts over the text files of a tree; imports over its Python files.
 
-    `skipped` counts files that could not be read, parsed or were too large to parse.
+    `skipped` counts files that could not be read or parsed, or were too large to parse.
     """
 
     files: int
@@ -63,10 +62,10 @@ class Complexity:
 
 
 def measure(folder: Path) -> Complexity:
-    """Count a tree. `.git` is not part of it; symlinks are not followed.
+    """Measure a tree, without `.git` and without following symlinks.
 
     Raises:
-        ContractError: the folder cannot be read, or holds more than MAX_FILES files.
+        ContractError: the folder cannot be read, or has more than MAX_FILES files.
     """
     tally = _Tally()
     try:
@@ -76,13 +75,13 @@ def measure(folder: Path) -> Complexity:
                 continue
             tally.files += 1
             if tally.files > MAX_FILES:
-                raise ContractError(f"{folder}: holds more than {MAX_FILES} files; it is not measured")
+                raise ContractError(f"{folder}: more than {MAX_FILES:,} files; not measured")
             if Path(path).is_symlink() or not Path(path).is_file():
                 continue
             tally.bytes += info.st_size
             tally.count(Path(path), relative)
-    except FileTrouble as trouble:
-        raise ContractError(f"{folder}: {trouble}") from None
+    except TaskFileError as error:
+        raise ContractError(f"{folder}: {error}") from None
     return tally.result()
 
 
@@ -91,7 +90,7 @@ class _Tally:
         self.files = self.bytes = self.binary = self.text_bytes = self.skipped = 0
         self.lines: Counter[str] = Counter()
         self.imports: dict[str, list[str]] = {}
-        """Module → what it imports. The syntax trees themselves would not fit in memory for a large tree."""
+        """Imported names by module. Syntax trees are not kept: those of a large tree would not fit in memory."""
 
     def count(self, path: Path, relative: PurePosixPath) -> None:
         try:
@@ -122,17 +121,17 @@ class _Tally:
                 warnings.simplefilter("ignore")
                 self.imports[name] = _imports(parse_python(source), name, package=relative.name == "__init__.py")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            # Not the Python we speak, or not Python: it still counts as text.
+            # Another Python version, or not Python at all; it still counts as text.
             self.skipped += 1
 
     def result(self) -> Complexity:
         edges: set[tuple[str, str]] = set()
         external: set[str] = set()
         for name, imports in self.imports.items():
-            for wanted in imports:
-                target = self._resolve(wanted)
+            for imported in imports:
+                target = self._resolve(imported)
                 if target is None:
-                    external.add(wanted.partition(".")[0])
+                    external.add(imported.partition(".")[0])
                 elif target != name:
                     edges.add((name, target))
         fan_in = Counter(target for _, target in edges)
@@ -151,11 +150,11 @@ class _Tally:
             skipped=self.skipped,
         )
 
-    def _resolve(self, wanted: str) -> str | None:
-        while wanted:
-            if wanted in self.imports:
-                return wanted
-            wanted = wanted.rpartition(".")[0]
+    def _resolve(self, imported: str) -> str | None:
+        while imported:
+            if imported in self.imports:
+                return imported
+            imported = imported.rpartition(".")[0]
         return None
 
 
@@ -169,15 +168,15 @@ def _module_name(relative: PurePosixPath) -> str:
 
 
 def _imports(tree: ast.Module, name: str, *, package: bool) -> list[str]:
-    found: list[str] = []
+    imported: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 parts = name.split(".")
                 above = parts[: len(parts) - node.level + (1 if package else 0)]
                 base = ".".join([*above, *([base] if base else [])])
-            found += [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
-    return found
+            imported += [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+    return imported

@@ -1,14 +1,14 @@
-"""What identifies a task: digests over what it means, not over how it is written.
+"""Compute the digests that identify a task: over its meaning, not over its formatting.
 
-    setup_key      repo + environment + setup                     which prepared environment fits
-    contract_id    the five parts: those, oracle and policy       which contract was run
-    task_digest    the contract + what the agent is told and how it is scored beyond the gates
-    acceptance_id  the mandatory checks and their files           which question the verdict answers
+    setup_key      repo, environment and setup: which prepared environment fits
+    contract_id    the same plus oracle and policy: which contract was run
+    task_digest    the contract plus statement, hints, turns, budget, scorers, judge and rubric
+    acceptance_id  the mandatory checks and their files: what a verdict was decided by
 
-Rulings: `agent.editable_globs` means the same as `policy.editable_globs`, so the effective globs are part of the policy
-wherever they were written. A local folder is identified by its content, not by its name. Hidden files, drivers and the
-Dockerfile count with their bytes. Title, notes, strata, reference, agent and artifacts count nowhere. Test ids that only
-the lock knows are part of the acceptance, not of the contract: the contract is what the author wrote.
+`agent.editable_globs` means the same as `policy.editable_globs`, so the effective globs are part of the policy wherever
+they are written. A local folder is identified by its content, not by its name. Hidden files, drivers and the Dockerfile
+count with their bytes. Title, notes, strata, reference, agent and artifacts are part of no digest. Test ids that only
+the lock has are part of the acceptance, not of the contract: the contract is what the author wrote.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TASK_PARTS = (*CONTRACT_PARTS, "statement", "hints", "turns", "budget", "scorers
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Each is `sha256:…`; `parts` has the digest of every section they are made of."""
+    """The digests of a task, each `sha256:…`. `parts` has one digest per section."""
 
     contract_id: str
     task_digest: str
@@ -43,7 +43,7 @@ class Identities:
     parts: dict[str, str]
 
     def locked(self) -> LockedIds:
-        """As they are written into a lock file."""
+        """Return the digests as they are written into a lock file."""
         return LockedIds(
             contract_id=self.contract_id,
             task_digest=self.task_digest,
@@ -54,10 +54,10 @@ class Identities:
 
 
 def identify(loaded: LoadedTask) -> Identities:
-    """The identities of a task as its folder is now.
+    """Compute the identities of a task from its current files.
 
     Raises:
-        ContractError: a file of the task vanished or cannot be read any more.
+        ContractError: a file of the task vanished or can no longer be read.
     """
     hidden = _hidden(loaded)
     parts = {name: digest(value) for name, value in _parts(loaded, hidden).items()}
@@ -70,17 +70,17 @@ def identify(loaded: LoadedTask) -> Identities:
     )
 
 
-def stale(loaded: LoadedTask, lock: Lock) -> list[Problem]:
-    """Problems that say what changed since the lock was written; none when it still fits."""
+def stale_lock_problems(loaded: LoadedTask, lock: Lock) -> list[Problem]:
+    """Report what changed since the lock was written; empty if the lock still fits the task."""
     file = str(loaded.folder / LOCK_NAME)
     if lock.task_id != loaded.task.id:
-        return [Problem(file, 0, "task_id", f"is the lock of task {lock.task_id}, not of {loaded.task.id}")]
+        return [Problem(file, 0, "task_id", f"expected {loaded.task.id}; this is the lock of {lock.task_id}")]
     now = identify(loaded)
     changed = [name for name in TASK_PARTS if lock.ids.parts.get(name) != now.parts[name]]
     if changed:
-        return [Problem(file, 0, "ids", f"is stale: {', '.join(changed)} changed since it was written")]
+        return [Problem(file, 0, "ids", f"stale lock: {', '.join(changed)} changed since it was written")]
     if now.locked() != lock.ids:
-        return [Problem(file, 0, "ids", "is stale or was edited: its identities do not follow from its contents")]
+        return [Problem(file, 0, "ids", "stale or edited lock: its digests do not match its contents")]
     return []
 
 
@@ -113,7 +113,7 @@ def _parts(loaded: LoadedTask, hidden: Json) -> dict[str, Json]:
 
 
 def _plain(model: BaseModel) -> dict[str, Json]:
-    # Without what is None, so that a later optional key does not change every identity there is.
+    # Without None values, so that a new optional key does not change the digests of existing tasks.
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -145,8 +145,8 @@ def _check(loaded: LoadedTask, check: Check) -> Json:
 
 
 def _hidden(loaded: LoadedTask) -> Json:
-    """Hidden files by name and content. Names need not be UTF-8, hence hexadecimal."""
-    return [[name.hex(), found.executable, sha256_hex(found.content)] for name, found in loaded.hidden_files().items()]
+    """Return name, executable bit and digest of each hidden file. Names are hexadecimal: they need not be UTF-8."""
+    return [[name.hex(), file.executable, sha256_hex(file.content)] for name, file in loaded.hidden_files().items()]
 
 
 def _acceptance(loaded: LoadedTask, hidden: Json) -> str:

@@ -1,4 +1,4 @@
-"""`task.lock.json`: what was resolved once, so that every later run uses the same."""
+"""Read and write `task.lock.json`: values resolved once, so that every later run uses the same ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agentbench.contract.problem import Problem, dotted, refuse
+from agentbench.contract.problem import Problem, dotted, invalid_file
 from agentbench.contract.schema import Judge, Model, Scorer
-from agentbench.contract.task_files import FileTrouble, regular
+from agentbench.contract.task_files import TaskFileError, regular
 from agentbench.core.errors import ContractError
 
 LOCK_NAME = "task.lock.json"
@@ -23,7 +23,7 @@ Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class LockedSource(Model):
-    """R as it was found: the resolved commit and submodules, and the digest of the tree."""
+    """The base repository when it was locked: resolved commit and submodules, digest of the tree."""
 
     commit: str | None = None
     submodules: dict[str, str] = Field(default_factory=dict)
@@ -36,21 +36,21 @@ class LockedImage(Model):
 
 
 class LockedCheck(Model):
-    """The test ids that a check of this contract collects on R; they become required where the check names none."""
+    """Test ids collected for a check; they are required if the check names none itself."""
 
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
 
 
 class FrozenScenario(Model):
-    """The scenario's scorers and judge as they were when the task was locked (C-12)."""
+    """The scenario's scorers and judge when the task was locked."""
 
     scorers: tuple[Scorer, ...] = ()
     judge: Judge | None = None
 
 
 class LockedIds(Model):
-    """The identities at the time of locking; `parts` has a digest per section, to name what changed since."""
+    """The identities at the time of locking. `parts` has a digest per section, to name what changed since."""
 
     contract_id: Digest
     task_digest: Digest
@@ -69,18 +69,18 @@ class Lock(Model):
     image: LockedImage | None = None
     checks: dict[str, LockedCheck] = Field(default_factory=dict)
     protected: tuple[str, ...] | None = None
-    """The files that grading restores from R; None: not resolved."""
+    """The files that grading restores from the base repository; None if not resolved."""
     scenario: FrozenScenario = FrozenScenario()
     lockfiles: dict[str, str] = Field(default_factory=dict)
-    """Dependency lock files of R and their digests (C-17)."""
+    """Digests of the dependency lock files in the base repository, by path."""
     env_digest: str | None = None
 
 
 def read_lock(folder: Path) -> Lock | None:
-    """The lock beside a task, or None when there is none.
+    """Read the lock beside a task, or return None if there is none.
 
     Raises:
-        ContractError: it is there and cannot be used.
+        ContractError: the lock exists and is not valid.
     """
     path = folder / LOCK_NAME
     file = str(path)
@@ -89,25 +89,25 @@ def read_lock(folder: Path) -> Lock | None:
             return None
         with regular(path, LOCK_NAME).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
-    except (OSError, FileTrouble) as error:
-        raise _broken(file, f"cannot be read: {error}") from None
+    except (OSError, TaskFileError) as error:
+        raise _invalid(file, f"cannot read: {error}") from None
     if len(data) > MAX_BYTES:
-        raise _broken(file, f"is larger than {MAX_BYTES} bytes")
+        raise _invalid(file, f"larger than {MAX_BYTES // 1024**2} MiB")
     try:
         value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
         return Lock.model_validate_json(json.dumps(value), strict=True, by_alias=True, by_name=False)
     except json.JSONDecodeError as error:
-        raise _broken(file, f"is not valid JSON: {error.msg}", line=error.lineno) from None
+        raise _invalid(file, f"invalid JSON: {error.msg}", line=error.lineno) from None
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         problems = [Problem(file, 0, dotted(detail["loc"]), detail["msg"].lower()) for detail in details]
-        raise refuse(file, problems) from None
+        raise invalid_file(file, problems) from None
     except (ValueError, RecursionError) as error:
-        raise _broken(file, f"is not a usable lock: {error}") from None
+        raise _invalid(file, f"invalid lock: {error}") from None
 
 
 def write_lock(folder: Path, lock: Lock) -> Path:
-    """Write the lock beside its task; the same lock gives the same bytes.
+    """Write a lock beside its task. Equal locks give equal bytes.
 
     Raises:
         ContractError: the folder cannot be written.
@@ -127,22 +127,22 @@ def write_lock(folder: Path, lock: Lock) -> Path:
         if temporary:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
-        raise _broken(str(path), f"cannot be written: {error.strerror}") from None
+        raise _invalid(str(path), f"cannot write: {error.strerror}") from None
     return path
 
 
-def _broken(file: str, message: str, line: int = 0) -> ContractError:
-    error = refuse(file, [Problem(file, line, "", message)])
-    error.remedy = "make it anew with `ab task lock`"
+def _invalid(file: str, message: str, line: int = 0) -> ContractError:
+    error = invalid_file(file, [Problem(file, line, "", message)])
+    error.remedy = "recreate it with `ab task lock`"
     return error
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "a key is given twice"
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        msg = "duplicate key"
         raise ValueError(msg)
-    return found
+    return value
 
 
 def _no_constant(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Making a lock: what was resolved by looking and running elsewhere, bound to the identities of the task."""
+"""Make a lock: bind resolved values to the identities of a task. Resolving them is the caller's job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedCheck, LockedIds, LockedImage, LockedSource
-from agentbench.contract.task_files import FileTrouble, walk
+from agentbench.contract.task_files import TaskFileError, walk
 from agentbench.core.errors import ContractError
 
 _LOCKFILE = re.compile(
@@ -23,8 +23,8 @@ _UNKNOWN = "sha256:" + "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """What had to be looked up or run to be known."""
+class Resolution:
+    """Values that are only known after fetching the repository and running the task."""
 
     source: LockedSource = field(default_factory=LockedSource)
     image: LockedImage | None = None
@@ -34,17 +34,17 @@ class Resolved:
     env_digest: str | None = None
 
 
-def make_lock(loaded: LoadedTask, resolved: Resolved) -> Lock:
-    """The lock of a task: deterministic, with the suite's scorers as they are now.
+def make_lock(loaded: LoadedTask, resolved: Resolution) -> Lock:
+    """Make the lock of a task, with the current scorers of its suite. Deterministic.
 
-    `loaded` comes from `load_task(…, use_lock=False)`: an old lock must not freeze an old scenario again.
+    Load the task with `load_task(…, use_lock=False)`, or the old lock's scenario is frozen again.
 
     Raises:
-        ContractError: a check is locked that the task does not have, or a file of the task cannot be read.
+        ContractError: `resolved` names a check that the task does not have, or a file of the task cannot be read.
     """
     unknown = sorted(set(resolved.checks) - {check.id for check in loaded.checks})
     if unknown:
-        raise ContractError(f"{loaded.file}: the lock names checks that the task does not have: {', '.join(unknown)}")
+        raise ContractError(f"{loaded.file}: cannot lock unknown checks: {', '.join(unknown)}")
     draft = Lock(
         task_id=loaded.task.id,
         ids=LockedIds(contract_id=_UNKNOWN, task_digest=_UNKNOWN, acceptance_id=_UNKNOWN, setup_key=_UNKNOWN, parts={}),
@@ -60,12 +60,12 @@ def make_lock(loaded: LoadedTask, resolved: Resolved) -> Lock:
 
 
 def lockfiles(folder: Path) -> dict[str, str]:
-    """Dependency lock files of a tree and their digests, by path (C-17).
+    """Return the digests of the dependency lock files in a tree, by path.
 
     Raises:
         ContractError: the folder cannot be read.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     try:
         for path, _ in walk(folder):
             file = Path(path)
@@ -74,7 +74,7 @@ def lockfiles(folder: Path) -> dict[str, str]:
                 continue
             if file.is_file() and not file.is_symlink():
                 with file.open("rb") as stream:
-                    found[relative.as_posix()] = "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
-    except (FileTrouble, OSError) as error:
+                    digests[relative.as_posix()] = "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+    except (TaskFileError, OSError) as error:
         raise ContractError(f"{folder}: {error}") from None
-    return dict(sorted(found.items()))
+    return dict(sorted(digests.items()))

@@ -1,7 +1,8 @@
-"""Where an agent may go: the entries of `network_allow`, and what a client may call a destination.
+"""Entries of `network_allow` and the destinations that requests name.
 
-An entry is a host (`pypi.org`), every host below one (`*.pythonhosted.org`) or an address, each with a port when it is not 80 or 443
-(`index.example:8080`). What is not public (loopback, private, link-local and so on) must be an address with its port.
+An entry is a host (`pypi.org`), all subdomains of a host (`*.pythonhosted.org`) or an IP address, with a port unless it is
+80 or 443 (`index.example:8080`). A non-public destination (loopback, private, link-local, …) must be given as an address
+with a port.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-USUAL_PORTS = frozenset({80, 443})
+DEFAULT_PORTS = frozenset({80, 443})
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\Z")
-_LABEL = 63
-_OPEN = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that anybody on the open network has. Outside of it lie also addresses that stand for IPv4 ones (::a.b.c.d,
-64:ff9b::/96) and those of a site (fec0::/10), which the standard library takes for global."""
-_CARRIERS = ipaddress.ip_network("2002::/16")
-"""Addresses inside it that stand for IPv4 ones."""
+_MAX_LABEL = 63
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""The IPv6 range in public use. The standard library also takes some addresses outside it for global: those that embed
+IPv4 addresses (::a.b.c.d, 64:ff9b::/96) and site-local ones (fec0::/10)."""
+_SIX_TO_FOUR = ipaddress.ip_network("2002::/16")
+"""6to4 addresses: inside the public range, but they embed IPv4 addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host and port as a request names them; the host in small letters, an IPv6 address without brackets."""
+    """Host and port of a request. The host is in lower case, an IPv6 address without brackets."""
 
     host: str
     port: int
@@ -36,71 +37,72 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a list."""
+    """One entry of `network_allow`; with `subdomains` it covers the subdomains of `host`, but not `host` itself."""
 
     host: str
     port: int | None
-    below: bool = False
+    subdomains: bool = False
 
-    def covers(self, there: Destination) -> bool:
-        if there.port != self.port if self.port is not None else there.port not in USUAL_PORTS:
+    def covers(self, destination: Destination) -> bool:
+        if destination.port != self.port if self.port is not None else destination.port not in DEFAULT_PORTS:
             return False
-        return there.host.endswith(f".{self.host}") if self.below else there.host == self.host
+        return destination.host.endswith(f".{self.host}") if self.subdomains else destination.host == self.host
 
 
 def parse_authority(text: str, default_port: int | None) -> Destination:
-    """`host`, `host:port` or `[v6]:port`, and nothing else: no user, no path, no other way to write an address.
+    """Parse `host`, `host:port` or `[v6]:port`. Users, paths and unusual spellings of addresses are rejected.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text has another form.
     """
-    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/@\[\]\\#?%]+))(?::([0-9]{1,5}))?", text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/@\[\]\\#?%]+))(?::([0-9]{1,5}))?", text, re.ASCII)
+    if match is None:
         msg = "expected host or host:port"
         raise ValueError(msg)
-    port = default_port if found[3] is None else int(found[3])
+    port = default_port if match[3] is None else int(match[3])
     if port is None or not 0 < port < 65536:
         msg = "expected a port from 1 to 65535"
         raise ValueError(msg)
-    if found[1] is not None:
-        return Destination(str(ipaddress.IPv6Address(found[1])), port)
-    host = found[2].lower()
+    if match[1] is not None:
+        return Destination(str(ipaddress.IPv6Address(match[1])), port)
+    host = match[2].lower()
     if address_of(host) is None:
         host = host.removesuffix(".")
-        if _NAME.match(host) is None or any(len(label) > _LABEL for label in host.split(".")):
-            msg = "expected the name of a host"
+        if _NAME.match(host) is None or any(len(label) > _MAX_LABEL for label in host.split(".")):
+            msg = "expected a host name"
             raise ValueError(msg)
         if re.fullmatch(r"(?:0x[0-9a-f]*|[0-9]+)", host.rsplit(".", 1)[-1]):
-            # 127.1, 0x7f000001, 2130706433: what resolvers take for an address is no name.
-            msg = "expected an address in its usual form"
+            # Resolvers take 127.1, 0x7f000001 and 2130706433 for addresses, so they are not host names.
+            msg = "expected an IP address in its usual form"
             raise ValueError(msg)
     return Destination(host, port)
 
 
 def parse_entry(text: str) -> Entry:
-    """
+    """Parse one entry of `network_allow`.
+
     Raises:
-        ValueError: it is no entry.
+        ValueError: the text is not a valid entry.
     """
-    below = text.startswith("*.")
-    there = parse_authority(text.removeprefix("*."), 1)
+    subdomains = text.startswith("*.")
+    destination = parse_authority(text.removeprefix("*."), 1)
     explicit = re.search(r":[0-9]+\Z", text) is not None and not text.endswith("]")
-    address = address_of(there.host)
-    if address is not None and below:
-        msg = "no host is below an address"
+    address = address_of(destination.host)
+    if address is not None and subdomains:
+        msg = "an IP address has no subdomains"
         raise ValueError(msg)
-    if address is not None and not public(address) and not explicit:
-        msg = f"{address} is not public: it needs its port"
+    if address is not None and not is_public(address) and not explicit:
+        msg = f"{address} is not a public address; give its port"
         raise ValueError(msg)
-    return Entry(there.host, there.port if explicit else None, below)
+    return Entry(destination.host, destination.port if explicit else None, subdomains)
 
 
-def public(address: Address) -> bool:
-    """Whether an address is one of the open network. What carries another address is judged as that one, or not at all."""
+def is_public(address: Address) -> bool:
+    """Tell whether an address is public. IPv6 addresses that embed an IPv4 address count only if they are mapped ones."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
-            return public(address.ipv4_mapped)
-        if address not in _OPEN or address in _CARRIERS:
+            return is_public(address.ipv4_mapped)
+        if address not in _GLOBAL_UNICAST or address in _SIX_TO_FOUR:
             return False
     return address.is_global and not address.is_multicast
 

@@ -1,4 +1,4 @@
-"""`scenario.yaml`: scorers, judge and weights of a whole suite."""
+"""Load `scenario.yaml`: scorers, judge and weights of a whole suite."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentbench.contract.problem import refuse
+from agentbench.contract.problem import invalid_file
 from agentbench.contract.schema import Judge, Model, Scorer
-from agentbench.contract.schema_problems import conform
-from agentbench.contract.scorers import listed_problems
+from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.yaml_document import read_document
 
 SCENARIO_NAME = "scenario.yaml"
@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Weights(Model):
-    """Weights of the graded score; they sum to 1. A policy choice of the suite, never of a task."""
+    """Weights of the graded score, which sum to 1. Set per suite, never per task."""
 
     minimal: Share = 0.4
     trace: Share = 0.2
@@ -35,24 +35,24 @@ class Scenario(Model):
 
 
 def load_scenario(suite_folder: Path) -> Scenario:
-    """The scenario of a suite; an empty one when there is no file.
+    """Load the scenario of a suite; without a file, return the defaults.
 
     Raises:
-        ContractError: with every problem of the file.
+        ContractError: with every problem in the file.
     """
     path = suite_folder / SCENARIO_NAME
     if not os.path.lexists(path):
         return Scenario()
     document = read_document(path)
-    conformity = conform(document, Scenario)
-    scenario, problems = conformity.model, list(conformity.problems)
+    validated = validate_document(document, Scenario)
+    scenario, problems = validated.model, list(validated.problems)
     if scenario is None or problems:
-        raise refuse(document.file, problems)
+        raise invalid_file(document.file, problems)
     weights = scenario.weights
     total = weights.minimal + weights.trace + weights.maintainability
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         problems.append(document.problem(("weights",), f"expected weights that sum to 1; they sum to {total:g}"))
-    problems += [document.problem(path, message) for path, message in listed_problems(scenario.scorers)]
+    problems += [document.problem(path, message) for path, message in scorer_list_problems(scenario.scorers)]
     if problems:
-        raise refuse(document.file, problems)
+        raise invalid_file(document.file, problems)
     return scenario

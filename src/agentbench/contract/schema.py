@@ -1,4 +1,4 @@
-"""The schema of `task.yaml` in its five parts, as frozen models. Defaults are policy choices and documented here."""
+"""The schema of `task.yaml` as frozen models, with its defaults."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ DEFAULT_GENERATED = (
     ".venv/**",
     "build/**",
 )
-"""Files that tools make by themselves: kept as evidence, outside Δ's counts, scopes and grading (C-20)."""
+"""Files that tools create: kept as evidence, but not part of the patch, its size or its scope."""
 
 
 class Model(BaseModel):
-    """Frozen, closed: an unknown key is an error, never ignored."""
+    """Base of all models: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=False)
 
 
-# --- R -----------------------------------------------------------------------------------------------------------
+# --- repository --------------------------------------------------------------------------------------------------
 
 
 class Repo(Model):
-    """R. Exactly one source: `url` + `commit`, `archive` + `sha256`, or `path`."""
+    """The base repository from exactly one source: `url` + `commit`, `archive` + `sha256`, or `path`."""
 
     url: NonEmpty | None = None
     commit: Annotated[str, StringConstraints(min_length=1)] | None = None
@@ -49,7 +49,7 @@ class Repo(Model):
     subdir: str | None = None
 
 
-# --- E -----------------------------------------------------------------------------------------------------------
+# --- environment -------------------------------------------------------------------------------------------------
 
 
 class Environment(Model):
@@ -69,7 +69,7 @@ class Environment(Model):
     secrets: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
 
 
-# --- Setup -------------------------------------------------------------------------------------------------------
+# --- setup -------------------------------------------------------------------------------------------------------
 
 
 class Setup(Model):
@@ -78,18 +78,18 @@ class Setup(Model):
     timeout_sec: Annotated[int, Field(ge=1)] = 1800
 
 
-# --- Oracle ------------------------------------------------------------------------------------------------------
+# --- checks ------------------------------------------------------------------------------------------------------
 
 
 class Validation(Model):
-    """The short form of an oracle (D §3): what must fail on R, what must pass on R + Δ."""
+    """The short form of `oracle`: a command that must fail on the base repository and one that must pass after the patch."""
 
     failing_command: NonEmpty
     passing_command: NonEmpty
 
 
 class Check(Model):
-    """One acceptance check a_i."""
+    """One acceptance check."""
 
     id: Slug
     layer: Layer = "unit"
@@ -112,12 +112,12 @@ class Oracle(Model):
     static: Literal["none"] | tuple[NonEmpty, ...] = "none"
     hidden: NonEmpty | None = None
     protected: tuple[NonEmpty, ...] | None = None
-    """None: the files of the required test ids, conftest.py at any level, pytest.ini, tox.ini."""
+    """If None: the files of the required test ids, conftest.py at any level, pytest.ini and tox.ini."""
     generated: tuple[NonEmpty, ...] = DEFAULT_GENERATED
     checks: tuple[Check, ...] = ()
 
 
-# --- Policy and budget -------------------------------------------------------------------------------------------
+# --- policy and budget -------------------------------------------------------------------------------------------
 
 
 class DenyCommand(Model):
@@ -143,7 +143,7 @@ class Policy(Model):
     editable_globs: tuple[NonEmpty, ...] = ()
     readable_globs: tuple[NonEmpty, ...] = ()
     outside_editable: Literal["revert", "violation"] | None = None
-    """What becomes of a change outside `editable_globs` that a command made. None is `violation`."""
+    """How a command's changes outside `editable_globs` are handled. None means `violation`."""
     deny_commands: tuple[DenyCommand, ...] = ()
     dependencies: DependencyRules = DependencyRules()
     require_limits: RequireLimits = RequireLimits()
@@ -159,7 +159,7 @@ class Budget(Model):
     failed_cycles: Annotated[int, Field(ge=0)] | None = None
 
 
-# --- What surrounds the contract ---------------------------------------------------------------------------------
+# --- everything outside the contract -----------------------------------------------------------------------------
 
 
 class Envelope(Model):
@@ -200,7 +200,7 @@ class Artifacts(Model):
 
 
 class Scorer(BaseModel):
-    """A scorer of S. Its type-specific fields are checked where scorers are implemented."""
+    """A scorer. `contract.scorers` validates the fields of its type."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     name: NonEmpty

@@ -1,32 +1,37 @@
-"""A document against a schema: every deviation as a problem with its line, in words instead of validator jargon."""
+"""Validate a YAML document against a schema and report every deviation with its line and in plain words.
+
+Part of this is guessing what an invalid document meant, so that its other problems are found in the same pass. A guess
+is never run: a document with problems is always rejected.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean, nearest
-from agentbench.contract.repair import Repair
-from agentbench.contract.schema_shape import keys_of, model_at, sections_of
 from agentbench.contract.yaml_document import Document, Value, descend
 
 M = TypeVar("M", bound=BaseModel)
 
 _PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "letters, digits, dots, dashes and underscores (at most 128, first a letter or digit)",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": (
+        "up to 128 letters, digits, dots, dashes and underscores, starting with a letter or digit"
+    ),
     r"^(sha256:)?[0-9a-f]{64}$": "64 lower-case hexadecimal digits",
     r"^3\.\d+$": 'a Python version such as "3.11"',
     r"^/[^\x00]*$": "an absolute path such as /workspace",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable (letters, digits, underscores)",
 }
 _UNION_WORDS = {
-    "repo": "a mapping with `url` and `commit`, `archive` and `sha256`, or `path`; or the word none",
-    "static": "a list of commands, or the word none",
+    "repo": "a mapping with `url` and `commit`, `archive` and `sha256`, or `path`; or the word `none`",
+    "static": "a list of commands, or the word `none`",
 }
 _BOUNDS = {
     "greater_than": ("gt", "more than"),
@@ -47,34 +52,34 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Conformity(Generic[M]):
-    """How a document compares with a schema.
+class Validated(Generic[M]):
+    """A document after validation.
 
-    With problems, `model` is a guess at what was meant, good enough to look for further problems; what hangs on a
-    `doubtful` key is not worth reporting. It is None when not even a guess is possible.
+    Without problems, `model` is what the document says. With problems it is a guess, good enough to look for further
+    ones, or None if no guess is possible. Problems that depend on a `guessed` key are not worth reporting.
     """
 
     model: M | None
     problems: tuple[Problem, ...]
-    doubtful: frozenset[KeyPath] = frozenset()
+    guessed: frozenset[KeyPath] = frozenset()
 
 
-def conform(document: Document, model: type[M]) -> Conformity[M]:
-    """Compare; the model can be trusted exactly when there are no problems."""
-    found, details = _validate(document.value, model)
+def validate_document(document: Document, model: type[M]) -> Validated[M]:
+    """Validate a document; trust the resulting model only if there are no problems."""
+    instance, details = _validate(document.value, model)
     if not details:
-        return Conformity(found, document.problems)
-    # A key that is broken as YAML has been complained about once, which is enough.
+        return Validated(instance, document.problems)
+    # A key with a YAML problem is reported once, not again for its value.
     broken = {problem.key for problem in document.problems}
     problems = [problem for problem in _problems(document, model, details) if problem.key not in broken]
-    guess = Repair(document, model)
+    guess = _Guess(document, model)
     for _ in range(4):
         located = ((*_locate(guess.value, detail["loc"]), detail["type"]) for detail in details)
-        guess.apply([(path, kind) for path, inside, kind in located if inside != "other"])
-        found, details = _validate(guess.value, model)
-        if found is not None:
+        guess.apply([(path, kind) for path, place, kind in located if place != "other"])
+        instance, details = _validate(guess.value, model)
+        if instance is not None:
             break
-    return Conformity(found, (*document.problems, *problems), frozenset(guess.doubtful))
+    return Validated(instance, (*document.problems, *problems), frozenset(guess.guessed))
 
 
 def _validate(value: dict[str, Value], model: type[M]) -> tuple[M | None, list[ErrorDetails]]:
@@ -86,26 +91,26 @@ def _validate(value: dict[str, Value], model: type[M]) -> tuple[M | None, list[E
 
 
 def _problems(document: Document, model: type[BaseModel], details: list[ErrorDetails]) -> Iterator[Problem]:
-    seen = set(_misspelt(document, model, details))
+    reported = set(_misspelt(document, model, details))
     for detail in details:
-        path, inside = _locate(document.value, detail["loc"])
-        if inside == "other":
+        path, place = _locate(document.value, detail["loc"])
+        if place == "other":
             continue
-        if inside == "union":
-            if path not in seen:
-                seen.add(path)
+        if place == "union":
+            if path not in reported:
+                reported.add(path)
                 words = _UNION_WORDS.get(str(path[-1]), "something else")
                 yield document.problem(path, f"expected {words}; got {_shown(document, path)}")
             continue
-        if inside == "key":
+        if place == "key":
             words = expected(detail)
             yield document.problem(path, f"expected {words} as the key; got {json.dumps(path[-1])}")
-        elif detail["type"] != "missing" or path not in seen:
-            yield document.problem(path, _words(document, model, path, detail))
+        elif detail["type"] != "missing" or path not in reported:
+            yield document.problem(path, _message(document, model, path, detail))
 
 
 def _misspelt(document: Document, model: type[BaseModel], details: list[ErrorDetails]) -> Iterator[KeyPath]:
-    """Keys that are there under a wrong name: reported as such, hence not also as missing."""
+    """Return the keys that are present under a misspelt name, which are not also reported as missing."""
     for detail in details:
         if detail["type"] == "extra_forbidden":
             path, _ = _locate(document.value, detail["loc"])
@@ -115,9 +120,10 @@ def _misspelt(document: Document, model: type[BaseModel], details: list[ErrorDet
 
 
 def _locate(root: dict[str, Value], loc: tuple[int | str, ...]) -> tuple[KeyPath, str]:
-    """The key path of an error, without the names of union members that the validator mixes into it.
+    """Return the key path of an error without the union member names that the validator mixes into it.
 
-    Says `other` for a complaint of a union member that was not meant, and `union` when none was.
+    The second value is `other` if the error belongs to a union member that was not meant, `union` if no member was
+    meant, `key` if the key itself is invalid.
     """
     path: KeyPath = ()
     for index, part in enumerate(loc):
@@ -138,13 +144,13 @@ def _is_member(part: str, path: KeyPath) -> bool:
     return bool(path) and path[-1] in _UNION_WORDS and (part == "Repo" or part.startswith(("literal[", "tuple[")))
 
 
-def _words(document: Document, model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str:
+def _message(document: Document, model: type[BaseModel], path: KeyPath, detail: ErrorDetails) -> str:
     kind = detail["type"]
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(model, path)
     if kind == "missing":
-        return "is missing; " + _required_words(model, path)
+        return "missing; " + _required_keys(model, path)
     if kind == "literal_error":
         allowed = str(context.get("expected", "")).replace(" or ", ", ").replace("'", "").split(", ")
         value = document.at(path)
@@ -154,11 +160,11 @@ def _words(document: Document, model: type[BaseModel], path: KeyPath, detail: Er
         return _not_text(document, path)
     if kind == "string_too_short":
         return "expected some text; it is empty"
-    return f"expected {expected(detail)}; got {_shown(document, path)}{_emptiness(document, path, kind)}"
+    return f"expected {expected(detail)}; got {_shown(document, path)}{_empty_hint(document, path, kind)}"
 
 
 def expected(detail: ErrorDetails) -> str:
-    """What a validator wanted, in words that go after `expected`."""
+    """Describe what a validator expected, as words that follow "expected"."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(str(context.get("pattern")), f"text like {context.get('pattern')}")
@@ -168,9 +174,9 @@ def expected(detail: ErrorDetails) -> str:
     return _KINDS.get(kind, detail["msg"].removeprefix("Input should be ").lower())
 
 
-def _emptiness(document: Document, path: KeyPath, kind: str) -> str:
+def _empty_hint(document: Document, path: KeyPath, kind: str) -> str:
     if kind in _KINDS and document.at(path) is None:
-        return " (an empty section: remove the key or give it a value)"
+        return " (remove the key or give it a value)"
     return ""
 
 
@@ -178,8 +184,8 @@ def _not_text(document: Document, path: KeyPath) -> str:
     plain = document.plain.get(path)
     value = document.at(path)
     if plain and isinstance(value, bool | int | float):
-        kind = "the truth value" if isinstance(value, bool) else "the number"
-        return f'expected text; unquoted, YAML reads it as {kind} {json.dumps(value)}; quote it: "{plain}"'
+        kind = "boolean" if isinstance(value, bool) else "number"
+        return f'expected text; YAML reads it as the {kind} {json.dumps(value)}; quote it: "{plain}"'
     return f"expected text; got {_shown(document, path)}"
 
 
@@ -189,18 +195,18 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> str:
     names = keys_of(owner) if owner is not None else []
     hint = did_you_mean(key, names)
     if not hint:
-        homes = [section for section, inner in sections_of(model) if key in keys_of(inner)]
-        hint = f" (it belongs under {_either([f'`{home}`' for home in homes])})" if homes else ""
-    known = f"; known here: {', '.join(names)}" if not hint and names else ""
-    return f"is not a known key{hint}{known}"
+        sections = [section for section, inner in sections_of(model) if key in keys_of(inner)]
+        hint = f" (it belongs under {_either([f'`{section}`' for section in sections])})" if sections else ""
+    known = f"; expected one of {', '.join(names)}" if not hint and names else ""
+    return f"unknown key{hint}{known}"
 
 
-def _required_words(model: type[BaseModel], path: KeyPath) -> str:
+def _required_keys(model: type[BaseModel], path: KeyPath) -> str:
     if path[-1] == "repo":
         return f"expected {_UNION_WORDS['repo']}"
     owner = model_at(model, path[:-1])
     required = [name for name, info in owner.model_fields.items() if info.is_required()] if owner is not None else []
-    return f"required here: {', '.join(required)}" if required else "it is required"
+    return f"required keys: {', '.join(required)}" if required else "it is required"
 
 
 def _either(words: list[str]) -> str:
@@ -215,7 +221,7 @@ def _shown(document: Document, path: KeyPath) -> str:
 
 
 def show(value: Value) -> str:
-    """A value as a person would name it in a message."""
+    """Show a value in a message: shortened, and lists and mappings by their kind only."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -224,3 +230,101 @@ def show(value: Value) -> str:
         return "a list"
     text = json.dumps(value, ensure_ascii=True)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+# --- guessing a valid document ------------------------------------------------------------------------------------
+
+_PLACEHOLDER = "placeholder"
+
+
+class _Guess:
+    """A copy of the document's value, changed until it is valid. `guessed` has the keys with invented values."""
+
+    def __init__(self, document: Document, model: type[BaseModel]) -> None:
+        self.document = document
+        self.model = model
+        self.value = copy.deepcopy(document.value)
+        self.guessed: set[KeyPath] = set()
+
+    def apply(self, errors: list[tuple[KeyPath, str]]) -> None:
+        for path, kind in errors:
+            if not path:
+                continue
+            owner = descend(self.value, path[:-1])
+            if isinstance(owner, dict) and isinstance(path[-1], str):
+                self._key(owner, path, path[-1], kind)
+            elif isinstance(owner, list) and isinstance(path[-1], int) and path[-1] < len(owner):
+                # Items keep their index, so that later problems name the right one.
+                self.guessed.add(path)
+                owner[path[-1]] = self._item(path)
+
+    def _key(self, owner: dict[str, Value], path: KeyPath, key: str, kind: str) -> None:
+        if kind == "extra_forbidden":
+            value = owner.pop(key, None)
+            if isinstance(value, bool | int | float):
+                value = self.document.plain.get(path, value)
+            model = model_at(self.model, path[:-1])
+            meant = nearest(key, keys_of(model)) if model is not None else ""
+            if meant and meant not in owner:
+                owner[meant] = value
+            return
+        self.guessed.add(path)
+        if kind == "missing":
+            owner[key] = _placeholder(key)
+        elif kind == "string_type" and path in self.document.plain and key in owner:
+            owner[key] = self.document.plain[path] or _PLACEHOLDER
+        elif self._required(path):
+            owner[key] = _placeholder(key)
+        else:
+            owner.pop(key, None)
+
+    def _required(self, path: KeyPath) -> bool:
+        model = model_at(self.model, path[:-1])
+        info = model.model_fields.get(str(path[-1])) if model is not None else None
+        return info is not None and info.is_required()
+
+    def _item(self, path: KeyPath) -> Value:
+        model = model_at(self.model, path)
+        if model is None:
+            return _PLACEHOLDER
+        return {name: f"{_PLACEHOLDER}-{path[-1]}" for name, info in model.model_fields.items() if info.is_required()}
+
+
+def _placeholder(key: str) -> Value:
+    return {"path": _PLACEHOLDER} if key == "repo" else _PLACEHOLDER
+
+
+# --- schema introspection ----------------------------------------------------------------------------------------
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, info in model.model_fields.items():
+        inner = _inner_model(info.annotation)
+        if inner is not None:
+            yield info.alias or name, inner
+
+
+def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """Return the model of the mapping at `path`, or None if there is none."""
+    current: type[BaseModel] | None = model
+    for part in path:
+        if isinstance(part, int):
+            continue
+        if current is None:
+            return None
+        info = next((info for name, info in current.model_fields.items() if part in {name, info.alias}), None)
+        current = _inner_model(info.annotation) if info is not None else None
+    return current
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if (model := _inner_model(argument)) is not None:
+            return model
+    return None

@@ -1,4 +1,4 @@
-"""The eleven types of scorers, each with its own fields, ranges and defaults. What they do stands with the oracle."""
+"""Scorer types: fields, ranges and defaults. `acceptance.scorers` implements them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from agentbench.contract.file_locations import Found
-from agentbench.contract.problem import did_you_mean
+from agentbench.contract.problem import KeyPath, KeyProblems, did_you_mean
 from agentbench.contract.schema import Model, NonEmpty, Scorer
 from agentbench.contract.schema_problems import expected, show
 from agentbench.contract.yaml_document import Value, descend
@@ -24,14 +23,14 @@ DEFAULT_TESTS = (
     "*_test.go", "*_test.rs", "*.test.[jt]s", "*.test.[jt]sx", "*.spec.[jt]s", "*.spec.[jt]sx",
     "*Test.java", "*Tests.java", "*Test.kt", "*_spec.rb", "*_test.rb",
 )  # fmt: skip
-"""What counts as a test file where a scorer does not say: names that test runners look for, and folders of tests."""
+"""Default patterns of test files: names that test runners look for, and test folders."""
 
 
 def _relative(path: str) -> str:
-    """A path inside the workspace, written in the only form a changed file is listed in."""
+    """Check that a path has the form in which changed files are listed: relative to the workspace, normalised."""
     parts = path.split("/")
     if "\x00" in path:
-        raise ValueError("expected no NUL character")
+        raise ValueError("contains a NUL character")
     if path.startswith("/"):
         raise ValueError(f"expected a path relative to the workspace; got {path}")
     if ".." in parts:
@@ -48,43 +47,46 @@ def _exact(path: str) -> str:
 
 
 def _pattern(pattern: str) -> str:
-    """An fnmatch pattern that can match a path of a changed file at all."""
+    """Check that an fnmatch pattern can match the path of a changed file."""
     if pattern.startswith(("/", "./")) or ".." in pattern.split("/") or "\x00" in pattern:
-        raise ValueError(f"expected a pattern for paths relative to the workspace; {pattern} can match none")
+        raise ValueError(f"expected a pattern relative to the workspace; {pattern} matches no file")
     if pattern.endswith("/"):
-        raise ValueError(f"{pattern} matches no file; for everything below it write {pattern}*")
-    if _unclosed(pattern):
-        raise ValueError(f"the bracket in {pattern} is never closed; for the character itself write [[]")
+        raise ValueError(f"{pattern} matches no file; to match everything in the folder write {pattern}*")
+    if _has_unclosed_bracket(pattern):
+        raise ValueError(f"unclosed bracket in {pattern}; to match the character itself write [[]")
     return pattern
 
 
-def _unclosed(pattern: str) -> bool:
-    """Whether a bracket has no end, so that fnmatch takes it for the character itself. The first character within never ends it."""
-    at = 0
-    while (at := pattern.find("[", at)) >= 0:
-        end = pattern.find("]", at + (3 if pattern.startswith("[!", at) else 2))
+def _has_unclosed_bracket(pattern: str) -> bool:
+    """Tell whether fnmatch would take a bracket literally because it is not closed.
+
+    The first character inside a bracket never closes it.
+    """
+    start = 0
+    while (start := pattern.find("[", start)) >= 0:
+        end = pattern.find("]", start + (3 if pattern.startswith("[!", start) else 2))
         if end < 0:
             return True
-        at = end + 1
+        start = end + 1
     return False
 
 
-def _said(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("expected some text; it is blank")
     return text
 
 
-Said = Annotated[NonEmpty, AfterValidator(_said)]
+NotBlank = Annotated[NonEmpty, AfterValidator(_not_blank)]
 RelativePath = Annotated[NonEmpty, AfterValidator(_relative)]
 ExactPath = Annotated[NonEmpty, AfterValidator(_exact)]
 Pattern = Annotated[NonEmpty, AfterValidator(_pattern)]
-SomePatterns = Annotated[tuple[Pattern, ...], Field(min_length=1)]
-SomePaths = Annotated[tuple[ExactPath, ...], Field(min_length=1)]
+Patterns = Annotated[tuple[Pattern, ...], Field(min_length=1)]
+ExactPaths = Annotated[tuple[ExactPath, ...], Field(min_length=1)]
 
 
 class Spec(Model):
-    """What every scorer has. `required` is None when the author left it to the type."""
+    """Fields that every scorer has. `required` is None if the type's default applies."""
 
     required_by_default: ClassVar[bool] = True
     name: NonEmpty
@@ -99,7 +101,7 @@ class CommandSpec(Spec):
     """The command must exit with 0."""
 
     type: Literal["command"]
-    command: Said
+    command: NotBlank
     timeout_s: Annotated[int, Field(ge=1, le=MAX_TIMEOUT)] = DEFAULT_TIMEOUT
 
 
@@ -107,14 +109,14 @@ class AllowedPathsSpec(Spec):
     """Every changed file matches one of the patterns."""
 
     type: Literal["allowed_paths"]
-    patterns: SomePatterns
+    patterns: Patterns
 
 
 class ForbidPathsSpec(Spec):
     """No changed file matches any of the patterns."""
 
     type: Literal["forbid_paths"]
-    patterns: SomePatterns
+    patterns: Patterns
 
 
 class MaxFilesChangedSpec(Spec):
@@ -136,16 +138,16 @@ class FileExistsSpec(Spec):
 class TestsUnmodifiedSpec(Spec):
     """None of these files was edited."""
 
-    __test__: ClassVar[bool] = False  # no test class, though its name begins like one
+    __test__: ClassVar[bool] = False  # keeps pytest from collecting it
     type: Literal["tests_unmodified"]
-    paths: SomePaths
+    paths: ExactPaths
 
 
 class BaselineUnmodifiedSpec(Spec):
     """None of these files was edited."""
 
     type: Literal["baseline_unmodified"]
-    paths: SomePaths
+    paths: ExactPaths
 
 
 class NoNewSkipsSpec(Spec):
@@ -153,7 +155,7 @@ class NoNewSkipsSpec(Spec):
 
     required_by_default = False
     type: Literal["no_new_skips"]
-    test_globset: SomePatterns | None = None
+    test_globset: Patterns | None = None
 
 
 class AssertionsNotWeakenedSpec(Spec):
@@ -161,7 +163,7 @@ class AssertionsNotWeakenedSpec(Spec):
 
     required_by_default = False
     type: Literal["assertions_not_weakened"]
-    test_globset: SomePatterns | None = None
+    test_globset: Patterns | None = None
 
 
 class LlmJudgeSpec(Spec):
@@ -169,7 +171,7 @@ class LlmJudgeSpec(Spec):
 
     required_by_default = False
     type: Literal["llm_judge"]
-    rubric: Said
+    rubric: NotBlank
 
 
 ScorerSpec: TypeAlias = (
@@ -203,22 +205,22 @@ _ADAPTER: TypeAdapter[ScorerSpec] = TypeAdapter(Annotated[ScorerSpec, Field(disc
 
 
 def scorer_spec(scorer: Scorer) -> ScorerSpec:
-    """A scorer with its typed fields.
+    """Return a scorer with the fields of its type.
 
     Raises:
-        InputError: a type nobody has, or a field that is wrong; names the scorer and the field.
+        InputError: the type is unknown or a field is invalid; names the scorer and the field.
     """
     for path, message in scorer_problems(scorer):
-        place = ".".join(str(part) for part in path)
+        place = ".".join(str(part) for part in path) + ": " if path else ""
         raise InputError(
-            f"scorer `{scorer.name}`: {place}: {message}",
-            remedy="correct it in task.yaml or scenario.yaml, then lock anew",
+            f"scorer `{scorer.name}`: {place}{message}",
+            remedy="fix it in task.yaml or scenario.yaml, then run `ab task lock`",
         )
     return _validated(scorer)
 
 
-def scorer_problems(scorer: Scorer) -> Found:
-    """Everything wrong with the fields of one scorer, each with its key."""
+def scorer_problems(scorer: Scorer) -> KeyProblems:
+    """Report every problem in the fields of one scorer, with its key."""
     spec = SPECS.get(scorer.type)
     if spec is None:
         yield ("type",), f"expected one of {', '.join(SPECS)}; got {scorer.type}{did_you_mean(scorer.type, SPECS)}"
@@ -229,62 +231,60 @@ def scorer_problems(scorer: Scorer) -> Found:
         known = [name for name in spec.model_fields if name not in {"name", "type", "required"}]
         given = scorer.model_dump(mode="json")
         for detail in error.errors(include_url=False, include_input=False):
-            # The validator puts the member of the union first.
+            # The first part of the location is the union member.
             path = detail["loc"][1:]
             if detail["type"] == "extra_forbidden":
-                fields = f"it has {', '.join(f'`{name}`' for name in known)}" if known else "it has none"
+                fields = f"expected {', '.join(f'`{name}`' for name in known)}" if known else "it has none of its own"
                 hint = did_you_mean(str(path[-1]), known)
-                yield path, f"is no field of a {scorer.type} scorer; {fields}{hint}"
+                yield path, f"unknown field for type `{scorer.type}`; {fields}{hint}"
             elif detail["type"] == "missing":
-                yield (), f"expected `{path[-1]}`, which a {scorer.type} scorer needs"
-            elif words := _words(detail, descend(given, path)):
-                yield path, words
+                yield (), f"missing `{path[-1]}`, required for type `{scorer.type}`"
+            elif message := _message(detail, descend(given, path)):
+                yield path, message
 
 
-def _words(detail: ErrorDetails, given: Value) -> str:
-    """What was expected and what came; empty for what follows from another problem."""
+def _message(detail: ErrorDetails, given: Value) -> str:
+    """Describe a validation error; empty if it only follows from another one."""
     kind = detail["type"]
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind == "too_short":
-        # A list whose only item is wrong also counts as too short, once that item is gone.
+        # A list whose only item is invalid is also reported as too short.
         return "expected at least one; the list is empty" if given == [] else ""
     if kind == "string_too_short":
         return "expected some text; it is empty"
-    wanted = "text" if kind == "string_type" else expected(detail)
-    return f"expected {wanted}; got {show(given)}"
+    return f"expected {'text' if kind == 'string_type' else expected(detail)}; got {show(given)}"
 
 
 def _validated(scorer: Scorer) -> ScorerSpec:
-    # Strict as in a document: "5" is no number. Lists come as tuples or lists, hence by way of JSON.
+    # Strict like the document itself: "5" is not a number. JSON makes lists of tuples.
     return _ADAPTER.validate_json(json.dumps(scorer.model_dump(mode="json")), strict=True)
 
 
-def listed_problems(scorers: tuple[Scorer, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with a list of scorers at the key `scorers`."""
+def scorer_list_problems(scorers: tuple[Scorer, ...]) -> KeyProblems:
+    """Report every problem in the list under the key `scorers`."""
     names = [scorer.name for scorer in scorers]
     for index, scorer in enumerate(scorers):
         if scorer.name in names[:index]:
-            yield ("scorers", index, "name"), f"`{scorer.name}` is the name of two scorers"
+            yield ("scorers", index, "name"), f"two scorers have the name `{scorer.name}`"
         for path, message in scorer_problems(scorer):
             yield ("scorers", index, *path), message
 
 
-UNGUARDED = "is no file of the workspace: nobody can edit it, so the scorer passes whatever happens"
-
-
-def guarded(scorers: tuple[Scorer, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The paths that scorers say must not be edited, each with its key. Ill-formed ones are complained about elsewhere."""
+def unmodified_paths(scorers: tuple[Scorer, ...]) -> Iterator[tuple[KeyPath, str]]:
+    """Return the paths that scorers require to be unmodified, with their keys. Invalid ones are reported elsewhere."""
     for index, scorer in enumerate(scorers):
         paths = (scorer.model_extra or {}).get("paths")
         if scorer.type in {"tests_unmodified", "baseline_unmodified"} and isinstance(paths, list | tuple):
             yield from (
-                (("scorers", index, "paths", at), path) for at, path in enumerate(paths) if isinstance(path, str)
+                (("scorers", index, "paths", position), path)
+                for position, path in enumerate(paths)
+                if isinstance(path, str)
             )
 
 
-def unguarded(
-    scorers: tuple[Scorer, ...], is_there: Callable[[str], bool]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Paths that must not be edited and that the workspace does not have as a file."""
-    yield from ((key, f"{path} {UNGUARDED}") for key, path in guarded(scorers) if not is_there(path))
+def missing_unmodified_paths(scorers: tuple[Scorer, ...], exists: Callable[[str], bool]) -> KeyProblems:
+    """Report paths that must stay unmodified but are not files of the workspace."""
+    for key, path in unmodified_paths(scorers):
+        if not exists(path):
+            yield key, f"{path} is not a file of the workspace, so the scorer always passes"

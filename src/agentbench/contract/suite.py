@@ -1,11 +1,11 @@
-"""Suites: a folder of tasks, their scenario, and where `demo` is."""
+"""Find and load suites: a folder of task folders with an optional scenario."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 
 from agentbench.contract.identity import identify
@@ -28,14 +28,14 @@ class Suite:
 
     @cached_property
     def digest(self) -> str:
-        """Over the digests of its tasks and its weights; the order of folders does not matter."""
+        """Digest over the name, the task digests and the weights, independent of folder names."""
         tasks = {loaded.task.id: identify(loaded).task_digest for loaded in self.tasks}
         weights = self.scenario.weights.model_dump(mode="json")
         return digest({"agentbench": "suite/1", "name": self.name, "tasks": tasks, "weights": weights})
 
 
 def load_suite(name: str, tasks_dir: Path) -> Suite:
-    """All tasks of a suite, sorted by id. The bundled suite `demo` is found wherever the package is installed.
+    """Load all tasks of a suite, sorted by id. `demo` is always the bundled suite.
 
     Raises:
         ContractError: the suite is unknown or empty, or with all problems of all its tasks.
@@ -53,9 +53,9 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
             tasks.append(load_task(file))
         except ContractError as error:
             problems += [problem for problem in error.problems if problem not in problems]
-    problems += _disagreements(name, tasks)
+    problems += _suite_problems(name, tasks)
     if not tasks and not problems:
-        problems.append(f"{folder}: expected at least one folder with a {TASK_NAME}")
+        problems.append(f"{folder}: no folder with a {TASK_NAME}")
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ContractError(f"suite {name}: {count}", problems=tuple(problems))
@@ -63,10 +63,10 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
 
 
 def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
-    """The task at `path` (its folder or its file), or all tasks of a folder of tasks.
+    """Load the task at `path` (a task folder or file), or all tasks in a folder of tasks.
 
     Raises:
-        ContractError: nothing there, or with all problems of all its tasks.
+        ContractError: there is no task, or with all problems of all tasks.
     """
     if not path.is_dir() or (path / TASK_NAME).exists() or not any(path.glob(f"*/{TASK_NAME}")):
         return (load_task(path),)
@@ -83,57 +83,57 @@ def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
 
 
 def suite_folder(name: str, tasks_dir: Path) -> Path:
-    """Where a suite lies.
+    """Return the folder of a suite.
 
     Raises:
-        ContractError: there is no such suite; names those that exist.
+        ContractError: there is no such suite; the message lists those that exist.
     """
     if name == DEMO:
-        return Path(str(files("agentbench") / DEMO))
+        return Path(str(resources.files("agentbench") / DEMO))
     known = available(tasks_dir)
     if name in known:
         return tasks_dir / name
     if not _NAME.fullmatch(name):
         raise ContractError(
-            f"{name!r} is not the name of a suite", remedy="give the folder's name, and its parent as --tasks-dir"
+            f"invalid suite name {name!r}", remedy="pass the name of the suite's folder, and its parent as --tasks-dir"
         )
     hint = did_you_mean(name, known)
-    raise ContractError(f"there is no suite {name} in {tasks_dir}{hint}; available: {', '.join(known)}")
+    raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}")
 
 
 def available(tasks_dir: Path) -> list[str]:
-    """Names of the suites that can be loaded: every folder that holds a task, and the bundled one."""
-    found = {DEMO}
+    """List the suites that can be loaded: every folder with a task, and the bundled one."""
+    names = {DEMO}
     try:
         for folder in tasks_dir.iterdir():
             if _NAME.fullmatch(folder.name) and any(folder.glob(f"*/{TASK_NAME}")):
-                found.add(folder.name)
+                names.add(folder.name)
     except OSError:
         pass
-    return sorted(found)
+    return sorted(names)
 
 
 def _task_files(folder: Path, problems: list[str]) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     try:
         for item in sorted(folder.iterdir()):
             if (item / TASK_NAME).exists():
-                found.append(item / TASK_NAME)
+                files.append(item / TASK_NAME)
             elif (item / "task.yml").exists():
-                problems.append(f"{item / 'task.yml'}: expected the name {TASK_NAME}")
+                problems.append(f"{item / 'task.yml'}: rename it to {TASK_NAME}")
     except OSError as error:
-        problems.append(f"{folder}: cannot be read: {error.strerror}")
-    return found
+        problems.append(f"{folder}: cannot read: {error.strerror}")
+    return files
 
 
-def _disagreements(name: str, tasks: list[LoadedTask]) -> list[str]:
+def _suite_problems(name: str, tasks: list[LoadedTask]) -> list[str]:
     problems: list[str] = []
-    first: dict[str, Path] = {}
+    files_by_id: dict[str, Path] = {}
     for loaded in tasks:
         task = loaded.task
         if task.suite != name:
-            problems.append(f"{loaded.file}: suite: expected {name}, as the folder is called; got {task.suite}")
-        if task.id in first:
-            problems.append(f"{loaded.file}: id: {task.id} is also the id of {first[task.id]}")
-        first.setdefault(task.id, loaded.file)
+            problems.append(f"{loaded.file}: suite: expected {name}, the name of the suite folder; got {task.suite}")
+        if task.id in files_by_id:
+            problems.append(f"{loaded.file}: id: {task.id} is also the id of {files_by_id[task.id]}")
+        files_by_id.setdefault(task.id, loaded.file)
     return problems

@@ -1,4 +1,4 @@
-"""The files beside a `task.yaml`: where they may be, what they hold, what identifies them."""
+"""Read and digest the files beside a `task.yaml`."""
 
 from __future__ import annotations
 
@@ -18,71 +18,81 @@ MAX_TEXT_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HiddenFile:
-    """A file that is laid over the tree in the grading replica only."""
+    """A file that is added to the tree in the grading replica only."""
 
     content: bytes
     executable: bool
 
 
-def is_debris(path: str) -> bool:
-    """Whether a file is what running Python beside a task leaves behind.
+def is_python_cache(path: str) -> bool:
+    """Tell whether a file is a cache of Python or pytest.
 
-    It is no part of R or of the hidden files: trying a test once by hand must not change the contract.
+    Such files belong to neither the base repository nor the hidden files: running a test by hand must not change a
+    task's identity.
     """
     parts = Path(path).parts
     return path.endswith(".pyc") or "__pycache__" in parts or ".pytest_cache" in parts
 
 
-class FileTrouble(ValueError):
-    """A file beside the task that cannot be used; the text says why."""
+class TaskFileError(ValueError):
+    """A file beside the task cannot be used; the text gives the reason."""
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The path of a file that must stay within the task's folder, also through symlinks.
+    """Return the path of a file that must be inside the task folder, also after following symlinks.
 
     Raises:
-        FileTrouble: it does not exist or leads out.
+        TaskFileError: the file does not exist or is outside.
     """
     if name.startswith("/"):
-        msg = f"{name} is an absolute path; expected a path beside task.yaml"
-        raise FileTrouble(msg)
+        msg = f"{name} is an absolute path; expected a path relative to task.yaml"
+        raise TaskFileError(msg)
     path = folder / name
     try:
         real = path.resolve(strict=True)
     except FileNotFoundError:
         if ".." in Path(name).parts:
-            msg = f"{name} leads out of the task's folder"
-            raise FileTrouble(msg) from None
-        msg = f"{name} does not exist beside task.yaml"
-        raise FileTrouble(msg) from None
+            msg = f"{name} is outside the task folder"
+            raise TaskFileError(msg) from None
+        msg = f"{name} does not exist (relative to task.yaml)"
+        raise TaskFileError(msg) from None
     except (OSError, RuntimeError, ValueError) as error:
-        msg = f"{name} cannot be read: {error}"
-        raise FileTrouble(msg) from None
+        msg = f"cannot read {name}: {error}"
+        raise TaskFileError(msg) from None
     if not real.is_relative_to(folder.resolve()):
-        msg = f"{name} leads out of the task's folder"
-        raise FileTrouble(msg)
+        msg = f"{name} is outside the task folder"
+        raise TaskFileError(msg)
     return path
 
 
 def regular(path: Path, name: str) -> Path:
-    """`path`, when it is a regular file.
+    """Return `path` if it is a regular file.
 
     Raises:
-        FileTrouble: it is something else.
+        TaskFileError: it is something else or cannot be read.
     """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        msg = f"{name} cannot be read: {getattr(error, 'strerror', error)}"
-        raise FileTrouble(msg) from None
+        msg = f"cannot read {name}: {getattr(error, 'strerror', error)}"
+        raise TaskFileError(msg) from None
     if not stat.S_ISREG(mode):
-        msg = f"{name} is not a file"
-        raise FileTrouble(msg)
+        msg = f"{name} is not a regular file"
+        raise TaskFileError(msg)
     return path
 
 
+def is_file(root: Path, path: str) -> bool:
+    """Tell whether a folder has a file or a symlink at this path."""
+    try:
+        file = root / path
+        return file.is_symlink() or file.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bytes(path: Path, limit: int = MAX_HIDDEN_BYTES) -> bytes:
-    """All bytes of a regular file of the task.
+    """Read a regular file of the task.
 
     Raises:
         ContractError: it vanished, cannot be read or is larger than `limit`.
@@ -90,42 +100,42 @@ def read_bytes(path: Path, limit: int = MAX_HIDDEN_BYTES) -> bytes:
     try:
         with regular(path, str(path)).open("rb") as stream:
             data = stream.read(limit + 1)
-    except (FileTrouble, OSError) as error:
-        raise ContractError(f"{path}: cannot be read: {error}") from None
+    except (TaskFileError, OSError) as error:
+        raise ContractError(f"{path}: cannot read: {error}") from None
     if len(data) > limit:
-        raise ContractError(f"{path}: is larger than {limit} bytes")
+        raise ContractError(f"{path}: larger than {limit // 1024**2} MiB")
     return data
 
 
 def hidden_paths(folder: Path) -> Iterator[tuple[bytes, Path, bool]]:
-    """(path in the tree, file, executable) of every hidden file, sorted.
+    """Return (path in the tree, file, executable) of every hidden file, sorted.
 
     Raises:
-        FileTrouble: a symlink, special file or `.git` in it, or more than the limits.
+        TaskFileError: the folder contains a symlink, a special file or `.git`, or exceeds the limits.
     """
     total = count = 0
-    for path, info in sorted(walk(folder), key=lambda found: os.fsencode(found[0])):
+    for path, info in sorted(walk(folder), key=lambda entry: os.fsencode(entry[0])):
         relative = os.path.relpath(path, folder)
-        if is_debris(relative):
+        if is_python_cache(relative):
             continue
         if any(part.lower() == ".git" for part in Path(relative).parts):
-            msg = f"{relative}: hidden files may not reach into .git"
-            raise FileTrouble(msg)
+            msg = f"{relative}: hidden files must not be inside .git"
+            raise TaskFileError(msg)
         if not stat.S_ISREG(info.st_mode):
-            msg = f"{relative}: hidden files are regular files, no symlinks or devices"
-            raise FileTrouble(msg)
+            msg = f"{relative}: hidden files must be regular files, not symlinks or devices"
+            raise TaskFileError(msg)
         count, total = count + 1, total + info.st_size
         if count > MAX_HIDDEN_FILES or total > MAX_HIDDEN_BYTES:
-            msg = f"holds more than {MAX_HIDDEN_FILES} files or {MAX_HIDDEN_BYTES} bytes"
-            raise FileTrouble(msg)
+            msg = f"more than {MAX_HIDDEN_FILES:,} files or {MAX_HIDDEN_BYTES // 1024**2} MiB"
+            raise TaskFileError(msg)
         yield os.fsencode(relative), Path(path), bool(info.st_mode & 0o100)
 
 
 def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything below a folder that is not a folder itself; symlinks are not followed.
+    """Yield everything below a folder except folders, without following symlinks.
 
     Raises:
-        FileTrouble: a folder cannot be read.
+        TaskFileError: a folder cannot be read.
     """
     pending = [str(folder)]
     while pending:
@@ -138,38 +148,38 @@ def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                     else:
                         yield entry.path, info
         except OSError as error:
-            msg = f"cannot be read: {error.strerror}"
-            raise FileTrouble(msg) from None
+            msg = f"cannot read: {error.strerror}"
+            raise TaskFileError(msg) from None
 
 
 def read_hidden(folder: Path) -> Mapping[bytes, HiddenFile]:
-    """The hidden files with their bytes.
+    """Read all hidden files.
 
     Raises:
-        ContractError: the folder changed since the task was loaded and cannot be used any more.
+        ContractError: the folder changed after the task was loaded and is no longer valid.
     """
     try:
         return {name: HiddenFile(read_bytes(path), executable) for name, path, executable in hidden_paths(folder)}
-    except FileTrouble as trouble:
-        raise ContractError(f"{folder}: {trouble}") from None
+    except TaskFileError as error:
+        raise ContractError(f"{folder}: {error}") from None
 
 
 def folder_digest(folder: Path) -> str:
-    """A digest of a folder's content: paths, executable bits, bytes, link targets. `.git` and debris apart.
+    """Digest a folder: paths, executable bits, bytes and link targets, without `.git` and Python caches.
 
     Raises:
         ContractError: it cannot be read.
     """
     total = hashlib.sha256(b"agentbench.folder/1\0")
     try:
-        for path, info in sorted(walk(folder), key=lambda found: os.fsencode(found[0])):
+        for path, info in sorted(walk(folder), key=lambda entry: os.fsencode(entry[0])):
             relative = os.path.relpath(path, folder)
-            if Path(relative).parts[0] == ".git" or is_debris(relative):
+            if Path(relative).parts[0] == ".git" or is_python_cache(relative):
                 continue
             kind, content = _content(path, info)
             for part in (os.fsencode(relative), kind, content):
                 total.update(len(part).to_bytes(8, "big") + part)
-    except (FileTrouble, OSError) as error:
+    except (TaskFileError, OSError) as error:
         raise ContractError(f"{folder}: {error}") from None
     return "sha256:" + total.hexdigest()
 

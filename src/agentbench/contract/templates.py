@@ -1,4 +1,4 @@
-"""New suites and tasks: the texts that `ab init` and `ab task new` write."""
+"""Write new suites and tasks for `ab init` and `ab task new`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """What the author of a new task already knows; without a source the task brings a small package of its own."""
+    """Options of a new task. Without a source it becomes the example task, which brings a small package of its own."""
 
     url: str | None = None
     commit: str | None = None
@@ -34,15 +34,15 @@ class NewTask:
 
 
 def new_suite(folder: Path) -> LoadedTask:
-    """Make a suite with one task that is valid and can be run at once.
+    """Create a suite with one valid task that can be run right away.
 
     Raises:
-        InputError: the folder is there already, or its name cannot be a suite's.
+        InputError: the folder exists and is not empty, or its name is not a valid suite name.
     """
     name = folder.absolute().name
     if name == DEMO:
-        raise InputError("demo is the name of the bundled suite", remedy="choose another name")
-    _fit(name, "suite")
+        raise InputError("`demo` is the bundled suite", remedy="choose another name")
+    _check_name(name, "suite")
     existed = folder.exists()
     if existed and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder", remedy="choose another name")
@@ -51,29 +51,27 @@ def new_suite(folder: Path) -> LoadedTask:
     return _write(folder, texts, folder / FIRST_TASK, keep_folder=existed)
 
 
-def new_task(folder: Path, wanted: NewTask) -> LoadedTask:
-    """Make one task; the suite is the name of the folder around it.
+def new_task(folder: Path, options: NewTask) -> LoadedTask:
+    """Create one task; its suite is the name of the parent folder.
 
     Raises:
-        InputError: the folder is there already, or a name cannot be used.
-        ContractError: what was asked for does not make a valid task (nothing is left behind).
+        InputError: the folder exists, or a name is not valid.
+        ContractError: the options do not make a valid task (nothing is left behind).
     """
     slug, suite = folder.absolute().name, folder.absolute().parent.name
-    _fit(slug, "task")
-    _fit(suite, "suite")
-    # A folder that already holds R (`--repo-path repo`) is where its task belongs.
-    filled = folder.exists() and wanted.path is not None
-    if folder.exists() and (not filled or (folder / TASK_NAME).exists()):
-        raise InputError(f"{folder} exists already", remedy="choose another name")
-    texts = _of_source(slug, suite, wanted) if wanted.has_source else _example(slug, suite)
-    return _write(folder, texts, folder, keep_folder=filled)
+    _check_name(slug, "task")
+    _check_name(suite, "suite")
+    # With `--repo-path repo` the task folder may already exist, because it contains the repository.
+    contains_repo = folder.exists() and options.path is not None
+    if folder.exists() and (not contains_repo or (folder / TASK_NAME).exists()):
+        raise InputError(f"{folder} already exists", remedy="choose another name")
+    texts = _from_source(slug, suite, options) if options.has_source else _example(slug, suite)
+    return _write(folder, texts, folder, keep_folder=contains_repo)
 
 
-def _fit(name: str, what: str) -> None:
+def _check_name(name: str, kind: str) -> None:
     if not _SLUG.fullmatch(name):
-        raise InputError(
-            f"{name!r} cannot be the name of a {what}", remedy="use letters, digits, dots, dashes and underscores"
-        )
+        raise InputError(f"invalid {kind} name {name!r}", remedy="use letters, digits, dots, dashes and underscores")
 
 
 def _write(folder: Path, texts: Mapping[str, str], task: Path, *, keep_folder: bool = False) -> LoadedTask:
@@ -83,7 +81,7 @@ def _write(folder: Path, texts: Mapping[str, str], task: Path, *, keep_folder: b
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{error.filename or folder}: cannot write: {error.strerror}") from None
     try:
         return load_task(task)
     except ContractError:
@@ -95,15 +93,15 @@ def _write(folder: Path, texts: Mapping[str, str], task: Path, *, keep_folder: b
         raise
 
 
-def _of_source(slug: str, suite: str, wanted: NewTask) -> dict[str, str]:
+def _from_source(slug: str, suite: str, options: NewTask) -> dict[str, str]:
     keys = ("url", "commit", "archive", "sha256", "path")
-    source = [f"  {key}: {json.dumps(value)}" for key in keys if (value := getattr(wanted, key)) is not None]
+    source = [f"  {key}: {json.dumps(value)}" for key in keys if (value := getattr(options, key)) is not None]
     text = _SOURCE_TASK.replace("@ID@", json.dumps(slug)).replace("@SUITE@", json.dumps(suite))
-    text = text.replace("@REPO@", "\n".join(source)).replace("@COMMAND@", json.dumps(wanted.test_command))
+    text = text.replace("@REPO@", "\n".join(source)).replace("@COMMAND@", json.dumps(options.test_command))
     return {
         TASK_NAME: text,
-        "statement.md": "Describe here what is wrong, as the issue would: what happens, what should happen.\n",
-        "notes.md": "Notes for people; no agent sees them and they are no part of the contract.\n",
+        "statement.md": "Describe the problem as an issue would: what happens, and what should happen instead.\n",
+        "notes.md": _NOTES,
     }
 
 
@@ -111,7 +109,7 @@ def _example(slug: str, suite: str) -> dict[str, str]:
     text = _EXAMPLE_TASK.replace("@ID@", json.dumps(slug)).replace("@SUITE@", json.dumps(suite))
     return {
         TASK_NAME: text,
-        "notes.md": "Notes for people; no agent sees them and they are no part of the contract.\n",
+        "notes.md": _NOTES,
         "repo/tinystats/__init__.py": _PACKAGE,
         "repo/tests/test_tinystats.py": _VISIBLE,
         "hidden/tests/test_tinystats_hidden.py": _HIDDEN,
@@ -119,37 +117,39 @@ def _example(slug: str, suite: str) -> dict[str, str]:
     }
 
 
+_NOTES = "Notes for maintainers. Agents never see this file, and changing it does not change the task.\n"
+
 _README = """\
 # @SUITE@
 
-One folder per task, each with a `task.yaml`. From the folder above this one:
+Each folder with a `task.yaml` is a task. Run these commands in the parent folder:
 
-    ab task check @SUITE@                               # schema and files; nothing runs
-    ab validate-tasks --suite @SUITE@ --tasks-dir .     # the baseline fails, the reference passes, nothing flakes
-    ab run --suite @SUITE@ --tasks-dir . --agent noop
+    ab task check @SUITE@                               # check schema and files without running anything
+    ab validate-tasks --suite @SUITE@ --tasks-dir .     # baseline fails, reference passes, results are stable
+    ab run --suite @SUITE@ --tasks-dir . --agent noop   # run an agent (this one does nothing)
 """
 
 _SCENARIO = """\
-# What holds for every task of this suite. `ab task lock` freezes scorers and judge into each task;
-# editing them later changes nothing for a locked task.
+# Settings for every task of this suite. `ab task lock` copies scorers and judge into each task's lock,
+# so later edits do not affect locked tasks.
 scorers:
   - name: small change
     type: max_files_changed
     limit: 5
   - name: no secrets
     type: forbid_secrets
-# Weights of the graded score among patches that pass every gate; they sum to 1.
+# Weights of the score among patches that pass every gate. They must sum to 1.
 weights: {minimal: 0.4, trace: 0.2, maintainability: 0.4}
 """
 
 _EXAMPLE_TASK = """\
-# One task = one executable contract. Everything here is checked: `ab task check` names what is wrong and where.
+# `ab task check` reports every problem in this file with its line.
 schema_version: 1
 id: @ID@
 suite: @SUITE@
 title: median of an even number of values
 
-# What the agent is told. The acceptance checks below are told apart from it.
+# The text that the agent gets. It does not include the checks below.
 statement: |
   `tinystats.median([1, 2, 3, 4])` returns 3. For an even number of values it should return
   the mean of the two middle ones, here 2.5. An odd number of values already works.
@@ -157,20 +157,20 @@ hints:
   test_command: python -m pytest -q
 strata: {ecosystem: python, kind: bugfix, test_runtime: short, dependencies: small}
 
-# R: the repository the agent starts from. Instead of a folder: `url` + `commit`, or `archive` + `sha256`.
+# The base repository: a folder, or `url` + `commit`, or `archive` + `sha256`.
 repo:
   path: repo
 
-# E: limits and network. Nothing of your own environment reaches the sandbox unless it is named here.
+# Limits and network of the sandbox. Environment variables of the host are passed on only if they are listed here.
 environment:
-  # python: "3.11"               # quoted, or YAML reads 3.10 as 3.1; without it any Python 3 at hand
-  network_policy: setup_only     # none | setup_only | always; the agent and the checks never have network here
+  # python: "3.11"               # quote it, or YAML reads 3.10 as 3.1; default: any Python 3 of the host
+  network_policy: setup_only     # none | setup_only | always; with setup_only, agents and checks have no network
   cpu_limit: 1
   mem_limit_mb: 1024
-  timeout_sec: 900               # for the agent
-  tool_timeout_sec: 60           # for one command of the agent
+  timeout_sec: 900               # whole agent phase
+  tool_timeout_sec: 60           # one command of the agent
 
-# Setup runs once; agents and checks start from what it left.
+# Setup runs once. Agents and checks start from the prepared environment.
 setup:
   commands:
     - python -m pip install --quiet pytest==8.4.2
@@ -178,32 +178,32 @@ setup:
     - python -V
     - python -m pip freeze
 
-# Oracle: when is it solved? Decided in a fresh sandbox on R + the agent's patch.
+# Checks that decide whether a patch solves the task. They run in a fresh sandbox on the patched repository.
 oracle:
-  build: none                    # said, not forgotten: this package needs no build
+  build: none                    # no build step
   static:
     - python -m compileall -q tinystats
-  hidden: hidden/                # laid over the tree for grading only
-  protected: ["tests/**"]        # restored from R before grading
+  hidden: hidden/                # files added for grading only; agents never see them
+  protected: ["tests/**"]        # restored from the base repository before grading
   checks:
     - id: unit
       layer: unit
       command: python -m pytest -q
       parser: pytest
-      fail_to_pass:              # must fail on R, must pass on R + patch
+      fail_to_pass:              # must fail before the patch and pass after it
         - tests/test_tinystats.py::test_median_of_an_even_number_of_values
         - tests/test_tinystats_hidden.py::test_median_of_two_values
         - tests/test_tinystats_hidden.py::test_median_does_not_depend_on_order
-      pass_to_pass:              # must keep passing
+      pass_to_pass:              # must pass before and after the patch
         - tests/test_tinystats.py::test_mean
         - tests/test_tinystats.py::test_median_of_an_odd_number_of_values
         - tests/test_tinystats_hidden.py::test_the_argument_is_not_changed
       timeout_sec: 120
 
-# A solution that shows the task can be solved. It never enters an agent's sandbox.
+# A known solution, which proves that the task can be solved. Agents never see it.
 reference: reference.patch
 
-# Policy: what the agent may touch. `severity: gate` fails the run, `penalty` only lowers the score.
+# Files and dependencies that the agent may change. `severity: gate` fails the attempt, `penalty` lowers its score.
 policy:
   editable_globs: ["tinystats/**", "tests/**"]
   dependencies: {allow_new: false, severity: penalty}
@@ -216,7 +216,7 @@ schema_version: 1
 id: @ID@
 suite: @SUITE@
 title: ""
-statement_file: statement.md     # what the agent is told
+statement_file: statement.md     # the text that the agent gets
 strata: {ecosystem: python, kind: bugfix}
 
 repo:
@@ -224,8 +224,8 @@ repo:
 
 environment:
   network_policy: setup_only     # none | setup_only | always
-  timeout_sec: 1800              # for the agent
-  tool_timeout_sec: 120          # for one command of the agent
+  timeout_sec: 1800              # whole agent phase
+  tool_timeout_sec: 120          # one command of the agent
 
 setup:
   commands:
@@ -235,14 +235,14 @@ setup:
     - python -V
     - python -m pip freeze
 
-# The short form of an oracle: the first must fail on R, the second must pass on R + patch.
-# `ab task lock` collects the test ids that become required. Hidden tests, build and static checks,
-# several checks: see docs/task-format.md.
+# The first command must fail on the base repository, the second must pass with the patch.
+# `ab task lock` collects the required test ids. For hidden tests, build and static checks or
+# several checks, use `oracle` instead: see docs/task-format.md.
 validation:
   failing_command: @COMMAND@
   passing_command: @COMMAND@
 
-# reference: reference.patch     # a solution, so that `ab validate-tasks` can show that there is one
+# reference: reference.patch     # a known solution; `ab validate-tasks` checks that it passes
 """
 
 _PACKAGE = '''\
@@ -250,12 +250,12 @@ _PACKAGE = '''\
 
 
 def mean(values):
-    """The arithmetic mean."""
+    """Return the arithmetic mean."""
     return sum(values) / len(values)
 
 
 def median(values):
-    """The middle value."""
+    """Return the middle value."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle]
@@ -300,7 +300,7 @@ diff --git a/tinystats/__init__.py b/tinystats/__init__.py
 --- a/tinystats/__init__.py
 +++ b/tinystats/__init__.py
 @@ -10,4 +10,6 @@ def median(values):
-     \"\"\"The middle value.\"\"\"
+     \"\"\"Return the middle value.\"\"\"
      ordered = sorted(values)
      middle = len(ordered) // 2
 -    return ordered[middle]

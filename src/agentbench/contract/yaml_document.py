@@ -1,7 +1,7 @@
-"""A YAML file as plain JSON values, with the line of every key.
+"""Read a YAML file into plain JSON values, with the line of every key.
 
-Reads a subset on purpose: one document, no tags, no merge keys, no numbers that YAML readers disagree about. What is
-read is bounded in bytes, nodes and depth before anything is built, so an alias bomb is a problem and not a hang.
+Only a subset is accepted: one document, no tags, no merge keys, no numbers that YAML readers disagree about. Bytes, nodes
+and depth are limited before anything is built, so an alias bomb is an error and not a hang.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import yaml
 
-from agentbench.contract.problem import KeyPath, Problem, dotted, refuse
+from agentbench.contract.problem import KeyPath, Problem, dotted, invalid_file
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 
@@ -24,7 +24,7 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_NODES = 200_000
 MAX_DEPTH = 32
 MAX_INTEGER = 2**53 - 1
-"""Beyond this, JSON readers disagree about the number."""
+"""JSON readers disagree about larger numbers."""
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,8 +33,8 @@ _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-_UNCLEAR = re.compile(r"[-+]?(0[0-9_]+|0[xob][0-9a-fA-F_]+|[0-9][0-9_]*_[0-9_.]*)|[-+]?\.(inf|Inf|INF|nan|NaN|NAN)")
-"""Octal, hexadecimal, binary, underscores, infinities: numbers to some readers and text to others."""
+_AMBIGUOUS = re.compile(r"[-+]?(0[0-9_]+|0[xob][0-9a-fA-F_]+|[0-9][0-9_]*_[0-9_.]*)|[-+]?\.(inf|Inf|INF|nan|NaN|NAN)")
+"""Octal, hexadecimal, binary, underscores, infinities: numbers to some YAML readers, text to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Document:
     lines: Mapping[KeyPath, int]
     plain: Mapping[KeyPath, str]
     problems: tuple[Problem, ...] = ()
-    """What is wrong with it as YAML although it could be read: twice the same key, unclear numbers, merge keys."""
+    """YAML problems that did not stop the reader: duplicate keys, ambiguous numbers, merge keys."""
 
     def line(self, path: KeyPath) -> int:
-        """The line of a key, or of the nearest key above it that exists."""
+        """Return the line of a key, or of the nearest parent that exists."""
         for length in range(len(path), 0, -1):
             if (line := self.lines.get(path[:length])) is not None:
                 return line
@@ -60,12 +60,12 @@ class Document:
         return Problem(self.file, self.line(path), dotted(path), message)
 
     def at(self, path: KeyPath) -> Value:
-        """The value at a path; None when there is none."""
+        """Return the value at a path, or None if there is none."""
         return descend(self.value, path)
 
 
 def descend(value: Value, path: KeyPath) -> Value:
-    """The value at a path below `value`; None when there is none."""
+    """Return the value at a path below `value`, or None if there is none."""
     for part in path:
         if isinstance(value, dict) and isinstance(part, str):
             value = value.get(part)
@@ -85,8 +85,8 @@ class _Node:
     pairs: list[tuple[_Node, _Node]] | None = None
 
 
-class _Stop(Exception):
-    """Nothing sensible can be read from here on."""
+class _Unreadable(Exception):
+    """The document cannot be read beyond this line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -98,45 +98,47 @@ def read_document(path: Path, shown: str | None = None) -> Document:
     """Read a file that must hold one YAML mapping.
 
     Raises:
-        ContractError: it cannot be read, or is not one; with the line where it stops being one.
+        ContractError: the file cannot be read or is not one YAML mapping; with the line.
     """
     file = shown if shown is not None else str(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise refuse(file, [Problem(file, 0, "", "expected a regular file")])
+            raise invalid_file(file, [Problem(file, 0, "", "expected a regular file")])
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise refuse(file, [Problem(file, 0, "", f"cannot be read: {reason}")]) from None
+        raise invalid_file(file, [Problem(file, 0, "", f"cannot read: {reason}")]) from None
     return parse_document(data, file)
 
 
 def parse_document(data: bytes, file: str) -> Document:
-    """The mapping that `data` holds.
+    """Parse bytes that must hold one YAML mapping.
 
     Raises:
-        ContractError: nothing can be read from it.
+        ContractError: they do not.
     """
     if len(data) > MAX_BYTES:
-        raise refuse(file, [Problem(file, 0, "", f"is larger than {MAX_BYTES} bytes; a contract is not")])
+        raise invalid_file(file, [Problem(file, 0, "", f"larger than {MAX_BYTES // 1024**2} MiB")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise refuse(file, [Problem(file, line, "", "is not UTF-8 text; save it as UTF-8")]) from None
+        raise invalid_file(file, [Problem(file, line, "", "not UTF-8 text; save the file as UTF-8")]) from None
     try:
         node = _compose(text)
-    except _Stop as stop:
-        raise refuse(file, [Problem(file, stop.line, "", stop.message)]) from None
+    except _Unreadable as error:
+        raise invalid_file(file, [Problem(file, error.line, "", error.message)]) from None
     if node is None:
-        raise refuse(file, [Problem(file, 1, "", "is empty; expected a mapping of keys to values")])
+        raise invalid_file(file, [Problem(file, 1, "", "empty file; expected a mapping of keys to values")])
     if node.pairs is None:
-        raise refuse(file, [Problem(file, node.line, "", "expected a mapping of keys to values at the top")])
+        raise invalid_file(
+            file, [Problem(file, node.line, "", "expected a mapping of keys to values at the top level")]
+        )
     builder = _Builder(file)
     value = builder.build(node, ())
     if builder.full or not isinstance(value, dict):
-        raise refuse(file, builder.problems)
+        raise invalid_file(file, builder.problems)
     return Document(file, text, value, builder.lines, builder.plain, tuple(builder.problems))
 
 
@@ -152,27 +154,27 @@ def _compose(text: str) -> _Node | None:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise _Stop(_line(event), "expected one YAML document; a second one starts here")
+                    raise _Unreadable(_line(event), "expected one YAML document; a second one starts here")
                 root = composer.node(next(events), events, 0)
     except yaml.MarkedYAMLError as error:
         raise _syntax(error, text) from None
     except yaml.YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise _Stop(line, f"is not valid YAML: {str(error).splitlines()[0]}") from None
+        raise _Unreadable(line, f"invalid YAML: {str(error).splitlines()[0]}") from None
     except (ValueError, OverflowError, RecursionError) as error:
-        # The parsers leak these for odd escapes and version directives.
-        raise _Stop(1, f"is not valid YAML: {type(error).__name__}") from None
+        # The parsers let these through for odd escapes and version directives.
+        raise _Unreadable(1, f"invalid YAML: {type(error).__name__}") from None
     return root
 
 
-def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Stop:
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> _Unreadable:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     problem = error.problem or error.context or "cannot be parsed"
     if mark and "\t" in "".join(text.splitlines()[mark.line : mark.line + 1])[: mark.column + 1]:
-        return _Stop(line, "is not valid YAML: a tab is used for indentation; use spaces")
+        return _Unreadable(line, "invalid YAML: tab used for indentation; use spaces")
     context = f" ({error.context})" if error.context and error.context != problem else ""
-    return _Stop(line, f"is not valid YAML: {problem}{context}")
+    return _Unreadable(line, f"invalid YAML: {problem}{context}")
 
 
 def _line(event: yaml.Event) -> int:
@@ -180,7 +182,7 @@ def _line(event: yaml.Event) -> int:
 
 
 class _Composer:
-    """Nodes from parse events; aliases share nodes, so memory is bounded by the file."""
+    """Build nodes from parse events. Aliases share nodes, so memory is bounded by the file size."""
 
     def __init__(self) -> None:
         self.anchors: dict[str, _Node] = {}
@@ -190,16 +192,16 @@ class _Composer:
         line = _line(event)
         self.count += 1
         if self.count > MAX_NODES:
-            raise _Stop(line, f"holds more than {MAX_NODES} values")
+            raise _Unreadable(line, f"more than {MAX_NODES:,} values")
         if depth > MAX_DEPTH:
-            raise _Stop(line, f"is nested deeper than {MAX_DEPTH} levels")
+            raise _Unreadable(line, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
-                raise _Stop(line, f"alias *{event.anchor} has no anchor before it")
+                raise _Unreadable(line, f"alias *{event.anchor} has no anchor before it")
             return self.anchors[event.anchor]
         tag, anchor = getattr(event, "tag", None), getattr(event, "anchor", None)
         if tag is not None:
-            raise _Stop(line, f"tags such as {tag} are not read; write the plain value")
+            raise _Unreadable(line, f"tags such as {tag} are not supported; write the plain value")
         node = _Node(line)
         if anchor is not None:
             self.anchors[anchor] = node
@@ -229,7 +231,7 @@ class _Builder:
     count: int = 0
     full: bool = False
 
-    def complain(self, line: int, path: KeyPath, message: str) -> None:
+    def report(self, line: int, path: KeyPath, message: str) -> None:
         self.problems.append(Problem(self.file, line, dotted(path), message))
 
     def build(self, node: _Node, path: KeyPath) -> Value:
@@ -238,10 +240,10 @@ class _Builder:
             return None
         if self.count > MAX_NODES:
             self.full = True
-            self.complain(node.line, path, f"aliases expand to more than {MAX_NODES} values")
+            self.report(node.line, path, f"aliases expand to more than {MAX_NODES:,} values")
             return None
         if len(path) > MAX_DEPTH:
-            self.complain(node.line, path, f"is nested deeper than {MAX_DEPTH} levels (an alias inside itself?)")
+            self.report(node.line, path, f"nested deeper than {MAX_DEPTH} levels (an alias inside itself?)")
             return None
         self.lines.setdefault(path, node.line)
         if node.pairs is not None:
@@ -251,22 +253,22 @@ class _Builder:
         return self._scalar(node, path)
 
     def _mapping(self, pairs: list[tuple[_Node, _Node]], path: KeyPath) -> Value:
-        found: dict[str, Value] = {}
+        mapping: dict[str, Value] = {}
         for key, value in pairs:
             if key.scalar is None:
-                self.complain(key.line, path, "a key must be text, not a list or mapping")
+                self.report(key.line, path, "a key must be text, not a list or mapping")
                 continue
             if key.scalar == "<<" and not key.quoted:
-                self.complain(key.line, path, "merge keys (<<) are not read; write the keys out")
+                self.report(key.line, path, "merge keys (<<) are not supported; write the keys out")
                 continue
             name = self._text(key, path)
-            here = (*path, name)
-            if name in found:
-                self.complain(key.line, here, f"is given twice; first on line {self.lines[here]}")
+            key_path = (*path, name)
+            if name in mapping:
+                self.report(key.line, key_path, f"duplicate key; first on line {self.lines[key_path]}")
                 continue
-            self.lines[here] = key.line
-            found[name] = self.build(value, here)
-        return found
+            self.lines[key_path] = key.line
+            mapping[name] = self.build(value, key_path)
+        return mapping
 
     def _scalar(self, node: _Node, path: KeyPath) -> Value:
         text = self._text(node, path)
@@ -280,22 +282,22 @@ class _Builder:
         if _INTEGER.fullmatch(text):
             if len(text) < 20 and abs(number := int(text)) <= MAX_INTEGER:
                 return number
-            self.complain(node.line, path, f'{_short(text)} is too large for a number; if it is text, quote it: "…"')
+            self.report(node.line, path, f'{_short(text)} is too large for a number; if it is text, quote it: "…"')
         elif _FLOAT.fullmatch(text):
             if math.isfinite(real := float(text)):
                 return real
-            self.complain(node.line, path, f'{_short(text)} is too large for a number; if it is text, quote it: "…"')
-        elif _UNCLEAR.fullmatch(text):
+            self.report(node.line, path, f'{_short(text)} is too large for a number; if it is text, quote it: "…"')
+        elif _AMBIGUOUS.fullmatch(text):
             message = f"{_short(text)} is a number to some YAML readers and text to others; "
-            self.complain(node.line, path, message + "write a decimal number, or quote it as text")
+            self.report(node.line, path, message + "write a decimal number, or quote it as text")
         return text
 
     def _text(self, node: _Node, path: KeyPath) -> str:
         text = node.scalar or ""
         if "\0" in text:
-            self.complain(node.line, path, "holds a NUL character")
+            self.report(node.line, path, "contains a NUL character")
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            self.complain(node.line, path, "holds half of a surrogate pair, which is not text")
+            self.report(node.line, path, "contains half of a surrogate pair")
             return text.encode("utf-8", "replace").decode()
         return text
 

@@ -9,9 +9,9 @@ from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
-from agentbench.contract.make_lock import Resolved, lockfiles, make_lock
+from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.contract.problem import dotted
-from agentbench.contract.scorers import guarded, unguarded
+from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
 from agentbench.core.errors import TaskError
 from agentbench.core.threads import threads
 from agentbench.run.lab import Ground, Lab
@@ -72,10 +72,16 @@ def _unguarded(task: LoadedTask, ground: Ground) -> str:
 
     A scorer of the suite is for all its tasks: one of them need not have the file.
     """
-    if not any(guarded(task.task.scorers)):
+    if not any(unmodified_paths(task.task.scorers)):
         return ""
     files = {entry.path.decode("utf-8", "surrogateescape") for entry in ground.prepared.base_tree.entries()}
-    return next((f"{dotted(key)}: {message}" for key, message in unguarded(task.task.scorers, files.__contains__)), "")
+    return next(
+        (
+            f"{dotted(key)}: {message}"
+            for key, message in missing_unmodified_paths(task.task.scorers, files.__contains__)
+        ),
+        "",
+    )
 
 
 def lock_task(task: LoadedTask, lab: Lab) -> Lock:
@@ -96,7 +102,7 @@ def lock_task(task: LoadedTask, lab: Lab) -> Lock:
     image = task.task.environment.docker_image
     return make_lock(
         task,
-        Resolved(
+        Resolution(
             source=LockedSource(commit=source.get("commit"), submodules=modules, digest=ground.snapshot.digest),
             image=LockedImage(reference=image, digest=digest) if image and digest else None,
             checks=found.checks,

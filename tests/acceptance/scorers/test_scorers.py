@@ -25,7 +25,7 @@ from agentbench.verdict.workspace_verdict import workspace_verdict
 from agentbench.workspace.diff.extract import Delta, extract
 from agentbench.workspace.diff.patched_tree import PatchedTree
 from tests.acceptance.toy import write
-from tests.contract.writing import task_with, write_task
+from tests.contract.task_folders import task_with, write_task
 
 BEFORE = {
     "src/core.py": "def f():\n    return 1\n",
@@ -100,7 +100,7 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
     "fields, words",
     [
         ({"type": "comand", "command": "true"}, "did you mean `command`"),
-        ({"type": "command"}, "expected `command`"),
+        ({"type": "command"}, "missing `command`"),
         ({"type": "command", "command": "true", "timeout_s": 0}, "timeout_s: expected at least 1; got 0"),
         ({"type": "command", "command": "true", "timeout_s": 3601}, "timeout_s: expected at most 3600; got 3601"),
         ({"type": "command", "command": "true", "timeout_s": "5"}, 'timeout_s: expected a whole number; got "5"'),
@@ -112,9 +112,9 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
         ({"type": "file_exists", "path": None}, "path: expected text; got nothing"),
         ({"type": "allowed_paths", "patterns": ["/abs/*"]}, "relative to the workspace"),
         ({"type": "forbid_paths", "patterns": ["src/"]}, "write src/*"),
-        ({"type": "forbid_paths", "patterns": ["src/[ab"]}, "never closed"),
-        ({"type": "forbid_paths", "patterns": ["[s]rc/[ab"]}, "never closed"),
-        ({"type": "forbid_paths", "patterns": ["[!]"]}, "never closed"),
+        ({"type": "forbid_paths", "patterns": ["src/[ab"]}, "unclosed bracket"),
+        ({"type": "forbid_paths", "patterns": ["[s]rc/[ab"]}, "unclosed bracket"),
+        ({"type": "forbid_paths", "patterns": ["[!]"]}, "unclosed bracket"),
         ({"type": "max_files_changed", "limit": -1}, "limit: expected at least 0; got -1"),
         ({"type": "max_files_changed", "limit": 1, "limits": 2}, "did you mean `limit`"),
         ({"type": "forbid_secrets", "limit": 1}, "it has none"),
@@ -122,7 +122,7 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
         ({"type": "file_exists", "path": "/etc/passwd"}, "relative to the workspace"),
         ({"type": "tests_unmodified", "paths": ["tests/*"]}, "exact paths, not patterns"),
         ({"type": "baseline_unmodified", "paths": ["a//b"]}, "plain relative path"),
-        ({"type": "llm_judge"}, "expected `rubric`"),
+        ({"type": "llm_judge"}, "missing `rubric`"),
     ],
 )
 def test_a_bad_field_is_refused_by_name_where_it_stands(tmp_path: Path, fields: dict[str, object], words: str) -> None:
@@ -155,12 +155,12 @@ def test_a_file_that_must_stay_as_it_is_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(ContractError) as found:
         load_task(tmp_path / "t")
     gone, folder = found.value.problems
-    assert "scorers[0].paths[1]: tests/test_gone.py is no file of the workspace" in gone
-    assert "scorers[0].paths[2]: tests is no file of the workspace" in folder
+    assert "scorers[0].paths[1]: tests/test_gone.py is not a file of the workspace" in gone
+    assert "scorers[0].paths[2]: tests is not a file of the workspace" in folder
     # Setup may make it, and a scorer of the suite is for tasks that have it: both are only remarked on.
     made = task_with(repo={"path": "repo"}, scorers=[GUARDED], setup={"commands": ["make"]})
     told = remarks(load_task(write_task(tmp_path / "made", made, files)))
-    assert sum("scorer `g`: tests" in one and one.endswith("unless setup makes it") for one in told) == 2
+    assert sum("scorer `g`: tests" in one and one.endswith("unless setup creates it") for one in told) == 2
     write_task(tmp_path / "suite" / "t", task_with(repo={"path": "repo"}), files)
     (tmp_path / "suite" / "scenario.yaml").write_text(
         f"scorers: [{Scorer.model_validate(GUARDED).model_dump_json()}]\n"

@@ -11,7 +11,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
 
-from agentbench.contract.network_allow import Destination, Entry, address_of, parse_entry, public
+from agentbench.contract.network_allow import Destination, Entry, address_of, is_public, parse_entry
 from agentbench.core.errors import InputError
 from agentbench.trace.network_events import Refusal
 
@@ -56,7 +56,7 @@ class AllowList:
         """
         if not any(entry.covers(there) for entry in self._entries):
             literal = address_of(there.host)
-            if there.host == "localhost" or (literal is not None and not public(literal)):
+            if there.host == "localhost" or (literal is not None and not is_public(literal)):
                 raise Refused("not_public", f"{there} is not a public address")
             raise Refused("not_listed", f"{there} is not in network_allow")
 
@@ -73,7 +73,7 @@ class AllowList:
             return (str(literal),)
         found = tuple(dict.fromkeys(self._resolve(there.host, there.port)))
         # One that is not public among others is enough: a name that is sometimes ours is not to be trusted at other times.
-        inner = [one for one in found if not public(ipaddress.ip_address(one.split("%")[0]))]
+        inner = [one for one in found if not is_public(ipaddress.ip_address(one.split("%")[0]))]
         if inner:
             raise Refused("not_public", f"{there.host} stands for {inner[0]}, which is not a public address")
         if not found:

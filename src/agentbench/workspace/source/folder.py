@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from agentbench.contract.task_files import is_debris
+from agentbench.contract.task_files import is_python_cache
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import FolderTree, TreeLimits, TreeTooLarge, tree_digest
@@ -50,7 +50,7 @@ class FolderSource:
     def key(self) -> str:
         if self._entries is None:
             found = read_entries(self._folder, self._limits)
-            self._entries = [entry for entry in found if not is_debris(os.fsdecode(entry.path))]
+            self._entries = [entry for entry in found if not is_python_cache(os.fsdecode(entry.path))]
         return f"folder {self._name} {tree_digest(self._entries)}"
 
     def plant(self, folder: Path) -> Mapping[str, str]:

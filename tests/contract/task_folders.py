@@ -1,4 +1,4 @@
-"""Task folders for tests, written from Python values or from raw text."""
+"""Write task folders for tests, from Python values or raw text."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MINIMAL: dict[str, Any] = {
 
 
 def task_with(**changes: Any) -> dict[str, Any]:
-    """The minimal task with other sections; None removes one."""
+    """Return the minimal task with sections replaced, or removed by None."""
     value = copy.deepcopy(MINIMAL) | changes
     return {key: item for key, item in value.items() if item is not None}
 
 
 def check_with(**changes: Any) -> dict[str, Any]:
-    """A task with one check of the long form."""
+    """Return a task with one check in `oracle.checks`."""
     check = {"id": "unit", "command": "make test"} | changes
     return task_with(
         validation=None, oracle={"checks": [{key: item for key, item in check.items() if item is not None}]}
@@ -38,7 +38,7 @@ def check_with(**changes: Any) -> dict[str, Any]:
 def write_task(
     folder: Path, value: Mapping[str, Any] | str | bytes, files: Mapping[str, str | bytes] | None = None
 ) -> Path:
-    """A task folder; `value` is the task, or the very text of the file."""
+    """Write a task folder; `value` is the task as a mapping, or the text of `task.yaml`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in (files or {}).items():
         target = folder / name
@@ -51,7 +51,7 @@ def write_task(
 
 
 def problems_of(folder: Path) -> list[str]:
-    """What is wrong with a task, without the folder's name in front."""
+    """Load an invalid task and return its problems, without the folder name in front."""
     with pytest.raises(ContractError) as caught:
         load_task(folder)
     assert caught.value.exit_code == 2
