@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from agentbench.core.command import Command, Completed
 from agentbench.sandbox.protocol import RunningCommand, Sandbox, Usage
+from agentbench.tools.definition import text_stream
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
-from agentbench.tools.tool_context import text_stream
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.chain import Event
 from agentbench.trace.events import Payload

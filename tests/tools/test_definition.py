@@ -50,9 +50,9 @@ def test_required_arguments_are_said_to_be_required() -> None:
 
 
 def test_a_result_is_ok_exactly_when_it_has_no_error() -> None:
-    with pytest.raises(ValueError, match="exactly when"):
+    with pytest.raises(ValueError, match="if and only if"):
         ToolResult(ok=True, error_type=ToolError.TIMEOUT)
-    with pytest.raises(ValueError, match="exactly when"):
+    with pytest.raises(ValueError, match="if and only if"):
         ToolResult(ok=False)
 
 

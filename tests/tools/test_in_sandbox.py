@@ -10,7 +10,7 @@ import pytest
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.core.reasons import TerminationCode
 from agentbench.tools.rules import Caps, Rules
-from agentbench.tools.session_end import SessionEnded
+from agentbench.tools.session import SessionEnded
 from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
 from tests.tools.boxes import Boxes
 
@@ -86,7 +86,7 @@ def test_search_answers_the_same_with_and_without_ripgrep(
         assert session.search("median", "docs").stdout == "docs/readme.md:1:mean and median\n"
         few = session.search("median", max_results=2)
         assert (few.stdout.count("\n"), few.truncated) == (2, True)
-        assert "only the first 2" in few.note
+        assert "showing the first 2" in few.note
         assert session.search("no such thing").stdout == ""
         literal = session.search("foo(bar")
         assert literal.stdout == "paren:1:foo(bar\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.tools.output import OutputPolicy, shorten
+from agentbench.tools.result import OutputPolicy, shorten
 
 pytestmark = pytest.mark.req("R-16")
 

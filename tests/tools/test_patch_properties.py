@@ -188,7 +188,7 @@ def test_other_line_ends_are_told_to_the_agent_and_written_down(place: OpenPlace
     assert done.ok, done
     assert (workspace / "dos.txt").read_bytes() == b"one\r\nthree\r\n"
     assert (workspace / "unix.txt").read_bytes() == b"one\nthree\n"
-    assert done.note == "dos.txt: the line ends are not the patch's; the file's were kept"
+    assert done.note == "dos.txt: kept the file's line endings, which differ from the patch's"
     assert [event.why for event in here.of(PatchApplied)] == [done.note]
 
 

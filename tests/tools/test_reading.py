@@ -135,7 +135,7 @@ def test_a_huge_file_is_refused_and_a_long_line_is_cut(place: OpenPlace, workspa
         result = here.session.read_file(name)
         assert result.truncated
         assert len(result.stdout) < 300_000
-        assert "not all is shown" in result.note
+        assert "output is truncated" in result.note
     assert all(len(one.stdout.text) < 10_000 for one in here.of(ToolCallFinished))
 
 

@@ -33,8 +33,8 @@ def test_what_a_command_changed_elsewhere_is_put_back_and_written_down(any_boxes
         assert done.ok, done
         assert done.changed_files == ("src/util.py",)
         assert done.note == (
-            "changed outside the editable scope (src/**): deep/er/x, docs/readme.md, tests, tests/test_calc.py, top.txt; "
-            "it was put back as it was found"
+            "changed files outside the editable scope (src/**): deep/er/x, docs/readme.md, tests, tests/test_calc.py, top.txt; "
+            "reverted"
         )
         listed = here.session.list_files().stdout.splitlines()
         assert [name for name in listed if not name.endswith(".pyc")] == sorted(FILES)
@@ -69,14 +69,14 @@ def test_what_an_outside_program_changed_elsewhere_is_put_back_when_it_ends(any_
 
 def test_nothing_at_all_stays_where_no_file_may_be_changed(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(allow_write=False, revert_outside=True)) as here:
-        assert "put back" in here.session.run("rm -r src docs; echo x > y").note
+        assert "reverted" in here.session.run("rm -r src docs; echo x > y").note
         assert here.session.list_files().stdout.splitlines() == sorted(FILES)
 
 
 def test_under_violation_the_change_stays_and_is_told(any_boxes: Boxes, tmp_path: Path) -> None:
     with any_boxes.open(tmp_path, Rules(editable_globs=("src/**",))) as here:
         done = here.session.run("echo x > top.txt")
-        assert done.note == "changed outside the editable scope (src/**): top.txt"
+        assert done.note == "changed files outside the editable scope (src/**): top.txt"
         assert done.changed_files == ("top.txt",)
         assert here.session.read_file("top.txt").stdout == "x\n"
     assert here.of(Intervention) == []
@@ -104,7 +104,7 @@ def test_a_change_that_cannot_be_put_back_is_said_to_stay(
         monkeypatch.setattr(folder_sandbox, "write_files", full)
         with contextmanager(open_place)(folder_sandbox, record, REVERT, base=base) as here:
             done = here.session.run("anything")
-        assert ("no space left", "not at hand")[number == 0] in done.note
+        assert ("no space left", "not available")[number == 0] in done.note
         assert done.changed_files == ("docs/a",)
         assert [alert.rule for alert in here.of(MonitorAlert)] == ["editable_globs", "not_reverted"]
         assert here.of(Intervention) == []

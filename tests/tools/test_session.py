@@ -29,10 +29,10 @@ from agentbench.tools.session import (
     BriefingText,
     RemainingBudget,
     Session,
+    SessionEnded,
     SessionEnvironment,
     SessionLog,
 )
-from agentbench.tools.session_end import SessionEnded
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,
@@ -179,7 +179,7 @@ def test_privileges_grow_by_explicit_steps(place: OpenPlace) -> None:
     here.session.list_files()
     here.session.run("true")
     assert [(one.before, one.after, one.cause) for one in here.of(StageChanged)] == [
-        (None, "inspect", "the session begins"),
+        (None, "inspect", "session started"),
         ("inspect", "test", "run"),
     ]
 
@@ -239,7 +239,7 @@ def test_a_denied_command_is_not_run_and_leaves_an_alert(
         ("run", None, "invalid_arguments", "command"),
         ("run", "ls", "invalid_arguments", "object"),
         ("run", ["ls"], "invalid_arguments", "object"),
-        ("run", {"cmd": "ls", "command": "ls"}, "invalid_arguments", "there are: command, timeout_sec, env"),
+        ("run", {"cmd": "ls", "command": "ls"}, "invalid_arguments", "expected: command, timeout_sec, env"),
         ("run", {"command": "a\0b"}, "invalid_arguments", "NUL"),
         ("run", {"command": "\ud800"}, "invalid_arguments", "unicode"),
         ("run", {"command": "x" * 200_000}, "invalid_arguments", "command"),
@@ -445,7 +445,7 @@ def test_stop_ends_the_session_as_the_agents_own_wish(place: OpenPlace) -> None:
 @pytest.mark.req("C-08")
 def test_a_program_is_refused_where_commands_may_not_run(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(stages=("inspect", "write")))
-    with pytest.raises(InputError, match="does not allow running commands"):
+    with pytest.raises(InputError, match="needs to run commands"):
         here.session.run_program(AgentProgram("agent_command", "sh x"))
     assert folder_sandbox.commands == []
 

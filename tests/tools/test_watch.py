@@ -152,7 +152,7 @@ def test_a_tree_beyond_all_limits_is_an_alert_and_the_agent_can_still_clean_up(
     here = place()
     result = here.session.run("fill")
     assert result.ok
-    assert "cannot be told" in result.note
+    assert "cannot tell" in result.note
     assert here.session.list_files().error_type == "too_large"
     assert [alert.rule for alert in here.of(MonitorAlert)] == ["tree_limits"]
 

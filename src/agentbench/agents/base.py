@@ -14,8 +14,7 @@ from agentbench.core.text import printable
 from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
-from agentbench.tools.session import Session
-from agentbench.tools.session_end import SessionEnded
+from agentbench.tools.session import Session, SessionEnded
 from agentbench.trace.events import Termination
 
 

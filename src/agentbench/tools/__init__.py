@@ -1,7 +1,6 @@
-"""The tools an agent works with, and the session through which it works.
+"""The tools an agent works with, and the session through which it uses them.
 
-Owns the five tools (one definition each: arguments, schema, work), the `Session` that is all an agent sees, and what stands
-behind it: stages, scope, caps, output policy, and the events of every call and of every change to the workspace.
-A bad call is a `ToolResult` with an error in it, never an exception; only the sandbox's own trouble is raised.
-Runs nothing on the host and decides no verdict.
+Owns the five tools (each with its arguments, schema and implementation), the `Session` that is all an agent sees, and the stages,
+scopes, caps, output limits and events behind it. An invalid call is a `ToolResult` with an error, never an exception; only a
+failure of the sandbox itself is raised. Must not run anything on the host or decide a verdict.
 """

@@ -1,23 +1,65 @@
-"""One definition per tool: its arguments are checked, and described to models, from the same place."""
+"""Definitions of tools: one argument model both validates the arguments and describes them to models."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from agentbench.contract.schema import StageName
+from agentbench.core.command import Stream
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.result import ToolError
-from agentbench.tools.tool_context import Execution, ToolContext
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tools.event_recorder import EventRecorder
+from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.rules import Rules, Scope
+from agentbench.tools.workspace_tracker import WorkspaceTracker
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """The sandbox, workspace and rules that a tool works with."""
+
+    sandbox: Sandbox
+    workdir: str
+    tracker: WorkspaceTracker
+    rules: Rules
+    recorder: EventRecorder
+    time_left: Callable[[], float]
+    scope: Scope = field(init=False)
+    call_id: str = ""
+    """The call being executed; events about its effects carry this id."""
+
+    def __post_init__(self) -> None:
+        self.scope = self.rules.scope
+
+
+_EMPTY = Stream(sha256=hashlib.sha256(b"").hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The outcome of a call: the result for the agent, and the complete output for the log."""
+
+    result: ToolResult
+    stdout: Stream = _EMPTY
+    stderr: Stream = _EMPTY
+    killed: int = 0
+    duration_us: int = 0
+
+
+def text_stream(data: bytes) -> Stream:
+    """Wrap output that a tool produced on the host."""
+    return Stream(head=data, total_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 class Arguments(BaseModel):
-    """Base of all argument models: closed, so that a misspelt argument is an error and not ignored."""
+    """Base of all argument models. Unknown arguments are rejected, so that a misspelt one is not silently ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -27,7 +69,7 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as the registry holds it. `stage` is the privilege it needs."""
+    """A registered tool. `stage` is the stage it needs."""
 
     name: str
     description: str
@@ -36,19 +78,24 @@ class Tool:
     invoke: Callable[[ToolContext, Mapping[str, JsonValue]], Execution]
 
     def schema(self) -> dict[str, JsonValue]:
-        """Name, description and JSON schema of the arguments, as every model API takes them in one wrapping or another."""
+        """Return name, description and argument schema; every model API takes these in some wrapping."""
         parameters = copy.deepcopy(self.arguments.model_json_schema())
         parameters.pop("title", None)
         parameters.pop("description", None)
-        for field in parameters.get("properties", {}).values():
-            field.pop("title", None)
+        for field_schema in parameters.get("properties", {}).values():
+            field_schema.pop("title", None)
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
 
 def define(
-    name: str, stage: StageName, arguments: type[A], work: Callable[[ToolContext, A], Execution], *, description: str
+    name: str,
+    stage: StageName,
+    arguments: type[A],
+    work: Callable[[ToolContext, A], Execution],
+    *,
+    description: str,
 ) -> Tool:
-    """Join an argument model and the function that works on it."""
+    """Build a tool from an argument model and the function that implements it."""
 
     def invoke(context: ToolContext, raw: Mapping[str, JsonValue]) -> Execution:
         return work(context, parse_arguments(name, arguments, raw))
@@ -59,18 +106,20 @@ def define(
 def parse_arguments(name: str, model: type[A], raw: Mapping[str, JsonValue]) -> A:
     """
     Raises:
-        ToolFault: invalid_arguments, with every problem and what was expected.
+        ToolFault: invalid_arguments, listing every problem.
     """
     try:
         return model.model_validate(dict(raw))
     except ValidationError as error:
-        problems = "; ".join(problem_text(model, one["loc"], one["msg"]) for one in error.errors(include_url=False))
+        problems = "; ".join(
+            problem_text(model, problem["loc"], problem["msg"]) for problem in error.errors(include_url=False)
+        )
         raise ToolFault(f"{name}: {problems}", kind=ToolError.INVALID_ARGUMENTS) from None
 
 
-def problem_text(model: type[Arguments], where: tuple[str | int, ...], message: str) -> str:
-    """One problem of an argument; an unknown one is answered with those that exist."""
-    place = printable(".".join(str(part) for part in where)[:80])
+def problem_text(model: type[Arguments], location: tuple[str | int, ...], message: str) -> str:
+    """Describe one validation problem. For an unknown argument, list the known ones."""
+    place = printable(".".join(str(part) for part in location)[:80])
     if message.startswith("Extra inputs"):
-        return f"{place}: unknown argument (there are: {', '.join(model.model_fields)})"
+        return f"{place}: unknown argument (expected: {', '.join(model.model_fields)})"
     return f"{place}: {printable(message[:300])}" if place else printable(message[:300])

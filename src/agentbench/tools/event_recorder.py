@@ -1,4 +1,4 @@
-"""How a session is written down: every event of it goes through here."""
+"""Writes the events of a session, and passes each to the guard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOO_DEEP = f"[nested deeper than {MAX_DEPTH}]"
 
 
 class EventRecorder:
-    """The attempt's log, the store for what is too large for it, and the guard who is told of every event."""
+    """The attempt's log, its blob store, and the guard that sees every event."""
 
     def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: Guard | None = None) -> None:
         self._log = log
@@ -51,11 +51,11 @@ class EventRecorder:
         return self._log.append(payload, actor)
 
     def trips(self, seq: int) -> tuple[Trip, ...]:
-        """What the guard decided on event `seq`, told once."""
+        """Return the guard's decisions about event `seq`, once."""
         return self._trips.pop(seq, ())
 
     def alert_of(self, trip: Trip) -> int:
-        """Number of the alert that tells of a decision."""
+        """Return the number of the alert that reports a decision."""
         if trip is self.guard.stop:
             return self._stop or 0
         return self._alerts.get(id(trip), 0)
@@ -64,19 +64,19 @@ class EventRecorder:
         trips = self.guard.see(seq, payload)
         if not trips:
             return ()
-        told = responses(seq, trips, self.guard.stage)
-        numbers = (seq + at for at, (one, _) in enumerate(told, start=1) if isinstance(one, MonitorAlert))
+        reactions = responses(seq, trips, self.guard.stage)
+        numbers = (seq + i for i, (reaction, _) in enumerate(reactions, start=1) if isinstance(reaction, MonitorAlert))
         alerts = {id(trip): alert for trip, alert in zip(trips, numbers, strict=True)}
         if isinstance(payload, ToolCallStarted):
-            # Only decisions that somebody still asks about are kept: those of the call, while what else happens
-            # (a proxy or a gateway writes from threads of its own) is decided beside it.
+            # Only the decisions about the current call are asked for later. Events that a proxy or a gateway writes from
+            # its own threads must not replace them.
             self._trips, self._alerts = {seq: trips}, alerts
         if self.guard.stop is not None and self._stop is None and self.guard.stop in trips:
             self._stop = alerts[id(self.guard.stop)]
-        return told
+        return reactions
 
     def excerpt(self, data: bytes | Stream, *, limit: int = LIMIT) -> Excerpt:
-        """A bounded part of `data` with the digest of the whole, which is stored as a blob."""
+        """Return a bounded part of `data` with the digest of the whole, and store the whole as a blob."""
         return take_excerpt(data, store=self._blobs, limit=limit)
 
     def alert(
@@ -89,7 +89,7 @@ class EventRecorder:
         evidence: int = 0,
         signals: Mapping[str, int] | None = None,
     ) -> int:
-        """Something a monitor saw; its number, which an intervention points to."""
+        """Log what a monitor found. Returns the number of the event, to which an intervention refers."""
         payload = MonitorAlert(
             monitor=monitor,
             severity=severity,
@@ -105,14 +105,14 @@ class EventRecorder:
         self.write(Intervention(action=action, alert=alert, detail=detail))
 
     def arguments(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Arguments of a call as the log keeps them, whatever they are."""
+        """Return the arguments of a call in a form the log can hold, whatever they are."""
         if not isinstance(given, dict):
             return {} if given is None else {"(not an object)": self._bounded(given)}
         kept = list(given.items())[:MAX_ARGUMENTS]
         return {printable(key[:80]): self._bounded(value) for key, value in kept}
 
     def _bounded(self, value: JsonValue) -> JsonValue:
-        """Long text becomes an excerpt with its digest, the whole in a blob."""
+        """Replace long text by an excerpt with its digest, and store the whole as a blob."""
         if isinstance(value, str) and len(value) > MAX_ARGUMENT:
             whole = value.encode("utf-8", "backslashreplace")
             return self.excerpt(whole, limit=MAX_ARGUMENT).model_dump(mode="json")
@@ -129,7 +129,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _without_floats(value: JsonValue, depth: int = 0) -> JsonValue:
-    """Events hold no floats: a digest must not hang on how one is written."""
+    """Replace floats by text, because a digest must not depend on how a float is printed."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, (list, dict)) and depth >= MAX_DEPTH:
@@ -142,7 +142,7 @@ def _without_floats(value: JsonValue, depth: int = 0) -> JsonValue:
 
 
 def stored_text(blobs: BlobStore | None, name: str) -> str | None:
-    """The text of a stored blob; None when it cannot be had."""
+    """Return the text of a stored blob, or None if it cannot be read."""
     if blobs is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Asking a person: what a session needs of whoever carries the question out and the answer in."""
+"""The interface to a human operator who decides whether a paused attempt continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEADLINE_RULE = "deadline rule"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person must know to decide, without reading source."""
+    """What an operator needs to know to decide, without reading source code."""
 
     rule: str
     detail: str
@@ -30,14 +30,14 @@ class Answer:
 
 class Operator(Protocol):
     def ask(self, question: Question) -> Answer | None:
-        """Wait for the answer, at most until the deadline; None when nobody gave one."""
+        """Wait for the answer until the deadline. Returns None if there is none."""
         ...
 
 
 def ask(operator: Operator | None, trip: Trip, alert: int, deadline_sec: int) -> Answer:
-    """The answer, or what the deadline rule says when there is none: stop."""
+    """Return the operator's answer, or `stop` if there is none before the deadline."""
     question = Question(trip.rule, trip.detail, alert, deadline_sec)
     answer = operator.ask(question) if operator is not None else None
     if answer is not None:
         return answer
-    return Answer("stop", DEADLINE_RULE, f"nobody answered within {deadline_sec} s")
+    return Answer("stop", DEADLINE_RULE, f"no answer within {deadline_sec} s")

@@ -1,7 +1,7 @@
-"""Paths between what an agent writes, what a tree holds and what is shown.
+"""Converts paths between the text an agent writes, the bytes a tree holds, and the form that is shown.
 
-An agent names paths as text, relative to the workspace. Trees hold bytes. A name that is not UTF-8, or that has control
-characters in it, is shown percent-encoded, so that one line of a listing is always one name; the shown form is accepted back.
+An agent names paths as text, relative to the workspace. Trees hold bytes. A name that is not UTF-8 or contains control
+characters is shown percent-encoded, so that each line of a listing is one name. The shown form is accepted as input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentbench.workspace.diff.events import path_text
 
 MAX_PATH = 4096
 _MAX_LINKS = 40
-"""As the kernel: more links on the way than this are a loop."""
+"""Like the kernel: a path with more links than this is a loop."""
 
 
 def show(path: bytes) -> str:
@@ -25,15 +25,15 @@ def show(path: bytes) -> str:
 
 
 def relative(text: str, workdir: str) -> bytes:
-    """The path below the workspace that `text` names; b"" is the workspace itself.
+    """Return the path below the workspace that `text` names; b"" is the workspace itself.
 
-    An absolute path inside the workspace is accepted and made relative: programs print such paths, and agents copy them.
+    Absolute paths inside the workspace are accepted, because programs print them and agents copy them.
 
     Raises:
         ToolFault: path_unsafe.
     """
     if "\0" in text or len(text) > MAX_PATH:
-        raise _unsafe(text, "has a NUL character or is too long")
+        raise _unsafe(text, "contains a NUL character or is too long")
     inside = text
     if text.startswith("/"):
         root = workdir.rstrip("/")
@@ -42,14 +42,14 @@ def relative(text: str, workdir: str) -> bytes:
         inside = text[len(root) :]
     parts = [part for part in inside.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise _unsafe(text, "has '..' in it")
+        raise _unsafe(text, "contains '..'")
     try:
         encoded = "/".join(parts).encode("utf-8")
     except UnicodeEncodeError:
         raise _unsafe(text, "is not valid text") from None
     if parts and parts[0].lower() == ".git":
         raise ToolFault(
-            "'.git' is not part of the workspace's files; use run with git to look at history",
+            "'.git' is not part of the workspace files; use run with git to see the history",
             kind=ToolError.PATH_DENIED,
         )
     return encoded
@@ -63,7 +63,7 @@ def _unsafe(text: str, why: str) -> ToolFault:
 
 
 def literal(path: bytes, known: Container[bytes]) -> bytes:
-    """`path`, or the name it shows when it is the percent-encoded form of a known one."""
+    """Return `path`, decoded if it is the percent-encoded form of a known path."""
     if path in known or b"%" not in path:
         return path
     decoded = unquote_to_bytes(path)
@@ -71,10 +71,10 @@ def literal(path: bytes, known: Container[bytes]) -> bytes:
 
 
 def follow(path: bytes, entries: Mapping[bytes, Entry], target_of: Callable[[bytes], bytes], workdir: str) -> bytes:
-    """Where `path` leads when symlinks of the tree are followed by name only; never outside of the workspace.
+    """Resolve the symlinks in `path` by name only, without touching the file system.
 
     Raises:
-        ToolFault: path_unsafe, when a link leads outside or in circles.
+        ToolFault: path_unsafe, if a link leads outside the workspace or in a circle.
     """
     for _ in range(_MAX_LINKS):
         link = _first_link(path, entries)
@@ -84,7 +84,7 @@ def follow(path: bytes, entries: Mapping[bytes, Entry], target_of: Callable[[byt
         rest = path[len(link) :].lstrip(b"/")
         path = _resolve(link, target, workdir) + (b"/" + rest if rest else b"")
         path = path.lstrip(b"/")
-    raise ToolFault(f"'{show(path)}': too many symbolic links on the way", kind=ToolError.PATH_UNSAFE)
+    raise ToolFault(f"'{show(path)}': too many symbolic links", kind=ToolError.PATH_UNSAFE)
 
 
 def _first_link(path: bytes, entries: Mapping[bytes, Entry]) -> bytes | None:

@@ -1,6 +1,6 @@
-"""Searches files where ripgrep is missing. Runs inside the sandbox with the standard library alone; speaks ripgrep's JSON.
+"""Searches files where ripgrep is missing, and prints ripgrep's JSON. Runs inside the sandbox: standard library only.
 
-Arguments: the pattern, and `literal` or `regex`. Names of files come NUL-separated on standard input.
+Arguments: the pattern, and `literal` or `regex`. Standard input: NUL-separated file names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import sys
 
 
-def _coded(data: bytes) -> dict[str, str]:
+def _encode(data: bytes) -> dict[str, str]:
     try:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:
@@ -34,10 +34,10 @@ def main(query: str, mode: str) -> int:
             continue
         found = False
         for number, line in enumerate(content.split(b"\n"), start=1):
-            # A carriage return is part of the line, as it is to ripgrep.
+            # A carriage return is part of the line, as in ripgrep.
             if pattern.search(line.decode("utf-8", "surrogateescape")):
                 found = True
-                match = {"path": _coded(name), "lines": _coded(line), "line_number": number}
+                match = {"path": _encode(name), "lines": _encode(line), "line_number": number}
                 sys.stdout.write(json.dumps({"type": "match", "data": match}) + "\n")
         if found:
             sys.stdout.write(json.dumps({"type": "end", "data": {"binary_offset": None}}) + "\n")

@@ -1,16 +1,14 @@
-"""list_files and read_file: on the host, over the tree, following no symlink out of it."""
+"""The list_files and read_file tools. They read the tree on the host and follow no symlink out of it."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from agentbench.core.errors import ToolFault
-from agentbench.tools.definition import Arguments, define
-from agentbench.tools.output import OutputPolicy, shorten
+from agentbench.tools.definition import Arguments, Execution, ToolContext, define, text_stream
 from agentbench.tools.paths import MAX_PATH, follow, literal, relative, show
-from agentbench.tools.result import ToolError, ToolResult
-from agentbench.tools.scope import matches
-from agentbench.tools.tool_context import Execution, ToolContext, text_stream
+from agentbench.tools.result import OutputPolicy, ToolError, ToolResult, shorten
+from agentbench.tools.rules import matches
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import TreeTooLarge
 
@@ -46,14 +44,14 @@ def list_files(context: ToolContext, arguments: ListFiles) -> Execution:
         prefix = root + b"/" if root else b""
         found = [path for path in entries if path.startswith(prefix)] if prefix else list(entries)
         if root and not found:
-            raise ToolFault(f"there is no file or folder '{show(root)}'", kind=ToolError.NOT_FOUND)
+            raise ToolFault(f"no such file or directory: '{show(root)}'", kind=ToolError.NOT_FOUND)
         if arguments.glob is not None:
             globs = (arguments.glob,)
             found = [path for path in found if matches(globs, path[len(prefix) :])]
     visible = [path for path in found if context.scope.may_read(path)]
     listed = "".join(show(path) + "\n" for path in visible[:MAX_LISTED])
     more = len(visible) - MAX_LISTED
-    note = f"{more} more files are not listed; narrow root or glob" if more > 0 else ""
+    note = f"{more} more files not listed; narrow root or glob" if more > 0 else ""
     return Execution(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), text_stream(listed.encode()))
 
 
@@ -68,24 +66,24 @@ def read_file(context: ToolContext, arguments: ReadFile) -> Execution:
     lines = data.splitlines(keepends=True)
     if first > max(len(lines), 1):
         raise ToolFault(
-            f"'{show(path)}' has {len(lines)} lines; there is no line {first}", kind=ToolError.INVALID_ARGUMENTS
+            f"'{show(path)}' has only {len(lines)} lines; start_line is {first}", kind=ToolError.INVALID_ARGUMENTS
         )
     wanted = b"".join(lines[first - 1 : last])
     text = shorten(wanted, _WHOLE)
     shown_last = min(last or len(lines), len(lines))
     note = f"lines {first} to {shown_last} of {len(lines)}" if (first, shown_last) != (1, len(lines)) else ""
     if text.truncated:
-        note = f"{note or f'{len(lines)} lines'}; not all is shown: ask for fewer lines"
+        note = f"{note or f'{len(lines)} lines'}; output is truncated: ask for fewer lines"
     return Execution(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), text_stream(wanted))
 
 
 def _readable(context: ToolContext, text: str) -> bytes:
-    """The path of an existing regular file that may be read."""
+    """Return the path of an existing regular file that may be read."""
     entries = context.tracker.entries()
     asked = literal(relative(text, context.workdir), entries)
     path = follow(asked, entries, context.tracker.target, context.workdir)
     if not context.scope.may_read(path):
-        raise ToolFault(f"'{show(path)}' may not be read under this contract", kind=ToolError.PATH_DENIED)
+        raise ToolFault(f"the contract does not allow reading '{show(path)}'", kind=ToolError.PATH_DENIED)
     entry = entries.get(path)
     if entry is None:
         raise _missing(path, entries)
@@ -97,8 +95,8 @@ def _readable(context: ToolContext, text: str) -> bytes:
 def _missing(path: bytes, entries: dict[bytes, Entry]) -> ToolFault:
     if not path or any(other.startswith(path + b"/") for other in entries):
         name = show(path) or "."
-        return ToolFault(f"'{name}' is a folder; use list_files", kind=ToolError.IS_DIRECTORY)
-    return ToolFault(f"there is no file '{show(path)}'", kind=ToolError.NOT_FOUND)
+        return ToolFault(f"'{name}' is a directory; use list_files", kind=ToolError.IS_DIRECTORY)
+    return ToolFault(f"no such file: '{show(path)}'", kind=ToolError.NOT_FOUND)
 
 
 def _content(context: ToolContext, path: bytes) -> bytes:

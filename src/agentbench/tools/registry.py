@@ -1,4 +1,4 @@
-"""The tools by name. The order is the order in which agents are told of them."""
+"""The tools by name, in the order in which they are presented to agents."""
 
 from __future__ import annotations
 

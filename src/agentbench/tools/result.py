@@ -1,4 +1,4 @@
-"""What a tool call gives back. Errors are data."""
+"""Results of tool calls, and how much of an output they show. Errors are data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 
 class ToolError(StrEnum):
-    """Why a call was refused or what went wrong in it; the value is the result's `error_type`."""
+    """Why a call was refused or failed. The value is the result's `error_type`."""
 
     UNKNOWN_TOOL = "unknown_tool"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -34,10 +34,10 @@ class ToolError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The answer of a tool, the same shape for all of them. `ok` holds exactly when `error_type` is None.
+    """The result of a tool call, in the same form for all tools. `ok` is true exactly when `error_type` is None.
 
-    A command that ends with a status other than 0 did run: its `error_type` is `nonzero_exit` and its output is there.
-    `note` tells what a reader of the output must know: what was cut, which limit was lowered, what was out of scope.
+    A command that exits with a status other than 0 did run: its `error_type` is `nonzero_exit`, and its output is included.
+    `note` says what a reader of the output must know: what was cut, which limit was lowered, what was out of scope.
     """
 
     ok: bool
@@ -53,7 +53,7 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         if self.ok != (self.error_type is None):
-            msg = "a result is ok exactly when it has no error"
+            msg = "a result is ok if and only if it has no error"
             raise ValueError(msg)
 
     @classmethod
@@ -61,7 +61,7 @@ class ToolResult:
         return cls(ok=False, error_type=kind, error_message=message)
 
     def as_json(self) -> dict[str, JsonValue]:
-        """For a model or a program; fields that say nothing are left out."""
+        """Return the result for a model or a program, without empty fields."""
         full: dict[str, JsonValue] = {
             "ok": self.ok,
             "stdout": self.stdout,
@@ -74,8 +74,59 @@ class ToolResult:
             "truncated": self.truncated,
             "note": self.note,
         }
-        return {key: value for key, value in full.items() if key in {"ok", "stdout"} or _says_something(value)}
+        return {key: value for key, value in full.items() if key in {"ok", "stdout"} or _has_value(value)}
 
 
-def _says_something(value: JsonValue) -> bool:
+def _has_value(value: JsonValue) -> bool:
     return bool(value) or (value == 0 and not isinstance(value, bool))
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPolicy:
+    """How much of an output an agent sees: the first and last lines, long lines cut. Digests cover everything."""
+
+    first_lines: int = 100
+    last_lines: int = 200
+    """More of the end than of the start, because test runners and tracebacks print what matters last."""
+    line_chars: int = 2_000
+    max_chars: int = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    text: str
+    truncated: bool
+
+
+def shorten(data: bytes, policy: OutputPolicy, *, dropped_bytes: int = 0) -> Shown:
+    """Return the text of `data` within the policy. A marker line shows where something is missing."""
+    text = data.decode("utf-8", "replace")
+    if len(text) <= policy.line_chars and text.count("\n") <= policy.first_lines:
+        return Shown(text, dropped_bytes > 0)
+    lines = text.split("\n")
+    ends_in_newline = lines[-1] == ""
+    if ends_in_newline:
+        lines.pop()
+    first, last, missing = lines, [], len(lines) - policy.first_lines - policy.last_lines
+    if missing > 0:
+        first, last = lines[: policy.first_lines], lines[len(lines) - policy.last_lines :]
+    marker = [f"[... {missing} lines not shown ...]"] if missing > 0 else []
+    shown = [
+        *(_cut(line, policy.line_chars) for line in first),
+        *marker,
+        *(_cut(line, policy.line_chars) for line in last),
+    ]
+    truncated = dropped_bytes > 0 or shown != lines
+    joined = "\n".join(shown) + ("\n" if ends_in_newline else "")
+    if len(joined) > policy.max_chars:
+        half = policy.max_chars // 2
+        joined = f"{joined[:half]}\n[... {len(joined) - 2 * half} characters not shown ...]\n{joined[-half:]}"
+        truncated = True
+    return Shown(joined, truncated)
+
+
+def _cut(line: str, limit: int) -> str:
+    if len(line) <= limit:
+        return line
+    half = limit // 2
+    return f"{line[:half]}[... {len(line) - 2 * half} characters ...]{line[-half:]}"

@@ -1,7 +1,9 @@
-"""What a contract lets an agent do: stages, tools, scopes, denied commands, caps."""
+"""The rules a contract sets for an agent: stages, tools, scopes, denied commands and caps."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageName, Task
@@ -9,16 +11,52 @@ from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import ContractRules
 from agentbench.policy.rule_engine import Limits
 from agentbench.policy.thresholds import Thresholds, published_thresholds
-from agentbench.tools.output import OutputPolicy
-from agentbench.tools.scope import Scope
+from agentbench.tools.result import OutputPolicy
+from agentbench.workspace.diff.compare import Globs
 
 STAGES: tuple[StageName, ...] = ("inspect", "write", "test")
-"""In order of privilege: reading, changing files by patches, running commands."""
+"""In order of privilege: read files, change files by patches, run commands."""
+
+
+@functools.lru_cache(maxsize=256)
+def _globs(patterns: tuple[str, ...]) -> Globs:
+    return Globs(patterns)
+
+
+def matches(patterns: tuple[str, ...], path: bytes) -> bool:
+    """Return whether any glob matches. Compiled patterns are cached."""
+    return _globs(patterns).match(path)
+
+
+class Scope:
+    """Which paths an agent may read and change, by the contract's globs (gitwildmatch). No globs means all paths."""
+
+    def __init__(
+        self, *, editable: tuple[str, ...] = (), readable: tuple[str, ...] = (), allow_write: bool = True
+    ) -> None:
+        self.editable = editable
+        self.readable = readable
+        self.allow_write = allow_write
+
+    def may_read(self, path: bytes) -> bool:
+        return not self.readable or matches(self.readable, path)
+
+    def may_change(self, path: bytes) -> bool:
+        return self.allow_write and (not self.editable or matches(self.editable, path))
+
+    def outside(self, paths: Iterable[bytes]) -> tuple[bytes, ...]:
+        """Return the paths that may not be changed."""
+        return tuple(path for path in paths if not self.may_change(path))
+
+    def describe(self) -> str:
+        if not self.allow_write:
+            return "no file may be changed"
+        return ", ".join(self.editable) if self.editable else "every file"
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """SessionLimits of the agent phase."""
+    """Caps of the agent phase."""
 
     budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
     wall_sec: float = 1800.0
@@ -27,7 +65,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`tools` empty: all of them."""
+    """The rules of one session. An empty `tools` allows all tools."""
 
     caps: Caps = field(default_factory=Caps)
     stages: tuple[StageName, ...] = STAGES
@@ -36,23 +74,20 @@ class Rules:
     readable_globs: tuple[str, ...] = ()
     allow_write: bool = True
     revert_outside: bool = False
-    """What a command changed outside the editable scope is put back; otherwise it is a violation if it stays."""
+    """Revert what a command changes outside the editable scope. Otherwise a change that remains is a violation."""
     deny_commands: tuple[DenyCommand, ...] = ()
     generated: tuple[str, ...] = ()
     test_commands: tuple[str, ...] = ()
-    """Command lines known to run the tests, besides those that are recognised."""
+    """Command lines known to run the tests, in addition to those recognised by their form."""
     output: OutputPolicy = field(default_factory=OutputPolicy)
     thresholds: Thresholds = field(default_factory=published_thresholds)
-    max_installs: int | None = None
-    """Installations of dependencies that the contract allows; None: the published threshold."""
-
     new_dependencies: DependencyRules = field(default_factory=DependencyRules)
     operator: bool = False
-    """Somebody can be asked while the attempt waits."""
+    """An operator can be asked while the attempt waits."""
 
     @property
     def contract(self) -> ContractRules:
-        """What the contract adds to the published monitors."""
+        """Return the contract's additions to the published monitors."""
         return ContractRules(
             tuple((rule.pattern, rule.severity) for rule in self.deny_commands),
             self.new_dependencies.allow_new,
@@ -62,7 +97,7 @@ class Rules:
 
     @property
     def limits(self) -> Limits:
-        """What breakers decide by."""
+        """Return the limits that the breakers use."""
         return Limits(
             self.caps.budget, int(self.caps.wall_sec * 1_000_000), self.thresholds, self.new_dependencies.max_events
         )
@@ -73,9 +108,9 @@ class Rules:
 
 
 def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
-    """The rules of a task; `max_steps` is the resolved value when the command line or a variant gave another.
+    """Return the rules of a task. `max_steps` overrides the task's value when the command line or a variant sets it.
 
-    Of two limits on the same thing the smaller holds.
+    When two limits apply to the same resource, the smaller one counts.
     """
     allow_write = task.agent.allow_file_write
     return Rules(
@@ -103,7 +138,7 @@ def _budget(task: Task, steps: int) -> Budget:
     return Budget(
         tool_calls=steps if steps_hold else calls,
         steps_are_calls=steps_hold,
-        # Nothing to spend is no reason to stop who spends nothing: it is refused where a model is asked.
+        # A budget of 0 does not stop an agent that spends nothing; model requests are refused by the ledger.
         tokens=task.budget.tokens or None,
         cost_micro_usd=_spendable(task.budget.usd),
         failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
@@ -111,7 +146,7 @@ def _budget(task: Task, steps: int) -> Budget:
 
 
 def _spendable(usd: float) -> int | None:
-    """What of a cost cap an agent may spend: the rest is kept for acceptance and logging."""
+    """Return the part of a cost cap an agent may spend. The rest is reserved for acceptance and logging."""
     micro = round(usd * 1_000_000)
     return micro - micro * published_thresholds().headroom_percent // 100 or None
 

@@ -1,27 +1,32 @@
-"""run: a shell command in the sandbox, in the workspace."""
+"""The run tool: runs a shell command in the sandbox, in the workspace, and logs what it changed."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
 
 from agentbench.contract.pytest_command import recognise
 from agentbench.core.command import Command, Completed, Stream
+from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import Outcome
-from agentbench.tools.definition import Arguments, define
-from agentbench.tools.output import shorten
+from agentbench.core.text import printable
+from agentbench.tools.definition import Arguments, Execution, ToolContext, define
 from agentbench.tools.paths import show
-from agentbench.tools.result import ToolError, ToolResult
-from agentbench.tools.revert import enforce_scope
-from agentbench.tools.tool_context import Execution, ToolContext
+from agentbench.tools.result import ToolError, ToolResult, shorten
+from agentbench.tools.workspace_tracker import Changes
 from agentbench.trace.events import Excerpt, TestsFinished, TestsStarted
+from agentbench.tree.entry import FileWrite
+from agentbench.workspace.diff.compare import FileChange
+from agentbench.workspace.diff.parse import PatchLimits
 
 MAX_COMMAND = 100_000
 """The kernel takes at most 128 KiB in one argument."""
 KEEP_BYTES = 1024 * 1024
 MAX_NAMED = 200
+MAX_OUTSIDE_NAMED = 10
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 Text = Annotated[str, StringConstraints(max_length=MAX_COMMAND)]
@@ -42,35 +47,35 @@ class Run(Arguments):
     @field_validator("env")
     @classmethod
     def _are_text(cls, value: dict[str, str] | None) -> dict[str, str] | None:
-        return None if value is None else {name: plain(one) for name, one in value.items()}
+        return None if value is None else {name: plain(text) for name, text in value.items()}
 
 
 def plain(value: str) -> str:
-    """Text that a process can be given as an argument (that it is Unicode was checked before)."""
+    """Reject text that cannot be passed as an argument of a process. Pydantic has checked that it is valid Unicode."""
     if "\0" in value:
-        msg = "must not have a NUL character in it"
+        msg = "must not contain a NUL character"
         raise ValueError(msg)
     return value
 
 
 def run(context: ToolContext, arguments: Run) -> Execution:
     limit = context.rules.caps.tool_timeout_sec
-    asked = float(arguments.timeout_sec or limit)
-    command = Command(line=arguments.command, env=arguments.env or {}, timeout_sec=min(asked, limit))
-    lowered = f"the time limit is {limit:g} s, not {asked:g} s" if asked > limit else ""
+    requested = float(arguments.timeout_sec or limit)
+    command = Command(line=arguments.command, env=arguments.env or {}, timeout_sec=min(requested, limit))
+    note = f"the time limit is {limit:g} s, not {requested:g} s" if requested > limit else ""
     if not is_test(arguments.command, context.rules.test_commands):
-        return execute(context, command, note=lowered)
+        return execute(context, command, note=note)
     ceiling = int(command.timeout_sec * 1_000_000)
     context.recorder.write(TestsStarted(step=context.call_id, command=arguments.command, ceiling_us=ceiling))
-    work = execute(context, command, note=lowered)
-    context.recorder.write(_tests_finished(context.call_id, work))
-    return work
+    execution = execute(context, command, note=note)
+    context.recorder.write(_tests_finished(context.call_id, execution))
+    return execution
 
 
 def execute(context: ToolContext, command: Command, *, note: str = "") -> Execution:
-    """Run within what is left of the wall clock, then look at what the command changed and log it."""
-    context.tracker.settle()  # what is compared with must be known before anything can change
-    within = Command(
+    """Run a command within the remaining wall clock, then log what it changed in the workspace."""
+    context.tracker.settle()  # the state before the command, to compare with
+    bounded = Command(
         line=command.line,
         env=command.env,
         stdin=command.stdin,
@@ -78,13 +83,13 @@ def execute(context: ToolContext, command: Command, *, note: str = "") -> Execut
         timeout_sec=max(min(command.timeout_sec, context.time_left()), 0.001),
         keep_bytes=KEEP_BYTES,
     )
-    completed = context.sandbox.run(within)
+    completed = context.sandbox.run(bounded)
     changes = context.tracker.scan()
-    reverted, about_scope = enforce_scope(context, changes)
+    reverted, scope_note = enforce_scope(context, changes)
     out = shorten(completed.stdout.kept, context.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
     err = shorten(completed.stderr.kept, context.rules.output, dropped_bytes=completed.stderr.dropped_bytes)
     kind, message = _error(completed)
-    unknown = f"what the command changed cannot be told: {changes.problem}" if changes.problem is not None else ""
+    unknown = f"cannot tell what the command changed: {changes.problem}" if changes.problem is not None else ""
     changed = tuple(path for path in changes.own if path not in reverted)
     result = ToolResult(
         ok=kind is None,
@@ -96,7 +101,7 @@ def execute(context: ToolContext, command: Command, *, note: str = "") -> Execut
         error_message=message,
         timed_out=completed.timed_out,
         truncated=out.truncated or err.truncated,
-        note="; ".join(filter(None, (note, about_scope, unknown))),
+        note="; ".join(filter(None, (note, scope_note, unknown))),
     )
     return Execution(
         result, completed.stdout, completed.stderr, completed.killed, int(completed.duration_sec * 1_000_000)
@@ -120,29 +125,73 @@ _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
 
 
 def is_test(command: str, known: tuple[str, ...]) -> bool:
-    """Whether a command line runs the project's tests, so that cycles of testing can be counted."""
+    """Return whether a command line runs the project's tests, so that test cycles can be counted."""
     pieces = [command.strip(), *(piece.strip() for piece in _SEPARATORS.split(command[:4_000]))]
     return any(piece in known or recognise(piece) is not None for piece in pieces if piece)
 
 
-def _tests_finished(step: str, work: Execution) -> TestsFinished:
-    """A cycle of the agent's own testing. Its outcome is what the exit status says: no verdict is taken from it."""
-    result = work.result
+def _tests_finished(step: str, execution: Execution) -> TestsFinished:
+    """Describe one test cycle of the agent. The outcome is the exit status; no verdict uses it."""
+    result = execution.result
     return TestsFinished(
         step=step,
         outcome=Outcome.PASS if result.ok else Outcome.FAIL,
         exit_code=result.exit_code,
         timed_out=result.timed_out,
-        duration_us=work.duration_us,
-        stdout=_digest_only(work.stdout),
-        stderr=_digest_only(work.stderr),
+        duration_us=execution.duration_us,
+        stdout=_digest_only(execution.stdout),
+        stderr=_digest_only(execution.stderr),
         why=result.error_message or "",
     )
 
 
 def _digest_only(stream: Stream) -> Excerpt:
-    """The text is in the end of the tool call."""
+    """Return an excerpt without text, which the tool_call_finished event already holds."""
     return Excerpt(total_bytes=stream.total_bytes, sha256=stream.sha256, truncated=stream.total_bytes > 0)
+
+
+def enforce_scope(context: ToolContext, changes: Changes) -> tuple[frozenset[bytes], str]:
+    """Log what a command changed, and treat changes outside the editable scope as the contract says.
+
+    Returns the reverted paths and a note for the agent. Under `violation` nothing is reverted: a change becomes a finding only
+    if it is still in the final patch, so here it is logged as a note.
+    """
+    mutated = context.tracker.log_changes(context.call_id, changes)
+    outside = context.scope.outside(changes.own)
+    if not outside:
+        return frozenset(), ""
+    named = ", ".join(show(path) for path in outside[:MAX_OUTSIDE_NAMED])
+    named += f" and {len(outside) - MAX_OUTSIDE_NAMED} more" if len(outside) > MAX_OUTSIDE_NAMED else ""
+    note = f"changed files outside the editable scope ({context.scope.describe()}): {named}"
+    alert = context.recorder.alert("scope", "editable_globs", note, evidence=mutated)
+    if not context.rules.revert_outside:
+        return frozenset(), note
+    reverted = frozenset(outside)
+    problem = _revert(context, [change for change in changes.files if change.path in reverted])
+    if problem:
+        context.recorder.alert("scope", "not_reverted", f"cannot revert: {problem}", evidence=alert)
+        return frozenset(), f"{note}; cannot revert: {problem}"
+    context.recorder.intervene("rollback", alert, f"reverted: {named}")
+    return reverted, f"{note}; reverted"
+
+
+def _revert(context: ToolContext, changes: Sequence[FileChange]) -> str:
+    """Restore files to their state before the session. Returns the problem, or "" on success."""
+    limits = PatchLimits()
+    left = limits.total_bytes
+    writes: list[FileWrite] = []
+    for change in changes:
+        write = context.tracker.original(change, max_bytes=min(limits.file_bytes, left))
+        if write is None:
+            return f"the original content of {show(change.path)} is not available"
+        left -= len(write.content or b"")
+        writes.append(write)
+    try:
+        context.sandbox.write_files(writes)
+    except PatchInvalid as error:
+        return printable(error.message[:300])
+    context.tracker.log_changes(context.call_id, context.tracker.wrote(writes))
+    return ""
 
 
 RUN = define(

@@ -1,8 +1,8 @@
-"""search: lines that match a regular expression, by ripgrep in the sandbox, or by Python there when ripgrep is missing.
+"""The search tool: finds lines that match a regular expression.
 
-Which files are searched is decided on the host, so all engines see the same ones in the same order. A regular expression is
-never run on the host: one that takes for ever would stop the harness, in the sandbox it only meets its time limit. Words are
-looked for on the host where the project is small (`nearby`): that is much faster than starting a program.
+The host chooses the files, so every engine sees the same files in the same order. ripgrep searches them in the sandbox, or
+Python does where ripgrep is missing; a pattern that runs forever only meets the time limit there. Plain text in a small
+workspace is searched on the host (see `host_search`).
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from pydantic import Field, JsonValue, field_validator
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.definition import Arguments, define
-from agentbench.tools.host_search import find_nearby
+from agentbench.tools.definition import Arguments, Execution, ToolContext, define, text_stream
+from agentbench.tools.host_search import Match, search_on_host
+from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
+from agentbench.tools.rules import matches
 from agentbench.tools.run_command import plain
-from agentbench.tools.scope import matches
-from agentbench.tools.search_hits import Hit
-from agentbench.tools.search_prefilter import narrowed
-from agentbench.tools.tool_context import Execution, ToolContext, text_stream
 from agentbench.tree.entry import Entry, Kind
 
 MAX_RESULTS = 1_000
 MAX_FILE = 1024 * 1024
+MAX_LINE_SHOWN = 400
 KEEP_BYTES = 8 * 1024 * 1024
 
 RIPGREP = "rg"
 _OPTIONS = ("--no-config", "--json", "-j1", "--no-messages", "--encoding", "none")
 _NOT_FOUND = 127
 _ARGUMENT_BYTES = 64 * 1024
-"""Names up to this much are passed directly; more go through xargs, which costs another process."""
+"""Up to this size, file names are passed as arguments. More go through xargs, which costs another process."""
 
 
 class Search(Arguments):
@@ -63,39 +62,47 @@ class Search(Arguments):
 
 def search(context: ToolContext, arguments: Search) -> Execution:
     entries, skipped = _candidates(context, arguments.glob)
-    notes = [f"{skipped} files larger than {MAX_FILE} bytes were left out"] if skipped else []
+    notes = [f"skipped {skipped} files larger than {MAX_FILE} bytes"] if skipped else []
     limit = arguments.max_results + 1
-    hits = find_nearby(context.tracker, arguments.query, entries, limit)
-    if hits is None:
-        hits, told = _by_program(context, arguments.query, entries, limit)
-        notes += told
-    more = len(hits) > arguments.max_results
+    found, candidates = search_on_host(context.tracker, arguments.query, entries, limit)
+    if found is None:
+        found, more_notes = _search_in_sandbox(context, arguments.query, entries, candidates, limit)
+        notes += more_notes
+    more = len(found) > arguments.max_results
     if more:
-        notes.append(f"only the first {arguments.max_results} matches are shown; narrow the query or the glob")
-    text = "".join(f"{hit}\n" for hit in hits[: arguments.max_results])
+        notes.append(f"showing the first {arguments.max_results} matches; narrow the query or the glob")
+    text = "".join(_format(match) for match in found[: arguments.max_results])
     return Execution(
         ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode())
     )
 
 
-def _by_program(context: ToolContext, query: str, entries: list[Entry], limit: int) -> tuple[list[Hit], list[str]]:
-    """What the sandbox's program finds, and what is to be said about it."""
+def _search_in_sandbox(
+    context: ToolContext, query: str, entries: Sequence[Entry], candidates: Sequence[Entry], limit: int
+) -> tuple[list[Match], list[str]]:
+    """Search `candidates`, or all `entries` if the query is only valid as plain text. Returns matches and notes."""
     if not entries:
         return [], []
     notes = []
-    completed = _look(context, query, narrowed(context.tracker, query, entries), literal=False)
-    if _pattern_is_bad(completed):
-        completed = _look(context, query, entries, literal=True)
-        notes.append("the query is not a valid regular expression; it was searched as plain text")
+    completed = _run_search(context, query, candidates, literal=False)
+    if _pattern_is_invalid(completed):
+        completed = _run_search(context, query, entries, literal=True)
+        notes.append("the query is not a valid regular expression; searched for it as plain text")
     _require_answer(completed)
-    hits = list(_hits(completed.stdout.head, limit))
-    if completed.stdout.dropped_bytes and len(hits) < limit:
-        notes.append("there are more matches than could be looked at")
-    return hits, notes
+    found = list(_matches(completed.stdout.head, limit))
+    if completed.stdout.dropped_bytes and len(found) < limit:
+        notes.append("too many matches: some files were not searched")
+    return found, notes
+
+
+def _format(match: Match) -> str:
+    path, number, line = match
+    text = printable(line.decode("utf-8", "replace").rstrip("\r\n"), keep="\t")
+    return f"{show(path)}:{number}:{text if len(text) <= MAX_LINE_SHOWN else text[:MAX_LINE_SHOWN] + '[...]'}\n"
 
 
 def _candidates(context: ToolContext, glob: str | None) -> tuple[list[Entry], int]:
-    """Regular files to search, sorted, and how many were too large for it."""
+    """Return the regular files to search, sorted by path, and how many are too large to search."""
     globs = (glob,) if glob is not None else ()
     found, skipped = [], 0
     for path, entry in context.tracker.entries().items():
@@ -108,17 +115,18 @@ def _candidates(context: ToolContext, glob: str | None) -> tuple[list[Entry], in
     return found, skipped
 
 
-def _look(context: ToolContext, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
+def _run_search(context: ToolContext, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
     names = b"".join(b"./" + entry.path + b"\0" for entry in entries)
     timeout = max(min(context.rules.caps.tool_timeout_sec, context.time_left()), 0.001)
 
     def command(*argv: str) -> Command:
         return Command(argv=argv, cwd=context.workdir, stdin=names, timeout_sec=timeout, keep_bytes=KEEP_BYTES)
 
-    done = context.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
-    if done.exit_code == _NOT_FOUND:
-        done = context.sandbox.run(command("python3", "-I", "-c", _inside(), query, "literal" if literal else "regex"))
-    return done
+    completed = context.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
+    if completed.exit_code == _NOT_FOUND:
+        mode = "literal" if literal else "regex"
+        completed = context.sandbox.run(command("python3", "-I", "-c", _python_search(), query, mode))
+    return completed
 
 
 def _ripgrep(query: str, names: bytes, *, literal: bool) -> tuple[str, ...]:
@@ -127,46 +135,46 @@ def _ripgrep(query: str, names: bytes, *, literal: bool) -> tuple[str, ...]:
         try:
             return (*program, *names.decode("utf-8").split("\0")[:-1])
         except UnicodeDecodeError:
-            pass  # arguments are text; bytes go through standard input
+            pass  # arguments must be text; other names go through standard input
     return ("xargs", "-0", *program)
 
 
 @functools.cache
-def _inside() -> str:
+def _python_search() -> str:
     return resources.files("agentbench.tools").joinpath("python_search.py").read_text(encoding="utf-8")
 
 
-def _pattern_is_bad(done: Completed) -> bool:
-    """Both engines keep silent about files, so what they complain about is the pattern."""
-    return not done.timed_out and done.stdout.total_bytes == 0 and b"error" in done.stderr.kept
+def _pattern_is_invalid(completed: Completed) -> bool:
+    """Both engines print no errors about files, so an error is about the pattern."""
+    return not completed.timed_out and completed.stdout.total_bytes == 0 and b"error" in completed.stderr.kept
 
 
-def _require_answer(done: Completed) -> None:
-    if done.timed_out:
-        raise ToolFault(f"the search took longer than {done.duration_sec:.0f} s", kind=ToolError.TIMEOUT)
-    if done.stdout.total_bytes == 0 and done.stderr.total_bytes:
-        why = printable(done.stderr.kept[:500].decode("utf-8", "replace"))
+def _require_answer(completed: Completed) -> None:
+    if completed.timed_out:
+        raise ToolFault(f"the search took longer than {completed.duration_sec:.0f} s", kind=ToolError.TIMEOUT)
+    if completed.stdout.total_bytes == 0 and completed.stderr.total_bytes:
+        why = printable(completed.stderr.kept[:500].decode("utf-8", "replace"))
         raise ToolFault(f"the search failed: {why}", kind=ToolError.SEARCH_FAILED)
 
 
-def _hits(output: bytes, limit: int) -> Iterator[Hit]:
-    """Matches in the order of the files. The program ran where the agent rules: what is not in order is passed over."""
-    of_file: list[Hit] = []
+def _matches(output: bytes, limit: int) -> Iterator[Match]:
+    """Read ripgrep's JSON lines. The agent controls the sandbox, so malformed lines are skipped."""
+    in_file: list[Match] = []
     count = 0
     for line in output.split(b"\n"):
         kind, data = _record(line)
-        if kind == "match" and count + len(of_file) < limit:
-            hit = _hit(data)
-            if hit is not None:
-                of_file.append(hit)
+        if kind == "match" and count + len(in_file) < limit:
+            match = _match(data)
+            if match is not None:
+                in_file.append(match)
         elif kind == "end":
             if data.get("binary_offset") is None:
-                yield from of_file
-                count += len(of_file)
-            of_file = []
+                yield from in_file
+                count += len(in_file)
+            in_file = []
         if count >= limit:
             return
-    yield from of_file  # of a file whose end was cut off
+    yield from in_file  # the output was cut before the end of this file
 
 
 def _record(line: bytes) -> tuple[str, dict[str, JsonValue]]:
@@ -179,15 +187,15 @@ def _record(line: bytes) -> tuple[str, dict[str, JsonValue]]:
     return str(record.get("type")), record["data"]
 
 
-def _hit(data: dict[str, JsonValue]) -> Hit | None:
+def _match(data: dict[str, JsonValue]) -> Match | None:
     path, line, number = _bytes(data.get("path")), _bytes(data.get("lines")), data.get("line_number")
     if path is None or line is None or not isinstance(number, int):
         return None
-    return Hit.of(path.removeprefix(b"./"), number, line)
+    return path.removeprefix(b"./"), number, line
 
 
 def _bytes(value: JsonValue) -> bytes | None:
-    """Text or base64, as ripgrep writes what may not be UTF-8."""
+    """Decode text or base64, which ripgrep uses for what is not UTF-8."""
     if not isinstance(value, dict):
         return None
     text, encoded = value.get("text"), value.get("bytes")

@@ -1,51 +1,323 @@
-"""The session: all an agent sees of the harness.
+"""The session: everything an agent sees of the harness.
 
-It offers a briefing, tools, what is left of the budget, and a way to stop. Behind it every call is checked against the
-rules, carried out, and logged with its effects; a cap that is reached ends the session by `SessionEnded`.
+It offers the briefing, the tools, the remaining budget and a way to stop. Behind it, every call is checked against the rules,
+executed, and logged together with its effects. Reaching a cap ends the session with `SessionEnded`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from pydantic import JsonValue
 
 from agentbench.contract.schema import StageName
 from agentbench.core.command import Command
-from agentbench.core.errors import InputError, SandboxError, ToolFault
+from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
-from agentbench.policy.breakers import Trip
+from agentbench.policy.breakers import READING, WRITING, Trip
+from agentbench.policy.budget import reached
+from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
+from agentbench.policy.prices import MICRO
+from agentbench.policy.rule_engine import Guard
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.apply_patch import patch_workspace
-from agentbench.tools.definition import Tool
+from agentbench.tools.definition import Execution, Tool, ToolContext
+from agentbench.tools.event_recorder import EventRecorder, stored_text
+from agentbench.tools.operator import Operator, ask
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
 from agentbench.tools.run_command import execute
-from agentbench.tools.session_end import SessionEnded
-from agentbench.tools.session_limits import SessionLimits
-from agentbench.tools.session_parts import AgentProgram, BriefingText, RemainingBudget, SessionEnvironment, SessionLog
-from agentbench.tools.tool_context import Execution, ToolContext
 from agentbench.tools.workspace_tracker import WorkspaceTracker
+from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,
     Delegation,
+    OperatorDecision,
     StageChanged,
     ToolCallFinished,
     ToolCallStarted,
 )
+from agentbench.trace.log import EventLog
+from agentbench.tree.entry import Tree
 
-__all__ = ["AgentProgram", "BriefingText", "RemainingBudget", "Session", "SessionEnvironment", "SessionLog"]
+_MIN_TIME_LEFT = 0.01
+"""Seconds. Less than this counts as no time: a command killed by the wall clock ends this close to the cap."""
+
+
+class SessionEnded(BaseException):
+    """A cap was reached, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
+
+    def __init__(
+        self, code: TerminationCode, rationale: str, evidence: tuple[int, ...] = (), *, rule: str = ""
+    ) -> None:
+        super().__init__(rationale)
+        self.rule = rule
+        """The monitor rule that ended the session, if one did."""
+        self.code = code
+        self.rationale = rationale
+        self.evidence = evidence
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnvironment:
+    """The sandbox an agent works in, and what the session needs to know about it.
+
+    `base` is the workspace as the agent finds it. `turns` are further user messages, sent one at a time when the agent has
+    ended its turn.
+    """
+
+    sandbox: Sandbox
+    workdir: str = "/workspace"
+    base: Tree | None = None
+    operator: Operator | None = None
+    turns: tuple[str, ...] = ()
+    shared_cap: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
+    """Returns why to stop when a cap shared with other attempts is spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLog:
+    """The event log and the blob store a session writes to."""
+
+    log: EventLog
+    blobs: BlobStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefingText:
+    """The task description given to an agent, whole and by named part."""
+
+    text: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingBudget:
+    """The part of each cap that is left. None means no limit."""
+
+    tool_calls: int | None
+    wall_sec: float
+    tokens: int | None = None
+    usd: float | None = None
+    """Excludes the part of the cap that is reserved for acceptance and logging."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgram:
+    """A program that acts as the agent: it runs in the sandbox until it exits or the wall clock runs out."""
+
+    name: str
+    line: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: bytes = b""
+
+
+class SessionLimits:
+    """Enforces what ends or delays a session: time, caps, breakers, and an operator's decision.
+
+    The guard decides by folding over the log. This class carries out its decisions and those of the clock, and logs the reason
+    before it raises `SessionEnded`.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        record: SessionLog,
+        environment: SessionEnvironment,
+        *,
+        clock: Callable[[], float],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self.guard = Guard(rules.limits, _monitor(rules, record))
+        self.recorder = EventRecorder(record.log, record.blobs, self.guard)
+        self.clock = clock
+        self.sleep: Callable[[float], None] = time.sleep
+        self.cancelled = cancelled
+        self.operator = environment.operator
+        self.ended: SessionEnded | None = None
+        self.last_event = 0
+        """Number of the event that finished the last call; an ending refers to it as evidence."""
+        self._rules = rules
+        self._shared_cap = environment.shared_cap
+        self._started = clock()
+        self.paused = 0.0
+        """Seconds spent waiting for an operator."""
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self._started = self.clock()
+
+    @property
+    def remaining(self) -> RemainingBudget:
+        budget, spent = self._rules.caps.budget, self.guard.spent
+        cost = _left(budget.cost_micro_usd, spent.cost_micro(budget))
+        return RemainingBudget(
+            tool_calls=_left(budget.tool_calls, spent.tool_calls),
+            wall_sec=max(self.time_left(), 0.0),
+            tokens=_left(budget.tokens, spent.tokens),
+            usd=None if cost is None else cost / MICRO,
+        )
+
+    def resume(self) -> None:
+        """Reopen a session that the agent itself stopped, because another turn follows."""
+        if self.ended is not None and self.ended.code is TerminationCode.AGENT_STOPPED:
+            self.ended = None
+
+    def check_budget(self) -> None:
+        """
+        Raises:
+            SessionEnded: a cap is spent, or a breaker has tripped.
+        """
+        self.check_open()
+        self.check_breakers()
+        cap = reached(self.guard.spent, self._rules.caps.budget)
+        if cap is not None:
+            self._end_by_cap(cap.code, cap.rationale)
+        shared = self._shared_cap()
+        if shared is not None:
+            self._end_by_cap(*shared, {"refused": 1, "shared": 1})
+
+    def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
+        """
+        Raises:
+            SessionEnded: a model request was refused because a budget is spent.
+        """
+        if self.ended is None:
+            self._end_by_cap(code, why, {"refused": 1, "shared": int(shared)})
+        raise self.ended
+
+    def refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
+        """Apply the guard's decisions about a call before the tool runs.
+
+        Raises:
+            ToolFault: the call is refused.
+            SessionEnded: the operator, or the deadline, says stop.
+        """
+        for trip in trips:
+            if trip.action == "pause":
+                self._ask_operator(trip)
+            elif trip.action in {"deny", "quarantine", "terminate"}:
+                why = (
+                    f"the contract denies commands like '{trip.rule}'" if trip.monitor == DENY_COMMANDS else trip.detail
+                )
+                raise ToolFault(f"refused: {why}", kind=ToolError.COMMAND_DENIED)
+        if name in READING:
+            return
+        if self.guard.quarantined is not None:
+            why = f"the workspace is quarantined ({self.guard.quarantined.rule}): only reading is allowed"
+            raise ToolFault(why, kind=ToolError.QUARANTINED)
+        if name in WRITING and self.guard.writes_suspended:
+            reads = self._rules.thresholds.reads_to_restore
+            why = f"too many patches in a row were refused: make {reads} reading calls before the next patch"
+            raise ToolFault(why, kind=ToolError.WRITE_SUSPENDED)
+
+    def wait(self, trips: tuple[Trip, ...]) -> str:
+        """Apply backpressure, and return a note about it for the agent."""
+        throttles = [trip for trip in trips if trip.action == "throttle"]
+        if not throttles:
+            return ""
+        seconds = min(max(trip.signals["wait_ms"] for trip in throttles) / 1000, max(self.time_left(), 0.0))
+        self.sleep(seconds)
+        return f"backpressure: waited {seconds:g} s, {throttles[0].detail}"
+
+    def _ask_operator(self, trip: Trip) -> None:
+        """Wait for the operator's decision. The wait does not count as the agent's time.
+
+        Raises:
+            SessionEnded: the operator, or the deadline, says stop.
+        """
+        started = self.clock()
+        alert = self.recorder.alert_of(trip)
+        answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
+        self.paused += self.clock() - started
+        decision = self.recorder.write(
+            OperatorDecision(
+                decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
+            ),
+            "operator",
+        )
+        if answer.decision == "stop":
+            why = f"{answer.operator}: {answer.justification}"
+            raise self.finish(SessionEnded(TerminationCode.OPERATOR_ABORT, why, (alert, decision)))
+
+    def check_open(self) -> None:
+        """
+        Raises:
+            SessionEnded: the session is over, or its time is.
+            Interrupted: the run was cancelled.
+        """
+        if self.ended is not None:
+            raise self.ended
+        if self.cancelled():
+            raise Interrupted("interrupted")
+        self.check_time()
+
+    def check_time(self) -> None:
+        if self.time_left() <= _MIN_TIME_LEFT:
+            wall_sec = self._rules.caps.wall_sec
+            signals = {"elapsed_us": self.elapsed_us(), "cap_us": int(wall_sec * 1_000_000)}
+            self._end_by_cap(TerminationCode.WALL_CAP, f"reached the wall-clock cap of {wall_sec:g} s", signals)
+
+    def check_breakers(self) -> None:
+        stop = self.guard.stop
+        if stop is not None and stop.code is not None:
+            evidence = (self.recorder.alert_of(stop), *stop.evidence)
+            raise self.finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))
+
+    def _end_by_cap(self, code: TerminationCode, why: str, signals: Mapping[str, int] | None = None) -> NoReturn:
+        alert = self.recorder.alert(
+            "budget", code, why, severity="terminate", evidence=self.last_event, signals=signals
+        )
+        self.recorder.intervene("terminate", alert, why)
+        raise self.finish(SessionEnded(code, why, (alert, *self.evidence())))
+
+    def finish(self, end: SessionEnded) -> SessionEnded:
+        """Record how the session ended; the first ending counts."""
+        self.ended = self.ended or end
+        return self.ended
+
+    def evidence(self) -> tuple[int, ...]:
+        return (self.last_event,) if self.last_event else ()
+
+    def time_left(self) -> float:
+        return self._rules.caps.wall_sec - self.elapsed()
+
+    def elapsed(self) -> float:
+        """Seconds since the session began, without the time spent waiting for an operator."""
+        return self.clock() - self._started - self.paused
+
+    def elapsed_us(self) -> int:
+        return max(int(self.elapsed() * 1_000_000), 0)
+
+
+def _left(cap: int | None, used: int) -> int | None:
+    return None if cap is None else max(cap - used, 0)
+
+
+def _monitor(rules: Rules, record: SessionLog) -> PolicyMonitor:
+    redact = record.log.redact
+    return PolicyMonitor(
+        rules.contract,
+        blobs=lambda name: stored_text(record.blobs, name),
+        redact=redact.text if redact else lambda text: text,
+    )
 
 
 class Session:
-    """See the module. Calls may come from several threads; they are carried out one after the other."""
+    """Runs the calls of one agent. Threads may call concurrently; calls are executed one at a time."""
 
     def __init__(
         self,
@@ -58,7 +330,7 @@ class Session:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self.briefing = briefing
-        self._coming = deque(enumerate(environment.turns, start=2))
+        self._next_turns = deque(enumerate(environment.turns, start=2))
         self._rules = rules
         self._limits = limits = SessionLimits(rules, record, environment, clock=clock, cancelled=cancelled)
         self._recorder = recorder = limits.recorder
@@ -71,7 +343,7 @@ class Session:
         )
         self.tools: Mapping[str, Tool] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
 
-    # --- what an agent uses ---------------------------------------------------------------------------------------
+    # --- for agents -----------------------------------------------------------------------------------------------
 
     @property
     def remaining(self) -> RemainingBudget:
@@ -79,19 +351,19 @@ class Session:
 
     @property
     def ended(self) -> SessionEnded | None:
-        """How the session ended, if it has."""
+        """How the session ended; None while it is open."""
         return self._limits.ended
 
     @property
     def last_event(self) -> int:
-        """Number of the event that ended the last call: what an agent's end can point to."""
+        """Number of the event that finished the last call."""
         return self._limits.last_event
 
     def call(self, name: str, arguments: JsonValue = None) -> ToolResult:
-        """Call a tool by name. A bad call is a result that says what is wrong with it.
+        """Call a tool by name. An invalid call returns a result that says what is wrong with it.
 
         Raises:
-            SessionEnded: a cap is reached.
+            SessionEnded: a cap is spent.
             SandboxError: the sandbox itself failed.
         """
         with self._lock:
@@ -106,7 +378,8 @@ class Session:
                 elapsed_us=self._limits.elapsed_us(),
             )
             trips = self._recorder.trips(self._recorder.write(started, "agent"))
-            return self._carry_out(started, lambda: self._use(name, arguments, trips), waited=self._limits.wait(trips))
+            note = self._limits.wait(trips)
+            return self._execute(started, lambda: self._use(name, arguments, trips), note=note)
 
     def list_files(self, root: str = ".", glob: str | None = None) -> ToolResult:
         return self.call("list_files", {"root": root, "glob": glob})
@@ -124,7 +397,7 @@ class Session:
         return self.call("run", {"command": command, "timeout_sec": timeout_sec, "env": dict(env) if env else None})
 
     def turn(self) -> int:
-        """Say that a turn of the agent begins; its number."""
+        """Log that a turn of the agent begins, and return its number."""
         with self._lock:
             self._limits.check_open()
             self._turns += 1
@@ -133,18 +406,18 @@ class Session:
 
     @property
     def turns_left(self) -> int:
-        """Messages of the user that are still to come: an agent that ends its turn will be told the next."""
-        return len(self._coming)
+        """Number of user messages still to come; the next one is sent when the agent ends its turn."""
+        return len(self._next_turns)
 
     def delegate(self, parent: str, child: str, role: str, task: str) -> None:
-        """Say that one part of the agent hands work to another."""
+        """Log that one part of the agent hands work to another."""
         with self._lock:
             self._limits.check_open()
             shown = self._recorder.excerpt(task.encode("utf-8", "backslashreplace"))
             self._recorder.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
 
     def request_stage(self, stage: StageName, why: str = "") -> ToolResult:
-        """Ask for a privilege before a tool needs it: a plan is done, writing begins. Refused where the contract has none."""
+        """Enter a stage before a tool needs it, for example when planning is done. Refused if the contract does not allow it."""
         with self._lock:
             self._limits.check_open()
             try:
@@ -154,29 +427,32 @@ class Session:
             return ToolResult(ok=True, note=f"stage {self._stage}")
 
     def stop(self, rationale: str = "") -> NoReturn:
-        """The agent is done."""
-        why = printable(rationale[:1000], keep="\n")
-        raise self._limits.finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._limits.pointer()))
-
-    def check_budget(self) -> None:
-        """Whether anything may still be done: nothing is left of a cap, or a breaker has tripped, and the session ends.
+        """End the session at the agent's request.
 
         Raises:
-            SessionEnded.
+            SessionEnded: always.
+        """
+        why = printable(rationale[:1000], keep="\n")
+        raise self._limits.finish(SessionEnded(TerminationCode.AGENT_STOPPED, why, self._limits.evidence()))
+
+    def check_budget(self) -> None:
+        """
+        Raises:
+            SessionEnded: a cap is spent, or a breaker has tripped.
         """
         with self._lock:
             self._limits.check_budget()
 
     def out_of_budget(self, code: TerminationCode, why: str, *, shared: bool) -> NoReturn:
-        """A request was refused for want of budget: the attempt's own, or one that several share.
+        """End the session because a model request was refused: the attempt's own budget, or a shared one, is spent.
 
         Raises:
-            SessionEnded.
+            SessionEnded: always.
         """
         with self._lock:
             self._limits.out_of_budget(code, why, shared=shared)
 
-    # --- what the harness does on behalf of an agent ----------------------------------------------------------------
+    # --- for the harness, on behalf of an agent ---------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the clock, log the briefing verbatim and enter the first stage."""
@@ -185,26 +461,26 @@ class Session:
         self._recorder.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
         first = next((stage for stage in STAGES if stage in self._rules.stages), None)
         if first is not None:
-            self._change_stage(first, "the session begins")
+            self._change_stage(first, "session started")
 
     def next_turn(self) -> str | None:
-        """The user's next message, logged verbatim; None when there is none. An agent that had stopped goes on.
+        """Log and return the user's next message, or return None if there is none. Reopens a session that the agent stopped.
 
         Raises:
-            SessionEnded: a cap is reached: it limits all turns together.
+            SessionEnded: a cap is spent. Caps cover all turns together.
         """
         with self._lock:
-            if not self._coming:
+            if not self._next_turns:
                 return None
-            self._limits.go_on()
+            self._limits.resume()
             self._limits.check_budget()
-            number, text = self._coming.popleft()
-            told = BriefingText(text, {"turn": str(number)})
-            self._recorder.write(Briefing(text=text, sha256=told.sha256, parts=dict(told.parts)))
+            number, text = self._next_turns.popleft()
+            briefing = BriefingText(text, {"turn": str(number)})
+            self._recorder.write(Briefing(text=text, sha256=briefing.sha256, parts=dict(briefing.parts)))
             return text
 
     def submit_patch(self, patch: bytes) -> ToolResult:
-        """Apply a patch that the harness holds, such as a reference: it is never a file in the sandbox."""
+        """Apply a patch held by the harness, such as the reference. It never exists as a file in the sandbox."""
 
         def work() -> Execution:
             self._enter("write", "apply_patch")
@@ -213,19 +489,19 @@ class Session:
         return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
 
     def run_program(self, program: AgentProgram) -> ToolResult:
-        """Run a program to its end. It is no tool call: only the wall clock limits it.
+        """Run a program to its end. It does not count as a tool call: only the wall clock limits it.
 
         Raises:
-            InputError: the contract does not let commands run, so such an agent cannot be used with it.
+            InputError: the contract does not allow running commands.
             SessionEnded: the wall clock ran out.
         """
         if "run" not in self.tools:
-            msg = f"the contract does not allow running commands, so it cannot be given to an {program.name}"
+            msg = f"an {program.name} needs to run commands, and the contract does not allow it"
             raise InputError(
                 msg, remedy="use an agent that works through tools, or allow `run` in the contract's policy"
             )
         if self._rules.deny_commands:
-            detail = f"denied commands cannot be seen inside an {program.name}"
+            detail = f"commands started by an {program.name} are not checked against deny_commands"
             self._recorder.alert("coverage", "not_observed", detail)
 
         def work() -> Execution:
@@ -236,23 +512,23 @@ class Session:
         return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
 
     def place(self, path: str, content: bytes) -> None:
-        """Put a file into the sandbox, outside of the workspace.
+        """Write a file into the sandbox, outside the workspace.
 
         Raises:
             SandboxError: it could not be written.
         """
         script = 'mkdir -p "${1%/*}" && cat > "$1"'
         command = Command(argv=("sh", "-c", script, "place", path), cwd="/", stdin=content)
-        done = self._context.sandbox.run(command)
-        if not done.ok:
-            why = printable(done.stderr.kept[:300].decode("utf-8", "replace"))
+        completed = self._context.sandbox.run(command)
+        if not completed.ok:
+            why = printable(completed.stderr.kept[:300].decode("utf-8", "replace"))
             raise SandboxError(f"cannot write {path} in the sandbox: {why}")
 
     def close(self) -> None:
-        """Let go of what the session holds open."""
+        """Release the resources of the session."""
         self._context.tracker.close()
 
-    # --- behind it ------------------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------------
 
     def _for_agent(self, tool: str, arguments: dict[str, JsonValue], work: Callable[[], Execution]) -> ToolResult:
         with self._lock:
@@ -267,14 +543,14 @@ class Session:
                 elapsed_us=self._limits.elapsed_us(),
             )
             self._recorder.write(started, "harness")
-            return self._carry_out(started, work)
+            return self._execute(started, work)
 
     def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Execution:
         tool = TOOLS.get(name)
         if tool is None:
-            there = ", ".join(self.tools)
+            available = ", ".join(self.tools)
             raise ToolFault(
-                f"there is no tool '{printable(name[:80])}' (there are: {there})", kind=ToolError.UNKNOWN_TOOL
+                f"unknown tool '{printable(name[:80])}' (available: {available})", kind=ToolError.UNKNOWN_TOOL
             )
         if self._rules.tools and name not in self._rules.tools:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
@@ -284,18 +560,18 @@ class Session:
         self._enter(tool.stage, name)
         return tool.invoke(self._context, arguments or {})
 
-    def _carry_out(self, started: ToolCallStarted, work: Callable[[], Execution], *, waited: str = "") -> ToolResult:
+    def _execute(self, started: ToolCallStarted, work: Callable[[], Execution], *, note: str = "") -> ToolResult:
         self._context.call_id = started.call_id
-        begin, paused = self._limits.clock(), self._limits.paused
+        began, paused = self._limits.clock(), self._limits.paused
         try:
-            done = work()
+            execution = work()
         except ToolFault as fault:
-            done = Execution(ToolResult.refused(ToolError(fault.kind), fault.message))
-        # A person who thinks about it costs the agent nothing: neither money nor the share of its time that breakers look at.
-        took = self._limits.clock() - begin - (self._limits.paused - paused)
-        result = done.result
-        if waited:
-            result = replace(result, note="; ".join(filter(None, (waited, result.note))))
+            execution = Execution(ToolResult.refused(ToolError(fault.kind), fault.message))
+        # Waiting for an operator is not the agent's time, neither for its budget nor for the breakers.
+        took = self._limits.clock() - began - (self._limits.paused - paused)
+        result = execution.result
+        if note:
+            result = replace(result, note="; ".join(filter(None, (note, result.note))))
         finished = ToolCallFinished(
             call_id=started.call_id,
             tool=started.tool,
@@ -303,12 +579,12 @@ class Session:
             exit_code=result.exit_code,
             timed_out=result.timed_out,
             duration_us=max(int(took * 1_000_000), 0),
-            stdout=self._recorder.excerpt(done.stdout),
-            stderr=self._recorder.excerpt(done.stderr),
+            stdout=self._recorder.excerpt(execution.stdout),
+            stderr=self._recorder.excerpt(execution.stderr),
             changed_files=list(result.changed_files),
             error_type=result.error_type,
             error_message=result.error_message,
-            killed_processes=done.killed,
+            killed_processes=execution.killed,
         )
         self._limits.last_event = self._recorder.write(finished)
         self._limits.check_breakers()
@@ -316,11 +592,11 @@ class Session:
         return result
 
     def _enter(self, stage: StageName, cause: str) -> None:
-        """Take the privilege that a tool needs. Privileges only grow, and each step is an event."""
+        """Enter the stage that a tool needs. Stages only go up, and each change is logged."""
         if stage not in self._rules.stages:
             allowed = ", ".join(self._rules.stages) or "none"
             raise ToolFault(
-                f"{cause} needs the stage '{stage}'; the contract has: {allowed}", kind=ToolError.STAGE_DENIED
+                f"{cause} needs the stage '{stage}'; the contract allows: {allowed}", kind=ToolError.STAGE_DENIED
             )
         if self._stage is None or STAGES.index(stage) > STAGES.index(self._stage):
             self._change_stage(stage, cause)

@@ -1,7 +1,7 @@
-"""What the workspace holds, and what each call changed in it (E-05).
+"""Tracks the files of the workspace and what each call changed.
 
-The last known entries are kept, so that the effect of a command is the difference of two listings, and a listing that
-nothing can have changed is never made again.
+The effect of a command is the difference between two listings. The last listing is kept, and reused while nothing can have
+changed the workspace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
-from agentbench.tools.content_cache import SHARED
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
@@ -37,14 +36,14 @@ DIFF_SHOWN = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed, sorted by path. `problem` says why it could not be told."""
+    """Changed files, sorted by path. `problem` says why they could not be determined."""
 
     files: tuple[FileChange, ...] = ()
     problem: str | None = None
 
     @property
     def own(self) -> tuple[bytes, ...]:
-        """Paths that count: not those of generated files."""
+        """Return the changed paths, without generated files."""
         return tuple(change.path for change in self.files if not change.generated)
 
 
@@ -54,7 +53,7 @@ class Closable(Protocol):
 
 
 class WorkspaceTracker:
-    """Keeps the entries of a live workspace. `base` is the workspace as the agent found it."""
+    """Keeps the entries of a live workspace. `base` is the workspace before the agent started."""
 
     def __init__(
         self, sandbox: Sandbox, base: Tree | None, recorder: EventRecorder, *, generated: tuple[str, ...] = ()
@@ -70,44 +69,44 @@ class WorkspaceTracker:
         self._kept_bytes = 0
 
     def entries(self) -> dict[bytes, Entry]:
-        """Everything in the workspace now, sorted by path.
+        """Return all current entries, sorted by path.
 
         Raises:
             ToolFault: too_large.
         """
         changes = self.settle()
         if changes is not None and changes.problem is not None:
-            raise ToolFault(f"the workspace cannot be listed: {changes.problem}", kind=ToolError.TOO_LARGE)
+            raise ToolFault(f"cannot list the workspace: {changes.problem}", kind=ToolError.TOO_LARGE)
         return self._entries
 
     def settle(self) -> Changes | None:
-        """Make sure that the state before a change is known, if it can be; None when it already was."""
+        """Scan if the current state is not known. Returns None if it is."""
         return None if self._current else self.scan()
 
     def scan(self) -> Changes:
-        """Look at the tree again: the difference to what was known. The first look tells no difference."""
+        """List the tree again and return the changes since the last listing. The first scan returns none."""
         self._current = False
         try:
-            found = {entry.path: entry for entry in islice(self._tree.entries(), MAX_ENTRIES + 1)}
+            entries = {entry.path: entry for entry in islice(self._tree.entries(), MAX_ENTRIES + 1)}
         except TreeTooLarge as error:
             return Changes(problem=error.message)
-        if len(found) > MAX_ENTRIES:
+        if len(entries) > MAX_ENTRIES:
             return Changes(problem=f"the tree has more than {MAX_ENTRIES} files")
         before, first = self._entries, not self._known
-        self._entries, self._current, self._known = found, True, True
-        if first or before == found:
+        self._entries, self._current, self._known = entries, True, True
+        if first or before == entries:
             return Changes()
-        return Changes(self._marked(compare(before.values(), found.values())))
+        return Changes(self._mark_generated(compare(before.values(), entries.values())))
 
     def wrote(self, writes: Sequence[FileWrite]) -> Changes:
-        """Account for writes that the harness made itself: no look at the tree is needed."""
+        """Account for writes made by the harness itself, without scanning the tree."""
         changes: list[FileChange] = []
         for write in sorted(writes, key=lambda write: write.path):
             before = self._entries.get(write.path)
             after = _entry(write)
             if before == after:
                 continue
-            changes += self._marked(compare([before] if before else [], [after] if after else []))
+            changes += self._mark_generated(compare([before] if before else [], [after] if after else []))
             if after is None:
                 self._entries.pop(write.path, None)
             else:
@@ -119,13 +118,13 @@ class WorkspaceTracker:
 
     @property
     def tree(self) -> Tree:
-        """The live workspace, for one that can be asked for single entries; else as it is known, without a walk."""
+        """Return the live tree if it can look up single entries, else one with the known entries, to avoid a walk."""
         if isinstance(self._tree, Lookup) or not self._current:
             return self._tree
         return _KnownTree(self._entries, self._tree)
 
     def close(self) -> None:
-        """Let go of the tree, where that means anything."""
+        """Close the tree, if it can be closed."""
         if isinstance(self._tree, Closable):
             self._tree.close()
 
@@ -137,20 +136,14 @@ class WorkspaceTracker:
         return self._tree.read(path, max_bytes=max_bytes)
 
     def content(self, entry: Entry) -> tuple[bytes | None, bool]:
-        """What a small file holds, None when it cannot be had; and whether the live workspace had to be asked for it."""
-        found = SHARED.get(entry.sha256)
-        if found is not None:
-            return found, False
-        found = _read(self._base, entry) if self._base is not None else None
-        live = found is None
-        if live:
-            found = _read(self._tree, entry)
-        if found is not None:
-            SHARED.put(entry.sha256, found)
-        return found, live
+        """Return the content of a small file, or None, and whether it was read from the live workspace."""
+        content = _read(self._base, entry) if self._base is not None else None
+        if content is not None:
+            return content, False
+        return _read(self._tree, entry), True
 
     def target(self, path: bytes) -> bytes:
-        """Where a symlink of the workspace points.
+        """Return the target of a symlink in the workspace.
 
         Raises:
             ToolFault: not_found.
@@ -163,10 +156,10 @@ class WorkspaceTracker:
     # --- events ---------------------------------------------------------------------------------------------------
 
     def log_changes(self, call_id: str, changes: Changes) -> int:
-        """Write the event that covers what changed; its number, 0 when nothing did."""
+        """Log the changes. Returns the number of the event, or 0 if nothing changed."""
         if changes.problem is not None:
             self._recorder.write(WorkspaceMutated(call_id=call_id, files=[]))
-            self._recorder.alert("workspace", "tree_limits", f"what changed cannot be told: {changes.problem}")
+            self._recorder.alert("workspace", "tree_limits", f"cannot tell what changed: {changes.problem}")
         if not changes.files:
             return 0
         diff = self.diff(changes)
@@ -180,12 +173,12 @@ class WorkspaceTracker:
         )
 
     def digests(self, changes: Changes) -> list[FileDigest]:
-        """Digests before and after of each file, as many as an event holds; those that count come first."""
+        """Return digests before and after of as many files as an event holds, generated files last."""
         ordered = sorted(changes.files, key=lambda change: change.generated)
         return [file_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
 
     def diff(self, changes: Changes) -> bytes:
-        """A patch of what changed, of the files that count and are not too large. Digests tell of the others."""
+        """Return the changes as a patch, without generated and large files, for which the digests must do."""
         before, after = MemoryTree(), MemoryTree()
         budget = MAX_DIFFED
         for change in changes.files:
@@ -202,8 +195,8 @@ class WorkspaceTracker:
                 after.put(new)
         return extract(before, after).patch
 
-    def found(self, change: FileChange, *, max_bytes: int) -> FileWrite | None:
-        """What makes a file again what the agent found; None when its content cannot be had."""
+    def original(self, change: FileChange, *, max_bytes: int) -> FileWrite | None:
+        """Return the write that restores a file to its base content, or None if that is not available."""
         if change.before is None:
             return FileWrite(change.path)
         content = _read(self._base, change.before, max_bytes) if self._base is not None else None
@@ -233,17 +226,19 @@ class WorkspaceTracker:
         return _write(entry, content)
 
     def _keep(self, entry: Entry, content: bytes) -> None:
-        """Remember a content that base does not have: the next change of the file is a diff against it."""
+        """Keep a content that the base does not have, for the diff of the next change."""
         if len(content) <= MAX_DIFFED_FILE and self._kept_bytes + len(content) <= MAX_KEPT:
             self._kept[entry.sha256] = content
             self._kept_bytes += len(content)
 
-    def _marked(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
-        return tuple(replace(one, generated=True) if self._generated.match(one.path) else one for one in changes)
+    def _mark_generated(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+        return tuple(
+            replace(change, generated=True) if self._generated.match(change.path) else change for change in changes
+        )
 
 
 class _KnownTree:
-    """A tree whose entries are known, so that nothing has to be listed again; contents are read where they are."""
+    """A tree with known entries, so that nothing is listed again. Contents are read from the live tree."""
 
     def __init__(self, entries: Mapping[bytes, Entry], tree: Tree) -> None:
         self._entries = entries
@@ -257,14 +252,14 @@ class _KnownTree:
 
 
 class _Unknown:
-    """The content of a file that is there but cannot be had."""
+    """Marks the content of a file that exists but cannot be read."""
 
 
 _UNKNOWN = _Unknown()
 
 
 def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes | None:
-    """The content that `entry` describes, if the tree still has exactly that."""
+    """Return the content that `entry` describes, if the tree still has exactly that."""
     try:
         content = tree.read(entry.path, max_bytes=max_bytes)
     except (OSError, TreeTooLarge):

@@ -23,8 +23,7 @@ from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Phase
-from agentbench.tools.session import Session, SessionEnvironment, SessionLog
-from agentbench.tools.session_end import SessionEnded
+from agentbench.tools.session import Session, SessionEnded, SessionEnvironment, SessionLog
 from agentbench.workspace.diff.extract import Delta
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from agentbench.agents.base import AgentExit
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.metered_model import MeteredModel
-from agentbench.tools.session import Session
-from agentbench.tools.session_end import SessionEnded
+from agentbench.tools.session import Session, SessionEnded
 
 _TICK_SEC = 0.05
 
