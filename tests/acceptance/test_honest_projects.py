@@ -1,4 +1,4 @@
-"""Habits of real projects and their tests that must not be taken for tampering."""
+"""Behaviour of real projects and their tests that must not be mistaken for tampering."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentbench.acceptance.checks.pytest.records import Sight
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
-from agentbench.acceptance.inspection.known_behaviour import habits
-from agentbench.acceptance.inspection.monkeypatched_names import replaced_names
+from agentbench.acceptance.inspection.known_behaviour import known_behaviour
+from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_names
 from tests.acceptance.toy import EDITABLE, FIXED, REPO, Bed, delta_of
 
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}
-"""Requires whatever R has; a file that cannot be imported on R must come to pass."""
+"""Requires all tests of the base repository; a file that cannot be imported there must pass."""
 ASK = "\n\ndef ask():\n    return float(input('number: '))\n"
 MOCKING = """
     import builtins
@@ -75,7 +75,7 @@ MOCKING = """
 
     @pytest.fixture
     def frozen():
-        # As freezegun does it.
+        # Like freezegun.
         real, places = time.time, []
         for module in list(sys.modules.values()):
             for key, value in list(vars(module).items()):
@@ -117,31 +117,31 @@ def graded(
     return grade(delta_of(context, fix), context)
 
 
-def told(result: Acceptance) -> str:
-    checks = [(one.outcome.value, one.decided.why, one.decided.diagnostics) for one in result.checks]
+def describe(result: Acceptance) -> str:
+    checks = [(check.outcome.value, check.decided.why, check.decided.diagnostics) for check in result.checks]
     return f"{checks} {result.findings}"
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_of_something_new_may_replace_what_they_like(bed: Bed, tmp_path: Path) -> None:
+def test_new_tests_may_monkeypatch(bed: Bed, tmp_path: Path) -> None:
     result = graded(bed, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": FIXED + ASK})
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 @pytest.mark.req("G-14")
 @pytest.mark.parametrize(
     "lines", ["def ask():\n    builtins.input = lambda _text: '2'\n    return 2.0\n", f"builtins.input = max\n{ASK}"]
 )
-def test_code_under_test_may_not_replace_what_tests_do(bed: Bed, tmp_path: Path, lines: str) -> None:
-    """By a function of its own while a test runs, by anything at any other time."""
+def test_code_under_test_may_not_replace_what_tests_patch(bed: Bed, tmp_path: Path, lines: str) -> None:
+    """Neither by a function of its own while a test runs, nor by anything at any other time."""
     cheat = f"{FIXED}\n\nimport builtins\n\n\n{lines}"
     result = graded(bed, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": cheat})
     assert not result.accepted
-    assert "runner_changed" in {one.rule for one in result.findings}, told(result)
+    assert "runner_changed" in {finding.rule for finding in result.findings}, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_conftest_of_the_project_may_wrap_tests(bed: Bed, tmp_path: Path) -> None:
+def test_project_conftest_may_wrap_tests(bed: Bed, tmp_path: Path) -> None:
     conftest = """
         import functools
 
@@ -154,7 +154,7 @@ def test_a_conftest_of_the_project_may_wrap_tests(bed: Bed, tmp_path: Path) -> N
 
 
         class Odd(type):
-            # As old libraries made namespaces of XML.
+            # As old libraries defined XML namespaces.
 
             def __getattr__(cls, name):
                 raise ValueError(name)
@@ -186,11 +186,11 @@ def test_a_conftest_of_the_project_may_wrap_tests(bed: Bed, tmp_path: Path) -> N
     result = graded(
         bed, tmp_path, repo={"tests/conftest.py": conftest}, tests=tests, fix={"src/toy/core.py": FIXED + ASK}
     )
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_conftest_may_need_what_the_fix_brings(bed: Bed, tmp_path: Path) -> None:
+def test_conftest_may_need_the_fix(bed: Bed, tmp_path: Path) -> None:
     conftest = """
         import pytest
 
@@ -217,7 +217,7 @@ def test_a_conftest_may_need_what_the_fix_brings(bed: Bed, tmp_path: Path) -> No
     }
     required = ("tests/test_new.py::test_ask", "tests/test_core.py::test_mean")
     result = graded(bed, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + ASK}, required=required)
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 TRACED = """
@@ -237,8 +237,8 @@ def traced(function):
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_fix_may_change_how_the_project_rewrites_functions(bed: Bed, tmp_path: Path) -> None:
-    """As checkers of types and tracers do, with functions that tests give them."""
+def test_fix_may_change_a_function_rewriting_decorator(bed: Bed, tmp_path: Path) -> None:
+    """As type checkers and tracers do with functions that tests pass to them."""
     tests = {
         "tests/test_traced.py": """
             from toy.core import median, traced
@@ -268,7 +268,7 @@ def test_a_fix_may_change_how_the_project_rewrites_functions(bed: Bed, tmp_path:
         tests=tests,
         fix={"src/toy/core.py": FIXED + TRACED.format(start=1)},
     )
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 MARKERS = """
@@ -308,8 +308,8 @@ lazy, proxy = Lazy("lazy"), Proxy()
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_decorators_may_answer_to_nothing_but_their_call(bed: Bed, tmp_path: Path) -> None:
-    """As proxies outside of their context, modules that load themselves and namespaces do."""
+def test_decorators_may_reject_attribute_access(bed: Bed, tmp_path: Path) -> None:
+    """As context-local proxies, lazily loaded modules and namespace classes do."""
     tests = {
         "tests/test_marked.py": """
             from toy.core import Marks, lazy, median, proxy
@@ -336,11 +336,11 @@ def test_decorators_may_answer_to_nothing_but_their_call(bed: Bed, tmp_path: Pat
     }
     core = {"src/toy/core.py": REPO["src/toy/core.py"] + MARKERS}
     result = graded(bed, tmp_path, repo=core, tests=tests, fix={"src/toy/core.py": FIXED + MARKERS})
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_test_may_hand_over_the_folder_it_lies_in(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_pass_their_own_folder(bed: Bed, tmp_path: Path) -> None:
     scan = """
 
 def scan(places):
@@ -366,10 +366,10 @@ def scan(places):
             """
     }
     result = graded(bed, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + scan})
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
-def test_names_that_are_replaced_are_read_from_the_text() -> None:
+def test_monkeypatched_names_are_found_in_the_text() -> None:
     text = b"""
 m.setattr("builtins.input", 1)
 with mock.patch.object(
@@ -378,7 +378,7 @@ with mock.patch.object(
     builtins.print = show
     assert say("nothing") == "word"
 """
-    assert replaced_names([text, b"x = 'other'"]) == ("input", "part", "print")
+    assert monkeypatched_names([text, b"x = 'other'"]) == ("input", "part", "print")
 
 
 UNUSUAL = {
@@ -441,7 +441,7 @@ UNUSUAL = {
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_an_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
+def test_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
     tests = {
         "tests/deep/__init__.py": "",
         "tests/deep/test_new.py": """
@@ -488,7 +488,7 @@ def test_an_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
     )
     fix = {"src/toy/core.py": UNUSUAL["src/toy/core.py"].replace(REPO["src/toy/core.py"], FIXED)}
     result = graded(bed, tmp_path, repo=UNUSUAL, tests=tests, fix=fix, required=required)
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 STACK = """
@@ -505,23 +505,23 @@ def stack_of():
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_project_that_prints_stacks_may_go_on_doing_so(bed: Bed, tmp_path: Path) -> None:
-    """The stack has lines of the tests in it."""
+def test_projects_that_print_stacks_may_continue(bed: Bed, tmp_path: Path) -> None:
+    """The stack contains source lines of the tests."""
     tests = {
         "tests/test_new.py": "from toy.core import ask, stack_of\n\n\ndef test_stack():\n    assert 'test_stack' in stack_of()\n"
     }
     repo = {"src/toy/core.py": REPO["src/toy/core.py"] + STACK}
     result = graded(bed, tmp_path, repo=repo, tests=tests, fix={"src/toy/core.py": FIXED + STACK + ASK})
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
-def test_only_what_the_file_had_in_r_is_its_habit() -> None:
+def test_known_behaviour_needs_the_words_in_the_base_file() -> None:
     seen = [Sight("sys.settrace", "a.py", 1), Sight("sys.settrace", "b.py", 1), Sight("open test", "a.py", 2)]
     texts = {"a.py": b"sys.settrace(f); open(test)"}
-    assert habits(seen, lambda file: texts.get(file, b"")) == {"sys.settrace a.py"}
+    assert known_behaviour(seen, lambda file: texts.get(file, b"")) == {"sys.settrace a.py"}
 
 
-def test_a_module_with_examples_is_no_file_of_tests() -> None:
+def test_modules_with_doctests_are_not_test_files() -> None:
     tests = [
         "src/toy/core.py::toy.core.twice",
         "src/toy/__init__.py::toy",
@@ -534,8 +534,8 @@ def test_a_module_with_examples_is_no_file_of_tests() -> None:
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_test_may_look_into_what_the_product_remembers(bed: Bed, tmp_path: Path) -> None:
-    """A table that is imported is not one of the tests': filling it is what is tested."""
+def test_tests_may_read_product_state(bed: Bed, tmp_path: Path) -> None:
+    """An imported dictionary does not belong to the test module: filling it is the tested behaviour."""
     test = """
         from toy.core import KNOWN, halved
 
@@ -562,7 +562,7 @@ MANY = """\
     def test_many(number):
         assert number >= 0
     """
-"""So many that the clock is not seen to be frozen on R, where nothing is watched closely."""
+"""So many tests that the survey of the base repository, which checks only regularly, misses the frozen clock."""
 FROZEN = """\
     import unittest
     from datetime import date, datetime
@@ -591,7 +591,7 @@ FROZEN = """\
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_freeze_imported_clocks_and_be_rerun(bed: Bed, tmp_path: Path) -> None:
     repo = {**REPO, "pyproject.toml": REPO["pyproject.toml"].replace('"-ra"', '"-ra --reruns 1"')}
     context = bed.context(
         tmp_path,
@@ -601,7 +601,7 @@ def test_tests_may_freeze_the_clock_they_have_imported_and_be_repeated(bed: Bed,
         oracle={"checks": [WHOLE]},
     )
     result = grade(delta_of(context, {"src/toy/core.py": FIXED}), context)
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 TRACING = """
@@ -657,11 +657,11 @@ TRACING = """
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_put_away_the_trace_function_they_set(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_reset_their_trace_function(bed: Bed, tmp_path: Path) -> None:
     """As tests of tracers, profilers and debuggers do."""
     fix = {"src/toy/core.py": FIXED + "\n\ndef doubled(x):\n    return 2 * x\n"}
     result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACING}, fix=fix)
-    assert result.accepted, told(result)
+    assert result.accepted, describe(result)
 
 
 LOADED = {
@@ -694,8 +694,8 @@ class Loader:
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_what_the_reference_reads_beside_the_tests_others_may_read_too(bed: Bed, tmp_path: Path) -> None:
-    """An object was given the path before: that nobody handed it over now says nothing."""
+def test_patches_may_read_test_data_that_the_reference_reads(bed: Bed, tmp_path: Path) -> None:
+    """The path was passed to an object earlier, so it is not an argument of the current call."""
     right = FIXED + LOADER.format(answer="median(json.loads(self.path.read_text()))")
     check = {**WHOLE, "fail_to_pass": ["tests/test_median_hidden.py::test_even"]}
     bare = bed.context(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
@@ -715,5 +715,5 @@ def test_what_the_reference_reads_beside_the_tests_others_may_read_too(bed: Bed,
     assert result.accepted, (result.checks[0].decided.why, result.findings)
     looked_up = FIXED + LOADER.format(answer="json.loads((self.path.parent / 'answers.json').read_text())[0]")
     result = grade(delta_of(context, {"src/toy/core.py": looked_up}), context)
-    (grave,) = [one for one in result.findings if one.severity == "gate"]
-    assert "reads tests/data/answers.json, which lies with the tests" in grave.detail
+    (gate,) = [finding for finding in result.findings if finding.severity == "gate"]
+    assert "reads tests/data/answers.json, which lies with the tests" in gate.detail

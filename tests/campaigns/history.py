@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agentbench.acceptance.inspection.inspect_patch import Inspected, inspect
+from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspect
 from agentbench.acceptance.protected import Protection, compose
 from agentbench.authoring.commit.from_commit import repository_name
 from agentbench.authoring.commit.split import split, text_of
@@ -81,7 +81,7 @@ def findings(history: History, commit: Commit, *, with_tests: bool, name: str) -
     writes: Sequence[FileWrite] = plan(patches, tree).writes
     base = {entry.path: entry for entry in tree.entries()}
     protection = Protection((), frozenset(path.encode("utf-8", "surrogateescape") for path in parts.runnable))
-    subject = Inspected(
+    subject = InspectedPatch(
         patches=patches,
         writes=writes,
         before={path: tree.read(path, max_bytes=0) for path in touched & tree.paths},

@@ -27,7 +27,7 @@ from agentbench.acceptance.grading_context import (
     GradingContext,
     StepResult,
 )
-from agentbench.acceptance.inspection.inspect_patch import Inspected, inspect
+from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspect
 from agentbench.acceptance.protected import GradedTree, Protection
 from agentbench.acceptance.replica import NONE, base_entries
 from agentbench.acceptance.steps import log_application, run_static
@@ -191,7 +191,7 @@ def _inspect(
 ) -> tuple[Finding, ...]:
     policy = context.loaded.task.policy
     before = {path: _content(context, path) for path in {patch.old_path for patch in patches} if path in base}
-    inspected = Inspected(
+    inspected = InspectedPatch(
         patches=patches,
         writes=writes,
         before=before,

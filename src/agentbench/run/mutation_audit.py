@@ -32,5 +32,5 @@ def audit_tasks(
         except TaskError as error:
             found.append(Audit(task.id, "error", "none", f"setup: {error.message}"))
             continue
-        found.append(audit(validation_context(ground, lab), wanted=wanted, workers=workers, tell=tell))
+        found.append(audit(validation_context(ground, lab), wanted=wanted, workers=workers, report=tell))
     return found

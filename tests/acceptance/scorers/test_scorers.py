@@ -55,9 +55,9 @@ def workspace(
     return Workspace(base, after, extract(base, after, generated=generated), None)
 
 
-def score(place: Workspace, **fields: object) -> ScorerResult:
+def score(scored: Workspace, **fields: object) -> ScorerResult:
     spec = scorer_spec(Scorer.model_validate({"name": "it", **fields}))
-    (result,) = run_scorers([spec], place)
+    (result,) = run_scorers([spec], scored)
     return result
 
 
@@ -65,17 +65,17 @@ def completed(exit_code: int | None, *, out: bytes = b"", timed_out: bool = Fals
     return Completed(exit_code, Stream(out, b"", len(out)), Stream(), 0.5, timed_out=timed_out)
 
 
-# --- the catalogue ----------------------------------------------------------------------------------------------------
+# --- registry ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("G-10")
-def test_all_eleven_types_are_there_and_each_has_exactly_one_function() -> None:
+def test_each_of_the_eleven_types_has_one_function() -> None:
     assert set(SPECS) == set(CHECKS)
     assert len(SPECS) == 11
 
 
 @pytest.mark.req("G-10", "G-11")
-def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() -> None:
+def test_heuristics_are_advisory_by_default() -> None:
     fields: dict[str, dict[str, object]] = {
         "command": {"command": "true"},
         "allowed_paths": {"patterns": ["*"]},
@@ -87,17 +87,17 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
         "llm_judge": {"rubric": "kindly"},
     }
     advisory = set()
-    for kind in SPECS:
-        made = Scorer.model_validate({"name": "n", "type": kind, **fields.get(kind, {})})
-        if not scorer_spec(made).is_required:
-            advisory.add(kind)
-        assert scorer_spec(made.model_copy(update={"required": True})).is_required
+    for scorer_type in SPECS:
+        scorer = Scorer.model_validate({"name": "n", "type": scorer_type, **fields.get(scorer_type, {})})
+        if not scorer_spec(scorer).is_required:
+            advisory.add(scorer_type)
+        assert scorer_spec(scorer.model_copy(update={"required": True})).is_required
     assert advisory == {"no_new_skips", "assertions_not_weakened", "llm_judge"}
 
 
 @pytest.mark.req("G-10")
 @pytest.mark.parametrize(
-    "fields, words",
+    "fields, message",
     [
         ({"type": "comand", "command": "true"}, "did you mean `command`"),
         ({"type": "command"}, "missing `command`"),
@@ -125,55 +125,59 @@ def test_only_the_two_heuristics_are_advisory_unless_an_author_says_otherwise() 
         ({"type": "llm_judge"}, "missing `rubric`"),
     ],
 )
-def test_a_bad_field_is_refused_by_name_where_it_stands(tmp_path: Path, fields: dict[str, object], words: str) -> None:
+def test_invalid_fields_are_rejected_with_their_location(
+    tmp_path: Path, fields: dict[str, object], message: str
+) -> None:
     bad = {"name": "n", **fields}
-    with pytest.raises(InputError, match="scorer `n`") as refused:
+    with pytest.raises(InputError, match="scorer `n`") as error:
         scorer_spec(Scorer.model_validate(bad))
-    assert words in str(refused.value)
+    assert message in str(error.value)
     write_task(tmp_path / "t", task_with(scorers=[bad]))
-    with pytest.raises(ContractError) as found:
+    with pytest.raises(ContractError) as rejected:
         load_task(tmp_path / "t")
-    # One mistake is told once, and in the words of a task.
-    (told,) = found.value.problems
-    assert "task.yaml:" in told
-    assert "scorers[0]" in told
-    assert words in told
+    # One mistake is reported once, with its location in the task.
+    (problem,) = rejected.value.problems
+    assert "task.yaml:" in problem
+    assert "scorers[0]" in problem
+    assert message in problem
     write_task(tmp_path / "suite" / "t", task_with())
     (tmp_path / "suite" / "scenario.yaml").write_text(f"scorers: [{Scorer.model_validate(bad).model_dump_json()}]\n")
-    with pytest.raises(ContractError) as found:
+    with pytest.raises(ContractError) as rejected:
         load_task(tmp_path / "suite" / "t")
-    assert any("scenario.yaml:" in one and words in one for one in found.value.problems)
+    assert any("scenario.yaml:" in problem and message in problem for problem in rejected.value.problems)
 
 
 GUARDED = {"name": "g", "type": "tests_unmodified", "paths": ["tests/test_core.py", "tests/test_gone.py", "tests"]}
 
 
 @pytest.mark.req("G-10")
-def test_a_file_that_must_stay_as_it_is_has_to_be_there(tmp_path: Path) -> None:
+def test_protected_files_must_exist(tmp_path: Path) -> None:
     files = {"repo/tests/test_core.py": ""}
     write_task(tmp_path / "t", task_with(repo={"path": "repo"}, scorers=[GUARDED]), files)
-    with pytest.raises(ContractError) as found:
+    with pytest.raises(ContractError) as rejected:
         load_task(tmp_path / "t")
-    gone, folder = found.value.problems
+    gone, folder = rejected.value.problems
     assert "scorers[0].paths[1]: tests/test_gone.py is not a file of the workspace" in gone
     assert "scorers[0].paths[2]: tests is not a file of the workspace" in folder
-    # Setup may make it, and a scorer of the suite is for tasks that have it: both are only remarked on.
-    made = task_with(repo={"path": "repo"}, scorers=[GUARDED], setup={"commands": ["make"]})
-    told = remarks(load_task(write_task(tmp_path / "made", made, files)))
-    assert sum("scorer `g`: tests" in one and one.endswith("unless setup creates it") for one in told) == 2
+    # Setup may create the file, and a scorer of the suite is meant for tasks that have it: both only cause a warning.
+    with_setup = task_with(repo={"path": "repo"}, scorers=[GUARDED], setup={"commands": ["make"]})
+    warnings = remarks(load_task(write_task(tmp_path / "made", with_setup, files)))
+    assert (
+        sum("scorer `g`: tests" in warning and warning.endswith("unless setup creates it") for warning in warnings) == 2
+    )
     write_task(tmp_path / "suite" / "t", task_with(repo={"path": "repo"}), files)
     (tmp_path / "suite" / "scenario.yaml").write_text(
         f"scorers: [{Scorer.model_validate(GUARDED).model_dump_json()}]\n"
     )
-    told = remarks(load_task(tmp_path / "suite" / "t"))
-    assert sum("scorer `g`: tests" in one for one in told) == 2
+    warnings = remarks(load_task(tmp_path / "suite" / "t"))
+    assert sum("scorer `g`: tests" in warning for warning in warnings) == 2
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
+# --- paths ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("G-10")
-def test_a_wildcard_does_not_stop_at_a_slash() -> None:
+def test_wildcards_match_slashes() -> None:
     assert matches("src/deep/file.py", ["src/*"])
     assert matches("src/deep/file.py", ["src/**"])
     assert matches("src/deep/file.py", ["*.py"])
@@ -182,74 +186,74 @@ def test_a_wildcard_does_not_stop_at_a_slash() -> None:
 
 
 @pytest.mark.req("G-10")
-def test_allowed_and_forbidden_paths_look_at_every_changed_file(folder: Path) -> None:
-    place = workspace(folder, {"src/deep/er/x.py": "X = 2\n", ".github/ci.yml": "on: push\n"})
-    outside = score(place, type="allowed_paths", patterns=["src/*"])
+def test_path_scorers_examine_every_changed_file(folder: Path) -> None:
+    scored = workspace(folder, {"src/deep/er/x.py": "X = 2\n", ".github/ci.yml": "on: push\n"})
+    outside = score(scored, type="allowed_paths", patterns=["src/*"])
     assert (outside.verdict, outside.required, outside.score_ppm) == ("FAIL", True, 0)
     assert ".github/ci.yml" in outside.detail
     assert "x.py" not in outside.detail
-    allowed = score(place, type="allowed_paths", patterns=["src/*", ".github/*"])
+    allowed = score(scored, type="allowed_paths", patterns=["src/*", ".github/*"])
     assert (allowed.verdict, allowed.score_ppm) == ("PASS", 1_000_000)
-    assert score(place, type="forbid_paths", patterns=[".github/*"]).verdict == "FAIL"
-    assert score(place, type="forbid_paths", patterns=["secrets/*"]).verdict == "PASS"
+    assert score(scored, type="forbid_paths", patterns=[".github/*"]).verdict == "FAIL"
+    assert score(scored, type="forbid_paths", patterns=["secrets/*"]).verdict == "PASS"
 
 
 @pytest.mark.req("G-10", "C-20")
-def test_a_moved_file_counts_once_but_is_seen_at_both_places_and_generated_files_not_at_all(folder: Path) -> None:
-    place = workspace(
+def test_moved_files_count_once_and_generated_files_never(folder: Path) -> None:
+    scored = workspace(
         folder,
         {"README.md": None, "docs/README.md": BEFORE["README.md"], "src/__pycache__/a.pyc": b"\x00"},
         generated=("**/__pycache__/**",),
     )
-    assert place.changed == ("README.md", "docs/README.md")
-    assert score(place, type="max_files_changed", limit=1).verdict == "PASS"
-    assert score(place, type="max_files_changed", limit=0).verdict == "FAIL"
-    assert score(place, type="tests_unmodified", paths=["README.md"]).verdict == "FAIL"
-    assert score(place, type="baseline_unmodified", paths=["docs/README.md"]).verdict == "FAIL"
-    assert score(place, type="baseline_unmodified", paths=["src/core.py"]).verdict == "PASS"
+    assert scored.changed == ("README.md", "docs/README.md")
+    assert score(scored, type="max_files_changed", limit=1).verdict == "PASS"
+    assert score(scored, type="max_files_changed", limit=0).verdict == "FAIL"
+    assert score(scored, type="tests_unmodified", paths=["README.md"]).verdict == "FAIL"
+    assert score(scored, type="baseline_unmodified", paths=["docs/README.md"]).verdict == "FAIL"
+    assert score(scored, type="baseline_unmodified", paths=["src/core.py"]).verdict == "PASS"
 
 
 @pytest.mark.req("G-10")
-def test_nothing_changed_is_within_every_bound(folder: Path) -> None:
-    place = workspace(folder, {})
-    assert score(place, type="max_files_changed", limit=0).verdict == "PASS"
-    assert score(place, type="allowed_paths", patterns=["nowhere"]).verdict == "PASS"
+def test_an_empty_patch_passes_path_scorers(folder: Path) -> None:
+    scored = workspace(folder, {})
+    assert score(scored, type="max_files_changed", limit=0).verdict == "PASS"
+    assert score(scored, type="allowed_paths", patterns=["nowhere"]).verdict == "PASS"
 
 
 @pytest.mark.req("G-10", "G-14")
-def test_a_tree_nobody_could_compare_passes_no_check_of_changes(folder: Path) -> None:
+def test_change_scorers_fail_if_the_trees_cannot_be_compared(folder: Path) -> None:
     base = FolderTree.at(folder)
-    place = Workspace(base, base, Delta(b"", (), (), (), 0, 0, "the workspace cannot be compared: too many"), None)
+    scored = Workspace(base, base, Delta(b"", (), (), (), 0, 0, "the workspace cannot be compared: too many"), None)
     for fields in ({"type": "allowed_paths", "patterns": ["*"]}, {"type": "forbid_secrets"}, {"type": "no_new_skips"}):
-        result = score(place, **fields)
+        result = score(scored, **fields)
         assert result.verdict == "FAIL"
         assert "cannot be compared" in result.detail
 
 
 @pytest.mark.parametrize("pattern", ["[[]", "[]]", "[!]]", "[!a]", "[a][b]", "a]", "[[]x[!]a]"])
-def test_a_closed_bracket_is_no_problem(pattern: str) -> None:
+def test_closed_brackets_are_valid_patterns(pattern: str) -> None:
     scorer = Scorer.model_validate({"name": "it", "type": "forbid_paths", "patterns": [pattern]})
     assert not list(scorer_problems(scorer))
 
 
 @pytest.mark.req("G-10")
-def test_a_file_exists_when_something_is_really_there(folder: Path) -> None:
-    place = workspace(
+def test_file_exists_requires_a_real_file(folder: Path) -> None:
+    scored = workspace(
         folder,
         {"new/file.txt": "x", "README.md": None},
         links={"good": "src/core.py", "dangling": "nowhere", "out": "../../../etc/passwd", "loop": "loop"},
     )
-    there = {name for name in ("new/file.txt", "src/deep", "good", "src/core.py") if _exists(place, name)}
+    there = {name for name in ("new/file.txt", "src/deep", "good", "src/core.py") if _exists(scored, name)}
     assert there == {"new/file.txt", "src/deep", "good", "src/core.py"}
-    assert not [name for name in ("README.md", "dangling", "out", "loop", "src/cor") if _exists(place, name)]
+    assert not [name for name in ("README.md", "dangling", "out", "loop", "src/cor") if _exists(scored, name)]
 
 
-def _exists(place: Workspace, path: str) -> bool:
-    return score(place, type="file_exists", path=path).verdict == "PASS"
+def _exists(scored: Workspace, path: str) -> bool:
+    return score(scored, type="file_exists", path=path).verdict == "PASS"
 
 
 @given(st.text(min_size=1, max_size=30), st.integers(0, 30))
-def test_a_star_stands_for_any_text_slashes_and_newlines_included(path: str, cut: int) -> None:
+def test_a_star_matches_any_text(path: str, cut: int) -> None:
     plain = "".join(char for char in path if char not in "*?[]")
     assert matches(plain, [plain[:cut] + "*"])
     assert matches(plain, ["*" + plain[cut:]])
@@ -280,17 +284,15 @@ TESTS = BEFORE["tests/test_core.py"]
         (None, "PASS", "FAIL"),
     ],
 )
-def test_skips_and_assertions_are_counted_net_over_changed_test_files(
-    folder: Path, after: str | None, skips: str, assertions: str
-) -> None:
-    place = workspace(folder, {"tests/test_core.py": after})
-    found = score(place, type="no_new_skips"), score(place, type="assertions_not_weakened")
-    assert tuple(one.verdict for one in found) == (skips, assertions)
-    assert not any(one.required for one in found)
+def test_skips_and_assertions_are_counted_net(folder: Path, after: str | None, skips: str, assertions: str) -> None:
+    scored = workspace(folder, {"tests/test_core.py": after})
+    results = score(scored, type="no_new_skips"), score(scored, type="assertions_not_weakened")
+    assert tuple(result.verdict for result in results) == (skips, assertions)
+    assert not any(result.required for result in results)
 
 
 @pytest.mark.req("G-10")
-def test_an_assertion_that_moved_to_another_test_file_is_not_lost(folder: Path) -> None:
+def test_moving_an_assertion_between_test_files_passes(folder: Path) -> None:
     line = "    assert f() == 1\n"
     moved = {"tests/test_core.py": TESTS.replace(line, ""), "tests/test_more.py": f"def test_m():\n{line}"}
     assert score(workspace(folder, moved), type="assertions_not_weakened").verdict == "PASS"
@@ -301,7 +303,7 @@ def test_an_assertion_that_moved_to_another_test_file_is_not_lost(folder: Path) 
 
 
 @pytest.mark.req("G-10")
-def test_a_test_file_that_is_moved_to_where_no_test_is_looked_for_is_lost(folder: Path) -> None:
+def test_moving_a_test_file_out_of_the_tests_counts_as_deleting_it(folder: Path) -> None:
     away = workspace(folder, {"tests/test_core.py": None, "attic/core.txt": TESTS})
     result = score(away, type="assertions_not_weakened")
     assert (result.verdict, result.detail.splitlines()[0]) == (
@@ -313,18 +315,18 @@ def test_a_test_file_that_is_moved_to_where_no_test_is_looked_for_is_lost(folder
     assert score(renamed, type="assertions_not_weakened").verdict == "PASS"
     brought = workspace(folder, {"src/core.py": None, "tests/test_core_too.py": BEFORE["src/core.py"]})
     assert score(brought, type="no_new_skips").verdict == "PASS"
-    assert score(away, type="forbid_secrets").detail == "nothing in 0 added lines looks like a secret"
+    assert score(away, type="forbid_secrets").detail == "no likely secret in 0 added lines"
 
 
 @pytest.mark.req("G-10")
-def test_content_of_tests_does_not_apply_where_no_test_file_changed(folder: Path) -> None:
-    place = workspace(folder, {"src/core.py": "import pytest\npytest.skip('x')\n"})
-    for kind in ("no_new_skips", "assertions_not_weakened"):
-        assert score(place, type=kind).verdict == "N/A"
-    named = score(place, type="no_new_skips", test_globset=["src/*"])
-    assert named.verdict == "FAIL"
-    assert "src/core.py:2" in named.detail
-    assert score(place, type="no_new_skips", test_globset=["src/*"], required=True).required
+def test_content_scorers_do_not_apply_without_changed_test_files(folder: Path) -> None:
+    scored = workspace(folder, {"src/core.py": "import pytest\npytest.skip('x')\n"})
+    for scorer_type in ("no_new_skips", "assertions_not_weakened"):
+        assert score(scored, type=scorer_type).verdict == "N/A"
+    result = score(scored, type="no_new_skips", test_globset=["src/*"])
+    assert result.verdict == "FAIL"
+    assert "src/core.py:2" in result.detail
+    assert score(scored, type="no_new_skips", test_globset=["src/*"], required=True).required
 
 
 KEY = "AKIA" + "QZ7XK3M5N2PLWD4R"
@@ -340,7 +342,7 @@ KEY = "AKIA" + "QZ7XK3M5N2PLWD4R"
         'db_password = "x7!kPq2#zz"',
     ],
 )
-def test_what_looks_like_a_secret_in_added_lines_is_found_and_not_repeated(folder: Path, line: str) -> None:
+def test_secrets_in_added_lines_are_found_and_not_repeated(folder: Path, line: str) -> None:
     result = score(workspace(folder, {"src/core.py": f"def f():\n    return 1\n\n{line}\n"}), type="forbid_secrets")
     assert result.verdict == "FAIL"
     assert "src/core.py:4" in result.detail
@@ -358,49 +360,49 @@ def test_what_looks_like_a_secret_in_added_lines_is_found_and_not_repeated(folde
         "",
     ],
 )
-def test_ordinary_lines_are_no_secrets(folder: Path, text: str) -> None:
+def test_ordinary_lines_are_not_secrets(folder: Path, text: str) -> None:
     assert score(workspace(folder, {"src/new.py": text}), type="forbid_secrets").verdict == "PASS"
 
 
-def test_a_secret_that_was_there_before_is_not_the_agents(folder: Path) -> None:
+def test_existing_secrets_are_ignored(folder: Path) -> None:
     write(folder, {"old.py": f'KEY = "{KEY}"\n'})
     assert score(workspace(folder, {"old.py": f'KEY = "{KEY}"\nX = 1\n'}), type="forbid_secrets").verdict == "PASS"
 
 
-def test_binary_files_are_named_as_not_looked_at(folder: Path) -> None:
+def test_binary_files_are_reported_as_not_searched(folder: Path) -> None:
     result = score(workspace(folder, {"blob.bin": b"\x00" + KEY.encode()}), type="forbid_secrets")
     assert result.verdict == "PASS"
-    assert "1 binary or very long files were not looked at" in result.detail
+    assert "1 binary or very long files were not searched" in result.detail
 
 
-# --- commands and the whole -------------------------------------------------------------------------------------------
+# --- commands and engine ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("G-10")
-def test_a_command_fails_by_its_exit_or_its_time_and_shows_the_end_of_its_output(folder: Path) -> None:
-    asked: list[Command] = []
+def test_commands_fail_by_exit_code_or_timeout_and_show_output(folder: Path) -> None:
+    commands: list[Command] = []
 
     def answer(command: Command) -> Completed:
-        asked.append(command)
+        commands.append(command)
         line = command.line
         if line == "slow":
             return completed(None, timed_out=True)
         return completed(0 if line == "good" else 3, out=b"x" * 5000 + b"\nthe end\x1b[31m\n")
 
     base = FolderTree.at(folder)
-    place = Workspace(base, base, extract(base, base), answer)
-    good, bad, slow = (score(place, type="command", command=line) for line in ("good", "bad", "slow"))
-    assert [one.verdict for one in (good, bad, slow)] == ["PASS", "FAIL", "FAIL"]
-    assert asked[0].timeout_sec == 900
+    scored = Workspace(base, base, extract(base, base), answer)
+    good, bad, slow = (score(scored, type="command", command=line) for line in ("good", "bad", "slow"))
+    assert [result.verdict for result in (good, bad, slow)] == ["PASS", "FAIL", "FAIL"]
+    assert commands[0].timeout_sec == 900
     assert bad.command == "bad"
     assert bad.detail.startswith("exit 3")
     assert "the end\\x1b[31m" in bad.detail
     assert len(bad.detail) < 2100
-    assert "ran out of time" in slow.detail
+    assert "timed out" in slow.detail
 
 
 @pytest.mark.req("G-10", "G-14")
-def test_trouble_of_ours_is_an_error_and_never_a_failure(folder: Path) -> None:
+def test_harness_errors_in_a_scorer_are_errors_not_failures(folder: Path) -> None:
     def broken(_command: Command) -> Completed:
         raise SandboxError("the sandbox died")
 
@@ -416,7 +418,7 @@ def test_trouble_of_ours_is_an_error_and_never_a_failure(folder: Path) -> None:
 
 
 @pytest.mark.req("G-11")
-def test_only_a_required_scorer_that_applied_fails_the_workspace() -> None:
+def test_only_required_scorers_fail_the_workspace() -> None:
     def seen(verdict: str, *, required: bool, kind: str = "command") -> Logged[ScorerResult]:
         fields = {"name": "n", "scorer_type": kind, "required": required, "verdict": verdict, "detail": ""}
         return Logged(1, ScorerResult.model_validate({**fields, "score_ppm": 1_000_000 * (verdict == "PASS")}))
@@ -430,17 +432,17 @@ def test_only_a_required_scorer_that_applied_fails_the_workspace() -> None:
 
 
 @pytest.mark.req("G-10")
-def test_commands_run_after_everything_that_looks_at_the_tree_and_results_keep_their_order(folder: Path) -> None:
-    seen: list[str] = []
+def test_commands_run_last_and_results_keep_their_order(folder: Path) -> None:
+    calls: list[str] = []
 
-    class Watching(Workspace):
+    class RecordingWorkspace(Workspace):
         @property
         def count(self) -> int:
-            seen.append("count")
+            calls.append("count")
             return 0
 
     def run(_command: Command) -> Completed:
-        seen.append("command")
+        calls.append("command")
         return completed(0)
 
     base = FolderTree.at(folder)
@@ -448,21 +450,21 @@ def test_commands_run_after_everything_that_looks_at_the_tree_and_results_keep_t
         scorer_spec(Scorer.model_validate({"name": "c", "type": "command", "command": "true"})),
         scorer_spec(Scorer.model_validate({"name": "m", "type": "max_files_changed", "limit": 1})),
     ]
-    results = run_scorers(specs, Watching(base, base, extract(base, base), run))
-    assert [one.name for one in results] == ["c", "m"]
-    assert seen[-1] == "command"
+    results = run_scorers(specs, RecordingWorkspace(base, base, extract(base, base), run))
+    assert [result.name for result in results] == ["c", "m"]
+    assert calls[-1] == "command"
 
 
 @pytest.mark.req("G-10")
-def test_a_token_far_into_a_long_line_is_found_and_lines_made_to_be_slow_are_not(folder: Path) -> None:
+def test_secret_search_handles_long_and_adversarial_lines(folder: Path) -> None:
     long = f'data = [{"0, " * 700}"{KEY}"]\n'
     assert score(workspace(folder, {"src/new.py": long}), type="forbid_secrets").verdict == "FAIL"
-    # Each of these would take seconds by itself if it were handed to the patterns as it is.
+    # Each of these would take seconds if it were matched as a whole.
     slow = "".join(f"{word * (20_000 // len(word))}'\"\n" for word in ("password", "=", "eyJa.", "'", "a"))
     assert score(workspace(folder, {"src/new.py": slow * 3}), type="forbid_secrets").verdict == "PASS"
 
 
-def test_more_text_than_is_looked_at_is_said_to_be(folder: Path) -> None:
+def test_text_beyond_the_search_limit_is_reported(folder: Path) -> None:
     lines = "x = 1\n" * 10 + "y" * 4_000_000 + "\n" + f'key = "{KEY}"\n'
     result = score(workspace(folder, {"src/new.py": lines[: 4 * 1024 * 1024 - 1]}), type="forbid_secrets")
-    assert "only the first 10 added lines were looked at" in result.detail
+    assert "only the first 10 added lines were searched" in result.detail

@@ -1,1 +1,1 @@
-"""Inspection of a patch: static rules that find attempts to influence the verdict."""
+"""Inspection of a patch: static rules that find attempts to influence the verdict. Pure, runs nothing."""

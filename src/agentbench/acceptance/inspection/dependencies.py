@@ -1,4 +1,4 @@
-"""Dependencies that Δ adds to a project's declarations, for contracts that forbid new ones. Pure."""
+"""Finds dependencies that a patch adds to a project's declarations, for contracts that forbid new ones. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_declaration(path: bytes) -> bool:
 
 
 def added_dependencies(path: bytes, before: bytes, after: bytes) -> tuple[str, ...]:
-    """Names that `after` declares and `before` does not."""
+    """Return names that `after` declares and `before` does not."""
     return tuple(sorted(_declared(path, after) - _declared(path, before)))
 
 
@@ -27,38 +27,38 @@ def _declared(path: bytes, content: bytes) -> frozenset[str]:
     name = posixpath.basename(path)
     try:
         if name == b"pyproject.toml":
-            found = _of_pyproject(tomllib.loads(text))
+            declared = _pyproject_dependencies(tomllib.loads(text))
         elif name == b"package.json":
-            found = _of_package(json.loads(text))
+            declared = _package_dependencies(json.loads(text))
         else:
-            found = iter(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-")))
+            declared = iter(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-")))
         return frozenset(
-            re.sub(r"[-_.]+", "-", match[1]).lower() for line in found if (match := _NAME.match(line)) is not None
+            re.sub(r"[-_.]+", "-", match[1]).lower() for line in declared if (match := _NAME.match(line)) is not None
         )
     except (ValueError, RecursionError):
         return frozenset()
 
 
-def _of_pyproject(data: dict[str, object]) -> Iterator[str]:
+def _pyproject_dependencies(data: dict[str, object]) -> Iterator[str]:
     project = data.get("project")
     build = data.get("build-system")
     if isinstance(project, dict):
-        yield from _texts(project.get("dependencies"))
+        yield from _strings(project.get("dependencies"))
         optional = project.get("optional-dependencies")
         for group in optional.values() if isinstance(optional, dict) else ():
-            yield from _texts(group)
+            yield from _strings(group)
     if isinstance(build, dict):
-        yield from _texts(build.get("requires"))
+        yield from _strings(build.get("requires"))
     groups = data.get("dependency-groups")
     for group in groups.values() if isinstance(groups, dict) else ():
-        yield from _texts(group)
+        yield from _strings(group)
 
 
-def _of_package(data: object) -> Iterator[str]:
+def _package_dependencies(data: object) -> Iterator[str]:
     for key in ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies"):
         section = data.get(key) if isinstance(data, dict) else None
         yield from (str(name).lstrip("@") for name in section) if isinstance(section, dict) else ()
 
 
-def _texts(value: object) -> Iterator[str]:
-    yield from (one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+def _strings(value: object) -> Iterator[str]:
+    yield from (element for element in value if isinstance(element, str)) if isinstance(value, list) else ()

@@ -1,6 +1,7 @@
-"""What R's own files do already, by their text: the same seen while tests run is the project's business. Pure.
+"""Recognises behaviour that files of the base repository already have, judged by their text. Pure.
 
-A run of untouched R tells most of it, but a test of something new does not come that far there.
+The same behaviour observed while tests run is then not held against the patch. A run on the base repository shows most
+of it, but a test of something new does not get that far there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from agentbench.acceptance.checks.pytest.records import Sight
 
-WORDS = {
+TELLING_WORDS = {
     "open test line by line": (b"linecache", b"extract_stack", b"format_stack", b"print_stack", b"walk_stack"),
     "gc.get_objects": (b"get_objects",),
     "gc.get_referrers": (b"get_referrers",),
@@ -21,11 +22,14 @@ WORDS = {
     "set __code__": (b"__code__",),
     "ctypes": (b"ctypes",),
 }
-"""The words without which a file does not come to it. Opening a file is not here: every project does that."""
+"""Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""
 
 
-def habits(seen: Iterable[Sight], before: Callable[[str], bytes]) -> frozenset[str]:
-    """Sights that the file in R has the words for. `before`: a file as it is in R, empty where R has none."""
+def known_behaviour(seen: Iterable[Sight], before: Callable[[str], bytes]) -> frozenset[str]:
+    """Return the keys of observations whose file in the base repository contains the words for them.
+
+    `before` returns the content of a file in the base repository, empty if it does not exist there.
+    """
     return frozenset(
-        sight.key for sight in seen if any(word in before(sight.file) for word in WORDS.get(sight.what, ()))
+        sight.key for sight in seen if any(word in before(sight.file) for word in TELLING_WORDS.get(sight.what, ()))
     )

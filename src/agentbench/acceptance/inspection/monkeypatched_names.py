@@ -1,7 +1,7 @@
-"""Names that tests themselves replace while they run, read from their text. Pure.
+"""Finds names that tests themselves replace while they run, judged by their text. Pure.
 
-A test that exchanges `builtins.input` for the time it runs changes what the watch over the runner looks at. On untouched R
-the same is seen and known; but a test of something new does not come that far there, so its text has to tell.
+A test that replaces `builtins.input` while it runs changes something that the runner monitor watches. A run on the base
+repository shows this, but a test of something new does not get that far there, so its text decides.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_CALL = re.compile(
+_PATCH_CALL = re.compile(
     rb"\b(?:setattr|delattr|setitem|delitem|patch(?:\.object|\.dict|\.multiple)?)\s*\(.{0,200}?[\"']([\w.]+)[\"']",
     re.DOTALL,
 )
-_ASSIGNED = re.compile(rb"(?m)^[ \t]*(?:builtins|math|operator|unittest[\w.]*|doctest)\.(\w+)\s*=[^=]")
+_ASSIGNMENT = re.compile(rb"(?m)^[ \t]*(?:builtins|math|operator|unittest[\w.]*|doctest)\.(\w+)\s*=[^=]")
 
 
-def replaced_names(sources: Iterable[bytes]) -> tuple[str, ...]:
-    """The last part of each name that is given to a call which replaces things, or assigned in a module that is watched."""
-    found = {
+def monkeypatched_names(sources: Iterable[bytes]) -> tuple[str, ...]:
+    """Return the last part of each name that is passed to a patching call or assigned in a watched module."""
+    names = {
         match[1].rpartition(b".")[2].decode()
         for source in sources
-        for match in (*_CALL.finditer(source), *_ASSIGNED.finditer(source))
+        for match in (*_PATCH_CALL.finditer(source), *_ASSIGNMENT.finditer(source))
     }
-    return tuple(sorted(found - {""}))
+    return tuple(sorted(names - {""}))

@@ -1,4 +1,4 @@
-"""What a judge said, held against the schema. Anything else is unparseable, and said to be."""
+"""Parses a judge's reply against the schema. Everything else is unparseable and reported as such."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ class Answer(_Strict):
 
 
 class Unparseable(ValueError):
-    """A reply that is no answer. The message says why."""
+    """A reply that is not a valid answer. The message says why."""
 
 
 def read_answer(text: str) -> Answer:
-    """
+    """Parse a judge's reply.
+
     Raises:
         Unparseable: prose, broken JSON, a score off the scale, a missing or unknown field.
     """
     if len(text) > MAX_ANSWER:
-        raise Unparseable(f"the reply has {len(text)} characters")
-    # Blanks at the ends and before the last fence are taken off first: a pattern would try each row of them at every place.
+        raise Unparseable(f"reply too long: {len(text)} characters")
+    # Strip blanks at the ends and before the last fence first: the pattern would take quadratic time on long runs
+    # of them.
     text = text.strip()
     if text.endswith("```"):
         text = text[:-3].rstrip(" \t") + "```"
@@ -68,18 +70,18 @@ def read_answer(text: str) -> Answer:
         return Answer.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        words = first["msg"].removeprefix("Value error, ")
-        raise Unparseable(f"{place}: {words}" if place else words) from None
+        field = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise Unparseable(f"{field}: {message}" if field else message) from None
     except RecursionError:
         raise Unparseable("nested too deeply") from None
     except ValueError as error:
-        raise Unparseable(f"no JSON object: {error}") from None
+        raise Unparseable(f"not a JSON object: {error}") from None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        msg = "a key is given twice"
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        msg = "duplicate key"
         raise ValueError(msg)
-    return found
+    return unique

@@ -1,4 +1,4 @@
-"""Asking a model for its judgement, once or several times, and what came of it."""
+"""Asks a model for its judgement, once or several times, and combines the answers into one result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCORES = ("task_completion", "instruction_adherence", "efficiency")
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one asking gave: an answer, or why there is none."""
+    """The outcome of one request: an answer, or the reason why there is none."""
 
     answer: Answer | None
     problem: str = ""
@@ -40,26 +40,28 @@ class Judgement:
 
 @cache
 def rubric() -> tuple[str, str]:
-    """The fixed instructions and their name with digest."""
+    """Return the fixed instructions, and their name with digest."""
     text = files(__package__).joinpath(f"{RUBRIC}.txt").read_text(encoding="utf-8")
     return text, f"{RUBRIC}@sha256:{sha256_hex(text.encode())}"
 
 
 def judge(model: Model, case: Case, *, times: int = 1) -> tuple[Judgement, ...]:
-    """Ask `times` times the same. Nothing a model does ends the attempt: what cannot be read is unparseable."""
+    """Send the same request `times` times. A failing model never ends the attempt: an unreadable reply is
+    unparseable.
+    """
     messages = [system(rubric()[0]), user(evidence(case))]
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for _ in range(max(1, times)):
         try:
             text = model.complete(messages, max_tokens=MAX_TOKENS).text
         except ModelFault as fault:
-            found.append(Judgement(None, f"no answer: {fault.message}"))
+            judgements.append(Judgement(None, f"no answer: {fault.message}"))
             continue
         try:
-            found.append(Judgement(read_answer(text), text=text))
+            judgements.append(Judgement(read_answer(text), text=text))
         except Unparseable as error:
-            found.append(Judgement(None, str(error), text))
-    return tuple(found)
+            judgements.append(Judgement(None, str(error), text))
+    return tuple(judgements)
 
 
 def conclude(
@@ -69,33 +71,36 @@ def conclude(
     exchanges: Sequence[JudgeExchange] = (),
     blobs: BlobStore | None = None,
 ) -> JudgeResult:
-    """One result of all judgements: PASS needs more than half of those that can be read; scores are their lower medians."""
-    answers = [one.answer for one in judgements if one.answer is not None]
-    verdicts: list[str] = [one.verdict for one in judgements]
-    passed = 2 * sum(one.verdict == "PASS" for one in answers) > len(answers)
+    """Combine all judgements into one result.
+
+    PASS needs more than half of the readable answers. Scores are their lower medians.
+    """
+    answers = [judgement.answer for judgement in judgements if judgement.answer is not None]
+    verdicts: list[str] = [judgement.verdict for judgement in judgements]
+    passed = 2 * sum(answer.verdict == "PASS" for answer in answers) > len(answers)
     verdict: Literal["PASS", "FAIL", "unparseable"] = "unparseable" if not answers else "PASS" if passed else "FAIL"
-    speaker = next((one for one in answers if one.verdict == verdict), None)
-    if speaker is None:
-        said = "; ".join(one.problem for one in judgements if one.problem)
-        raw = next((one.text for one in judgements if one.text), "")
-        said += f"\nIt said: {raw[:2000]}" if raw else ""
+    quoted = next((answer for answer in answers if answer.verdict == verdict), None)
+    if quoted is None:
+        reasoning = "; ".join(judgement.problem for judgement in judgements if judgement.problem)
+        raw = next((judgement.text for judgement in judgements if judgement.text), "")
+        reasoning += f"\nThe reply was: {raw[:2000]}" if raw else ""
     else:
-        said = speaker.reasoning
-    modes = Counter(one.failure_mode for one in answers if one.verdict == "FAIL")
+        reasoning = quoted.reasoning
+    modes = Counter(answer.failure_mode for answer in answers if answer.verdict == "FAIL")
     return JudgeResult(
         verdict=verdict,
-        scores={name: median_low([getattr(one, name) for one in answers]) for name in _SCORES} if answers else {},
+        scores={name: median_low([getattr(answer, name) for answer in answers]) for name in _SCORES} if answers else {},
         failure_mode=modes.most_common(1)[0][0] if verdict == "FAIL" and modes else None,
         model=model,
-        reasoning=excerpt(said.encode("utf-8", "replace"), store=blobs),
+        reasoning=excerpt(reasoning.encode("utf-8", "replace"), store=blobs),
         facts=[
-            JudgeFact(claim=one.claim, verdict=one.verdict, evidence=one.evidence)
-            for one in (speaker.facts if speaker else ())
+            JudgeFact(claim=fact.claim, verdict=fact.verdict, evidence=fact.evidence)
+            for fact in (quoted.facts if quoted else ())
         ],
         scored_at=now_iso(),
         rubric=rubric()[1],
         expected_outcome=expected_outcome,
         verdicts=verdicts,
-        agreement_ppm=sum(one == verdict for one in verdicts) * PPM // len(verdicts) if len(verdicts) > 1 else None,
+        agreement_ppm=verdicts.count(verdict) * PPM // len(verdicts) if len(verdicts) > 1 else None,
         exchanges=list(exchanges),
     )

@@ -1,4 +1,7 @@
-"""What the judge reads: pieces of text, each bounded, each between marks that its content cannot forge."""
+"""Builds the text that the judge reads: bounded pieces, each between marks that its content cannot forge.
+
+This text is part of recorded requests, so its wording must not change.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ from agentbench.trace.events import (
 )
 
 DIFF_BYTES = 60_000
-TRAJECTORY = 40_000
-STEP = 1_500
-OUTPUT = 4_000
-ANSWER = 8_000
-"""Of what a model says, where its words are what is judged."""
+MAX_TRAJECTORY = 40_000
+MAX_STEP = 1_500
+MAX_OUTPUT = 4_000
+MAX_ANSWER = 8_000
+"""Limit for what a model says where its words are the work that is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One attempt as the judge is told of it."""
+    """One attempt as presented to the judge."""
 
     statement: str
     expected_outcome: Literal["completion", "refusal"]
@@ -42,7 +45,10 @@ class Case:
 
 
 def evidence(case: Case) -> str:
-    """All pieces. The mark is a digest of them, so no piece can contain it but by finding a fixed point of SHA-256."""
+    """Return all pieces as one text.
+
+    The mark is a digest of the pieces, so a piece could contain it only as a fixed point of SHA-256.
+    """
     pieces = list(_pieces(case))
     boundary = sha256_hex("\x00".join(part for piece in pieces for part in piece).encode("utf-8", "replace"))[:16]
     blocks = [f"<<<{boundary} {name}>>>\n{text}\n<<<{boundary} end>>>" for name, text in pieces]
@@ -56,7 +62,10 @@ def _pieces(case: Case) -> Iterable[tuple[str, str]]:
     for note in case.notes:
         yield "rubric note", note
     # In a conversation, and where nothing was to be changed, the agent's words are the work.
-    yield "trajectory", _trajectory(case.events, words=STEP if case.workspace and not case.turns else ANSWER)
+    yield (
+        "trajectory",
+        _trajectory(case.events, text_limit=MAX_STEP if case.workspace and not case.turns else MAX_ANSWER),
+    )
     yield "command output", _last_output(case.events)
     if case.workspace:
         yield "diff", cut_diff(case.patch)
@@ -65,87 +74,91 @@ def _pieces(case: Case) -> Iterable[tuple[str, str]]:
 
 
 def cut_diff(patch: bytes, limit: int = DIFF_BYTES) -> str:
-    """The diff; of a long one the beginning and the end, with the place and the size of the gap."""
+    """Return the diff. A long diff is cut in the middle, with the size of the gap."""
     if not patch:
         return "(nothing was changed)"
     if len(patch) <= limit:
         return patch.decode("utf-8", "replace")
     head, tail = patch[: limit * 3 // 4], patch[-(limit // 4) :]
-    tail = tail.partition(b"\n")[2] or tail  # from a whole line on, which says by its first character what it is
+    tail = tail.partition(b"\n")[2] or tail  # start at a whole line, whose first character gives its kind
     gap = len(patch) - len(head) - len(tail)
-    words = f"\n[TRUNCATED: {gap} of {len(patch)} bytes of this diff are not shown here]\n"
-    return head.decode("utf-8", "replace") + words + tail.decode("utf-8", "replace")
+    gap_note = f"\n[TRUNCATED: {gap} of {len(patch)} bytes of this diff are not shown here]\n"
+    return head.decode("utf-8", "replace") + gap_note + tail.decode("utf-8", "replace")
 
 
-def _trajectory(events: Sequence[Payload], words: int) -> str:
-    # What follows the first line of a step stands to the right: nobody's words can look like another step.
-    steps = [_indented(text) for event in events if (text := _step(event, words))]
+def _trajectory(events: Sequence[Payload], text_limit: int) -> str:
+    # Further lines of a step are indented, so that no text can imitate another step.
+    steps = [_indented(text) for event in events if (text := _step(event, text_limit))]
     if not steps:
         return "(nothing was seen of the agent at work)"
     whole = "\n".join(steps)
-    if len(whole) <= TRAJECTORY:
+    if len(whole) <= MAX_TRAJECTORY:
         return whole
-    # The rest begins with a whole line: cut in the middle of one, somebody's words would begin it.
-    head, tail = whole[: TRAJECTORY // 4], whole[-TRAJECTORY * 3 // 4 :].partition("\n")[2]
+    # The rest starts with a whole line: if it were cut in the middle of one, foreign text could imitate a step.
+    head, tail = whole[: MAX_TRAJECTORY // 4], whole[-MAX_TRAJECTORY * 3 // 4 :].partition("\n")[2]
     return f"{head}\n[TRUNCATED: {len(whole) - len(head) - len(tail)} characters of the trajectory left out]\n{tail}"
 
 
-def _step(event: Payload, words: int) -> str:
+def _step(event: Payload, text_limit: int) -> str:
     match event:
         case Briefing() if "turn" in event.parts:
-            return f"user, turn {event.parts['turn']}: {event.text[:words]}"
+            return f"user, turn {event.parts['turn']}: {event.text[:text_limit]}"
         case LlmResponse():
-            return f"model: {_text(event.content, words)}"
+            return f"model: {_text(event.content, text_limit)}"
         case ToolCallStarted():
-            return f"call {event.call_id}: {event.tool} {str(event.arguments)[:STEP]}"
+            return f"call {event.call_id}: {event.tool} {str(event.arguments)[:MAX_STEP]}"
         case ToolCallFinished():
-            ended = "timed out" if event.timed_out else f"exit {event.exit_code}" if event.exit_code is not None else ""
-            room = max(STEP, words) // 2
-            said = event.error_message or _text(event.stdout, room)
-            return f"result {event.call_id}: {'ok' if event.ok else 'failed'} {ended} {said[:room]}"
+            ending = (
+                "timed out" if event.timed_out else f"exit {event.exit_code}" if event.exit_code is not None else ""
+            )
+            limit = max(MAX_STEP, text_limit) // 2
+            output = event.error_message or _text(event.stdout, limit)
+            return f"result {event.call_id}: {'ok' if event.ok else 'failed'} {ending} {output[:limit]}"
         case Termination():
-            return f"ended: {event.code}: {event.rationale[:STEP]}"
+            return f"ended: {event.code}: {event.rationale[:MAX_STEP]}"
         case _:
             return ""
 
 
 def _last_output(events: Sequence[Payload]) -> str:
-    """Exit code and the ends of both streams of the last command: of a command line agent, all there is to see."""
+    """Return exit code and the ends of both streams of the last command. For a CLI agent this is all there is to
+    see.
+    """
     finished = [event for event in events if isinstance(event, ToolCallFinished) and event.exit_code is not None]
     if not finished:
         return "(no command)"
     last = finished[-1]
-    streams = (f"stdout: {_text(last.stdout, OUTPUT)}", f"stderr: {_text(last.stderr, OUTPUT)}")
-    # Indented, so that what one stream says cannot look like the other.
+    streams = (f"stdout: {_text(last.stdout, MAX_OUTPUT)}", f"stderr: {_text(last.stderr, MAX_OUTPUT)}")
+    # Indented, so that the text of one stream cannot imitate the other.
     return "\n".join((f"exit {last.exit_code}", *map(_indented, streams)))
 
 
 def _checks(events: Sequence[Payload]) -> str:
     rows = [
-        f"{one.check_id} ({'mandatory' if one.mandatory else 'diagnostic'}): {one.outcome}: {_cell(one.why)}\n"
-        f"  command: {_cell(one.command)}"
-        for one in events
-        if isinstance(one, AcceptanceCheck)
+        f"{check.check_id} ({'mandatory' if check.mandatory else 'diagnostic'}): {check.outcome}: {_cell(check.why)}\n"
+        f"  command: {_cell(check.command)}"
+        for check in events
+        if isinstance(check, AcceptanceCheck)
     ]
     return "\n".join(rows) or "(none ran)"
 
 
 def _scorers(events: Sequence[Payload]) -> str:
     rows = [
-        f"| {_cell(one.name)} | {one.scorer_type} | {'required' if one.required else 'advisory'} | {one.verdict} | {_cell(one.detail[:STEP])} |"
-        for one in events
-        if isinstance(one, ScorerResult) and one.scorer_type != "llm_judge"
+        f"| {_cell(scorer.name)} | {scorer.scorer_type} | {'required' if scorer.required else 'advisory'} | {scorer.verdict} | {_cell(scorer.detail[:MAX_STEP])} |"
+        for scorer in events
+        if isinstance(scorer, ScorerResult) and scorer.scorer_type != "llm_judge"
     ]
     return "\n".join(["| name | type | weight | verdict | detail |", *rows]) if rows else "(none)"
 
 
 def _indented(text: str) -> str:
-    """Every line but the first to the right, whatever character ends a line for a reader."""
+    """Indent every line but the first, whatever character ends a line for a reader."""
     return "\n    ".join(text.splitlines())
 
 
 def _cell(text: str) -> str:
-    """Text for one place of a table or list: it makes no rows or columns of its own."""
+    """Return text for one table cell or list entry, without rows or columns of its own."""
     return " / ".join(text.replace("|", "\u00a6").splitlines())
 
 

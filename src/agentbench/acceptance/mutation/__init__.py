@@ -1,9 +1,9 @@
-"""How good is an oracle: what it says about no work, about the reference, and about wrong variants of the reference.
+"""Audits the checks of a task: grades no work, the reference, and wrong variants of the reference.
 
-    audit(context, …)            audit.py      grade all of them; which wrong variants were accepted
-    variants(base, writes, …)  variants.py   wrong variants, spread over operators and places
-    python_changes(source)     python.py     what can be made wrong in Python code
-    text_changes(lines)        lines.py      the same in code of any language, by its lines
+    audit(context, …)            audit.py        grade all of them; which wrong variants were accepted
+    variants(base, writes, …)  variants.py     wrong variants, spread over mutation operators and places
+    python_changes(source)     mutations.py    mutations of Python code
+    text_changes(lines)        mutations.py    mutations of code in any language, line by line
 
-Making variants is pure; a variant that survives may also be equivalent to the reference, which only a reader can tell.
+Creating variants is pure. A surviving variant may be equivalent to the reference, which only a reader can tell.
 """

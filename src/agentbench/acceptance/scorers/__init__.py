@@ -1,8 +1,9 @@
-"""Scorers: deterministic programs that look at the workspace an agent left, while it is still there.
+"""Scorers: deterministic programs that examine the workspace an agent left behind.
 
-They run when everything the agent started is dead, on the full working tree, and give PASS, FAIL or N/A and a score. Their
-verdict stands beside the gates and never changes them. Owns what each type looks at; its fields stand in `contract.scorers`.
+They run on the full working tree once every process of the agent has ended, and return PASS, FAIL or N/A and a score.
+Their verdict is reported next to the gates and never changes them. This package owns what each scorer type examines;
+the fields of a scorer are defined in `contract.scorers`.
 
     run_scorers(scorers, workspace)   engine.py    one result per scorer, in their order
-    CHECKS                            registry.py  type → the function that decides it
+    CHECKS                            registry.py  scorer type → function that decides it
 """

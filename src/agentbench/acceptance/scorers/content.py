@@ -1,4 +1,4 @@
-"""Scorers that look at lines: of test files, and for secrets. Approximate by design."""
+"""Scorers that examine lines: of test files, and for secrets. Approximate by design."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from agentbench.acceptance.scorers.secrets import secrets_in
+from agentbench.acceptance.scorers.secrets import find_secrets
 from agentbench.acceptance.scorers.workspace import (
     ChangedText,
-    Found,
+    ScorerVerdict,
     Workspace,
     added_lines,
     matches,
@@ -25,9 +25,9 @@ from agentbench.core.text import printable
 from agentbench.workspace.diff.line_diff import LineDiff
 
 LISTED = 20
-LINE = 160
-SEARCHED = 2_000
-"""Bytes of a line that are looked at: no test is written wider."""
+MAX_SHOWN = 160
+MAX_SEARCHED = 2_000
+"""Bytes of a line that are searched. Lines of tests are not longer."""
 
 _COMMENT = re.compile(rb"\s*(?:#(?!\[)|//|--|\*|/\*)")
 _SKIP = re.compile(
@@ -45,48 +45,50 @@ _ASSERT = re.compile(
 )
 
 
-def no_new_skips(spec: NoNewSkipsSpec, workspace: Workspace) -> Found:
-    """Markers in the changed test files, before and after: unchanged lines cancel out, so this is the net of the diff."""
-    sides = _test_sides(workspace, spec.test_globset)
+def no_new_skips(spec: NoNewSkipsSpec, workspace: Workspace) -> ScorerVerdict:
+    """Count skip markers in the changed test files before and after. Unchanged lines cancel out, so this is the net
+    change.
+    """
+    sides = _test_file_sides(workspace, spec.test_globset)
     if sides is None:
-        return Found("N/A", "no test file changed")
-    before, after = (sum(_count(_SKIP, text) for text in side) for side in sides)
-    words = f"{before} skip or xfail markers in the changed test files before, {after} after"
+        return ScorerVerdict("N/A", "no test file changed")
+    before, after = (sum(_count_marked(_SKIP, file) for file in side) for side in sides)
+    summary = f"{before} skip or xfail markers in the changed test files before, {after} after"
     if after <= before:
-        return Found("PASS", words)
-    return Found("FAIL", f"{words}\n{_shown(_SKIP, sides[1], added_lines)}")
+        return ScorerVerdict("PASS", summary)
+    return ScorerVerdict("FAIL", f"{summary}\n{_list_lines(_SKIP, sides[1], added_lines)}")
 
 
-def assertions_not_weakened(spec: AssertionsNotWeakenedSpec, workspace: Workspace) -> Found:
-    sides = _test_sides(workspace, spec.test_globset)
+def assertions_not_weakened(spec: AssertionsNotWeakenedSpec, workspace: Workspace) -> ScorerVerdict:
+    sides = _test_file_sides(workspace, spec.test_globset)
     if sides is None:
-        return Found("N/A", "no test file changed")
-    before, after = (sum(_count(_ASSERT, text) for text in side) for side in sides)
-    words = f"{before} lines with assertions in the changed test files before, {after} after"
+        return ScorerVerdict("N/A", "no test file changed")
+    before, after = (sum(_count_marked(_ASSERT, file) for file in side) for side in sides)
+    summary = f"{before} lines with assertions in the changed test files before, {after} after"
     if after >= before:
-        return Found("PASS", words)
-    return Found("FAIL", f"{words}\n{_shown(_ASSERT, sides[0], removed_lines)}")
+        return ScorerVerdict("PASS", summary)
+    return ScorerVerdict("FAIL", f"{summary}\n{_list_lines(_ASSERT, sides[0], removed_lines)}")
 
 
-def forbid_secrets(_spec: ForbidSecretsSpec, workspace: Workspace) -> Found:
+def forbid_secrets(_spec: ForbidSecretsSpec, workspace: Workspace) -> ScorerVerdict:
     written = [text for text in workspace.texts if not text.moved]
-    found = secrets_in(written)
-    aside = sum(text.skipped for text in written)
-    note = f" ({aside} binary or very long files were not looked at)" if aside else ""
-    if found.cut:
-        note += f" (only the first {found.looked_at} added lines were looked at)"
-    if not found.findings:
-        return Found("PASS", f"nothing in {found.looked_at} added lines looks like a secret{note}")
-    # The secret itself is not repeated: a record is read by more people than a workspace.
-    rows = [f"  {printable(one.path)}:{one.line}: {one.kind}" for one in found.findings[:LISTED]]
-    if len(found.findings) > LISTED:
-        rows.append(f"  … and {len(found.findings) - LISTED} more")
-    places = "1 place looks" if len(found.findings) == 1 else f"{len(found.findings)} places look"
-    return Found("FAIL", f"{places} like a secret{note}\n" + "\n".join(rows))
+    search = find_secrets(written)
+    skipped = sum(text.skipped for text in written)
+    note = f" ({skipped} binary or very long files were not searched)" if skipped else ""
+    if search.cut:
+        note += f" (only the first {search.searched_lines} added lines were searched)"
+    if not search.findings:
+        return ScorerVerdict("PASS", f"no likely secret in {search.searched_lines} added lines{note}")
+    # The secret itself is not repeated: more people read a record than a workspace.
+    rows = [f"  {printable(secret.path)}:{secret.line}: {secret.kind}" for secret in search.findings[:LISTED]]
+    if len(search.findings) > LISTED:
+        rows.append(f"  … and {len(search.findings) - LISTED} more")
+    count = "1 likely secret" if len(search.findings) == 1 else f"{len(search.findings)} likely secrets"
+    return ScorerVerdict("FAIL", f"{count}{note}\n" + "\n".join(rows))
 
 
-class _Side:
-    """The lines of one file before or after, with what it takes to show which of them are new or gone."""
+class _FileSide:
+    """The lines of one file before or after, with the diff needed to show which of them are new or gone."""
 
     def __init__(self, path: str, lines: Sequence[bytes], text: ChangedText) -> None:
         self.path = path
@@ -94,22 +96,22 @@ class _Side:
         self.text = text
 
 
-_Sides = tuple[list[_Side], list[_Side]]
+_Sides = tuple[list[_FileSide], list[_FileSide]]
 
 
-def _test_sides(workspace: Workspace, globset: tuple[str, ...] | None) -> _Sides | None:
-    """What changed test files held before and what they hold now; None when none changed."""
+def _test_file_sides(workspace: Workspace, globset: tuple[str, ...] | None) -> _Sides | None:
+    """Return the content of changed test files before and after, or None if no test file changed."""
     patterns = globset or DEFAULT_TESTS
     sides: _Sides = ([], [])
-    for text in (_as_test(changed, patterns) for changed in workspace.texts):
+    for text in (_restrict_to_tests(changed, patterns) for changed in workspace.texts):
         for side, path, lines in ((0, text.before_path, text.before), (1, text.after_path, text.after)):
             if path is not None:
-                sides[side].append(_Side(path, lines, text))
+                sides[side].append(_FileSide(path, lines, text))
     return sides if sides[0] or sides[1] else None
 
 
-def _as_test(text: ChangedText, patterns: Sequence[str]) -> ChangedText:
-    """A file that is moved to where no test is looked for is gone, and one that comes from there is new, line by line."""
+def _restrict_to_tests(text: ChangedText, patterns: Sequence[str]) -> ChangedText:
+    """Treat a file that moves out of the test patterns as deleted, and one that moves into them as new."""
     if text.before_path is not None and not matches(text.before_path, patterns):
         text = dataclasses.replace(text, before_path=None, before=())
     if text.after_path is not None and not matches(text.after_path, patterns):
@@ -117,25 +119,25 @@ def _as_test(text: ChangedText, patterns: Sequence[str]) -> ChangedText:
     return text
 
 
-def _counts(marker: re.Pattern[bytes], line: bytes) -> bool:
-    return marker.search(line, 0, SEARCHED) is not None and _COMMENT.match(line, 0, SEARCHED) is None
+def _is_marked(marker: re.Pattern[bytes], line: bytes) -> bool:
+    return marker.search(line, 0, MAX_SEARCHED) is not None and _COMMENT.match(line, 0, MAX_SEARCHED) is None
 
 
-def _count(marker: re.Pattern[bytes], side: _Side) -> int:
-    return sum(_counts(marker, line) for line in side.lines)
+def _count_marked(marker: re.Pattern[bytes], side: _FileSide) -> int:
+    return sum(_is_marked(marker, line) for line in side.lines)
 
 
-def _shown(
+def _list_lines(
     marker: re.Pattern[bytes],
-    sides: Sequence[_Side],
+    sides: Sequence[_FileSide],
     differing: Callable[[ChangedText, LineDiff], list[tuple[int, str]]],
 ) -> str:
     diff = LineDiff()
     rows = [
-        f"  {printable(side.path)}:{number}: {printable(line.strip()[:LINE])}"
+        f"  {printable(side.path)}:{number}: {printable(line.strip()[:MAX_SHOWN])}"
         for side in sides
         for number, line in differing(side.text, diff)
-        if _counts(marker, line.encode())
+        if _is_marked(marker, line.encode())
     ]
     more = [f"  … and {len(rows) - LISTED} more"] if len(rows) > LISTED else []
     return "\n".join([*rows[:LISTED], *more])

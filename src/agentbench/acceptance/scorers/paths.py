@@ -1,10 +1,10 @@
-"""Scorers that look at names: which files changed, how many, and what is there."""
+"""Scorers that examine paths: which files changed, how many, and which exist."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench.acceptance.scorers.workspace import Found, Workspace, matches
+from agentbench.acceptance.scorers.workspace import ScorerVerdict, Workspace, matches
 from agentbench.contract.scorers import (
     AllowedPathsSpec,
     BaselineUnmodifiedSpec,
@@ -18,44 +18,44 @@ from agentbench.core.text import printable
 LISTED = 20
 
 
-def listed(paths: Sequence[str]) -> str:
-    """One path per line, bounded."""
-    shown = [f"  {printable(path)}" for path in paths[:LISTED]]
+def list_paths(paths: Sequence[str]) -> str:
+    """Return one path per line, at most `LISTED` of them."""
+    rows = [f"  {printable(path)}" for path in paths[:LISTED]]
     if len(paths) > LISTED:
-        shown.append(f"  … and {len(paths) - LISTED} more")
-    return "\n".join(shown)
+        rows.append(f"  … and {len(paths) - LISTED} more")
+    return "\n".join(rows)
 
 
-def _verdict(offending: Sequence[str], trouble: str, well: str) -> Found:
+def _verdict(offending: Sequence[str], problem: str, success: str) -> ScorerVerdict:
     if not offending:
-        return Found("PASS", well)
+        return ScorerVerdict("PASS", success)
     count = "1 file" if len(offending) == 1 else f"{len(offending)} files"
-    return Found("FAIL", f"{count} {trouble}\n{listed(offending)}")
+    return ScorerVerdict("FAIL", f"{count} {problem}\n{list_paths(offending)}")
 
 
-def allowed_paths(spec: AllowedPathsSpec, workspace: Workspace) -> Found:
+def allowed_paths(spec: AllowedPathsSpec, workspace: Workspace) -> ScorerVerdict:
     outside = [path for path in workspace.changed if not matches(path, spec.patterns)]
     return _verdict(outside, "changed outside the allowed patterns", f"{len(workspace.changed)} changed, all allowed")
 
 
-def forbid_paths(spec: ForbidPathsSpec, workspace: Workspace) -> Found:
+def forbid_paths(spec: ForbidPathsSpec, workspace: Workspace) -> ScorerVerdict:
     inside = [path for path in workspace.changed if matches(path, spec.patterns)]
-    return _verdict(inside, "changed that must not change", f"{len(workspace.changed)} changed, none forbidden")
+    return _verdict(inside, "changed although forbidden", f"{len(workspace.changed)} changed, none forbidden")
 
 
-def max_files_changed(spec: MaxFilesChangedSpec, workspace: Workspace) -> Found:
-    words = f"{workspace.count} changed, {spec.limit} allowed"
+def max_files_changed(spec: MaxFilesChangedSpec, workspace: Workspace) -> ScorerVerdict:
+    summary = f"{workspace.count} changed, {spec.limit} allowed"
     if workspace.count <= spec.limit:
-        return Found("PASS", words)
-    return Found("FAIL", f"{words}\n{listed(workspace.changed)}")
+        return ScorerVerdict("PASS", summary)
+    return ScorerVerdict("FAIL", f"{summary}\n{list_paths(workspace.changed)}")
 
 
-def unmodified(spec: TestsUnmodifiedSpec | BaselineUnmodifiedSpec, workspace: Workspace) -> Found:
+def unmodified(spec: TestsUnmodifiedSpec | BaselineUnmodifiedSpec, workspace: Workspace) -> ScorerVerdict:
     edited = sorted(set(spec.paths) & set(workspace.changed))
-    return _verdict(edited, "edited that had to stay as it was", f"none of {len(spec.paths)} was edited")
+    return _verdict(edited, "edited although protected", f"none of {len(spec.paths)} protected files was edited")
 
 
-def file_exists(spec: FileExistsSpec, workspace: Workspace) -> Found:
+def file_exists(spec: FileExistsSpec, workspace: Workspace) -> ScorerVerdict:
     if spec.path in workspace.paths:
-        return Found("PASS", f"{spec.path} is there")
-    return Found("FAIL", f"{spec.path} is missing")
+        return ScorerVerdict("PASS", f"{spec.path} exists")
+    return ScorerVerdict("FAIL", f"{spec.path} is missing")

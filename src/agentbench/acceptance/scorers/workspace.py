@@ -1,4 +1,4 @@
-"""What scorers see: the tree before and after, what changed between them, and a way to run commands in it."""
+"""The scorers' view of a workspace: the tree before and after, the changes between them, and a way to run commands."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentbench.workspace.diff.extract import Delta
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_TEXT = 4 * MIB
-_LINKS = 16
+_MAX_LINKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What one scorer found. The first line of `detail` is the reason; what follows is evidence."""
+class ScorerVerdict:
+    """Result of one scorer. The first line of `detail` is the reason, further lines are evidence."""
 
     verdict: Literal["PASS", "FAIL", "N/A", "ERROR"]
     detail: str = ""
@@ -30,20 +30,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class ChangedText:
-    """One changed file as lines. A side that is not there, or is no text, has none."""
+    """One changed file as lines. A side that does not exist or is not text has no lines."""
 
     before_path: str | None
     after_path: str | None
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
     skipped: bool = False
-    """Binary or too long: nobody looked at its lines."""
+    """Whether the file is binary or too long, so that its lines were not examined."""
     moved: bool = False
-    """Only its place is another one: no line was written."""
+    """Whether only the path changed and no line was written."""
 
 
 class Workspace:
-    """The workspace of one attempt at rest. `run` is None where no live sandbox is left."""
+    """The workspace of one attempt after the agent stopped. `run` is None if there is no live sandbox."""
 
     def __init__(self, base: Tree, after: Tree, delta: Delta, run: Callable[[Command], Completed] | None) -> None:
         self.run = run
@@ -53,35 +53,37 @@ class Workspace:
 
     @property
     def unknown(self) -> str:
-        """Why it is not known what changed; empty when it is."""
+        """Return why the changes are not known, or an empty string if they are."""
         return self._delta.problem or "" if not self._delta.files else ""
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Every path that differs, sorted, generated files left out. A moved file is at both its places."""
+        """Return every changed path, sorted, without generated files. A moved file is listed under both paths."""
         paths = {change.path for change in self._delta.files}
         paths |= {change.old_path for change in self._delta.files if change.old_path is not None}
-        paths |= {one.path for one in self._delta.refused}
+        paths |= {refused.path for refused in self._delta.refused}
         return tuple(sorted(os.fsdecode(path) for path in paths))
 
     @property
     def count(self) -> int:
-        """Changed files; a moved one counts once."""
+        """Return the number of changed files. A moved file counts once."""
         known = {change.path for change in self._delta.files}
-        return len(known) + sum(one.entries for one in self._delta.refused if one.path not in known)
+        return len(known) + sum(refused.entries for refused in self._delta.refused if refused.path not in known)
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        """Everything there is, folders included; a link only if it leads to something in the workspace."""
+        """Return all existing paths, including folders. A link counts only if it leads to something in the
+        workspace.
+        """
         entries = {os.fsdecode(entry.path): entry for entry in self._after.entries()}
         names = set(entries)
         for name in entries:
             while (name := posixpath.dirname(name)) and name not in names:
                 names.add(name)
-        return frozenset(name for name in names if self._leads(name, entries, names))
+        return frozenset(name for name in names if self._resolves(name, entries, names))
 
-    def _leads(self, name: str, entries: dict[str, Entry], names: set[str]) -> bool:
-        for _ in range(_LINKS):
+    def _resolves(self, name: str, entries: dict[str, Entry], names: set[str]) -> bool:
+        for _ in range(_MAX_LINKS):
             entry = entries.get(name)
             if entry is None or entry.kind is not Kind.SYMLINK:
                 return name in names
@@ -91,7 +93,7 @@ class Workspace:
 
     @cached_property
     def texts(self) -> tuple[ChangedText, ...]:
-        """Every changed file, read once."""
+        """Return every changed file as lines."""
         return tuple(self._text(change.before, change.after) for change in self._delta.files if change.change != "mode")
 
     def _text(self, before: Entry | None, after: Entry | None) -> ChangedText:
@@ -102,17 +104,17 @@ class Workspace:
             old or (),
             new or (),
             skipped=old is None or new is None,
-            moved=_same(before, after),
+            moved=_same_content(before, after),
         )
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
-    """Shell patterns over the whole path: `*` does not stop at a slash."""
+    """Match shell patterns against the whole path: `*` also matches slashes."""
     return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def added_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
-    """The lines of the new side that the old did not have, with their numbers."""
+    """Return the numbered lines of the new side that the old side does not have."""
     return [
         (index + 1, text.after[index].decode("utf-8", "replace").rstrip("\n"))
         for _i1, _i2, j1, j2 in diff.regions(text.before, text.after)
@@ -121,7 +123,7 @@ def added_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
 
 
 def removed_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
-    """The lines of the old side that the new does not have, with their numbers."""
+    """Return the numbered lines of the old side that the new side does not have."""
     return [
         (index + 1, text.before[index].decode("utf-8", "replace").rstrip("\n"))
         for i1, i2, _j1, _j2 in diff.regions(text.before, text.after)
@@ -129,12 +131,12 @@ def removed_lines(text: ChangedText, diff: LineDiff) -> list[tuple[int, str]]:
     ]
 
 
-def _same(before: Entry | None, after: Entry | None) -> bool:
+def _same_content(before: Entry | None, after: Entry | None) -> bool:
     return before is not None and after is not None and before.sha256 == after.sha256
 
 
 def _lines(tree: Tree, entry: Entry | None) -> tuple[bytes, ...] | None:
-    """The lines of one side; None when it is there but cannot be read as text."""
+    """Return the lines of one side, or None if it exists but cannot be read as text."""
     if entry is None or entry.kind is not Kind.FILE:
         return ()
     if entry.size > MAX_TEXT:

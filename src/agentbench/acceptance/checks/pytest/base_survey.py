@@ -19,7 +19,7 @@ from agentbench.acceptance.checks.pytest.runner_bundle import packed, programs
 from agentbench.acceptance.checks.pytest.runner_integrity import Interpreter, fingerprint, remade
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
-from agentbench.acceptance.inspection.monkeypatched_names import replaced_names
+from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_names
 from agentbench.acceptance.protected import GradedTree, Protection, support_of, top_level_names
 from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
@@ -126,7 +126,7 @@ def _survey(context: GradingContext, check: Check, invocation: Invocation) -> Su
         passing_canary=passing_canary_passed(told, run.canaries),
         usual=told.unusual(),
         tests=told.test_code,
-        replaced=replaced_names(_test_sources(context)),
+        replaced=monkeypatched_names(_test_sources(context)),
         python=python,
         fingerprint=made,
     )

@@ -30,7 +30,7 @@ from agentbench.acceptance.checks.pytest.runner_bundle import packed
 from agentbench.acceptance.checks.pytest.runner_integrity import build_findings, fingerprint, remade_findings
 from agentbench.acceptance.checks.required_tests import Requirement, declared, from_outcomes
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
-from agentbench.acceptance.inspection.known_behaviour import habits
+from agentbench.acceptance.inspection.known_behaviour import known_behaviour
 from agentbench.acceptance.protected import GradedTree
 from agentbench.acceptance.replica import declares_build
 from agentbench.acceptance.steps import CheckStep
@@ -200,7 +200,7 @@ class PytestCheck:
         if set(transcript.unusual()) - known:
             # Tests of the base repository may do the same when they run, not only when they are collected.
             known.update(pristine(self.candidate.context, self.check, self.invocation)[0].usual)
-            known.update(habits(transcript.seen, self._before))
+            known.update(known_behaviour(transcript.seen, self._before))
         data = [event for event in transcript.seen if event.what.startswith(DATA) and event.key not in known]
         if data:
             allowed = self._reference_reads()
