@@ -12,7 +12,7 @@ from agentbench.agents.registry import make_agent
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.scripted import ModelScript, ScriptedUpstream
-from agentbench.models.wire import Answer, Call
+from agentbench.models.upstream import ModelRequest, ModelResponse
 from agentbench.tools.rules import Rules
 from agentbench.workspace.diff.extract import extract
 from tests.tools.boxes import Boxes
@@ -66,7 +66,7 @@ class Heard:
     def dialects(self) -> Any:
         return self.upstream.dialects
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: ModelRequest) -> ModelResponse:
         self.bodies.append(dict(call.body))
         return self.upstream.send(call)
 

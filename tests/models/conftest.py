@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from agentbench.models.client.endpoint import Dialect, Endpoint
-from agentbench.models.client.retry import RetryPolicy
-from agentbench.models.client.service import ServiceUpstream, Timeouts, Transport
+from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Timeouts, Transport
 from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Secret
-from agentbench.models.wire import Upstream
+from agentbench.models.upstream import Upstream
 from tests.models.rig import Rig
 from tests.models.service import Behaviour, Server
 

@@ -18,7 +18,7 @@ from agentbench.models.gateway.server import Gateway
 from agentbench.models.ledger import Account, Caps, Ledger
 from agentbench.models.metered_model import LogSink, MeteredModel, ModelIdentity
 from agentbench.models.scripted import ModelScript, ScriptedUpstream
-from agentbench.models.wire import Upstream
+from agentbench.models.upstream import Upstream
 from agentbench.policy.prices import FALLBACK, Prices
 from agentbench.sandbox.server import forward
 from agentbench.trace.blobs import BlobStore

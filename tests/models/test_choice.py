@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from agentbench.core.errors import ContractError, InputError
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.client.retry import RetryPolicy, retry_after
+from agentbench.models.client.service import RetryPolicy, retry_after
 from agentbench.models.factory import ModelFactory, ModelParams, load_prices
+from agentbench.models.json_values import read_object
 from agentbench.models.keys import Keys, Secret, parse_env, read_env_file
 from agentbench.models.ledger import Caps
-from agentbench.models.lenient_parsing import find_patch, read_object
 from agentbench.models.presets import bundled_presets, choose, endpoint_of, load_presets, parse_presets
+from agentbench.models.reply_parsing import find_patch
 from agentbench.models.scripted import load_script
-from agentbench.models.wire import Call
+from agentbench.models.upstream import ModelRequest
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, script
 
@@ -308,4 +309,4 @@ def test_example_of_a_price_table_is_one(tmp_path: Path) -> None:
 
 
 def test_call_streams_only_when_told_so() -> None:
-    assert not Call(Dialect.CHAT, {"stream": "yes"}).stream
+    assert not ModelRequest(Dialect.CHAT, {"stream": "yes"}).stream

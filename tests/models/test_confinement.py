@@ -13,7 +13,7 @@ from agentbench.core.errors import ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import Rejected
 from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
-from agentbench.models.wire import Answer, Call
+from agentbench.models.upstream import ModelRequest, ModelResponse
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT
 
@@ -106,7 +106,7 @@ class _Heard:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: ModelRequest) -> ModelResponse:
         self.bodies.append(call.body)
         raise ModelFault("heard")
 

@@ -11,10 +11,11 @@ from agentbench.core.errors import ModelFault
 from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.response_errors import fault_of
-from agentbench.models.dialects import messages, response_events, responses
+from agentbench.models.dialects import messages, responses
+from agentbench.models.dialects.chat import ChatReader
 from agentbench.models.dialects.errors import api_error
-from agentbench.models.dialects.pieces import ChatReader, arr, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, count_input, estimated, usage_of
+from agentbench.models.json_values import arr, obj
 from agentbench.models.sse import SseEvent, event_of, read_events
 from tests.models.service import answer_body
 
@@ -185,7 +186,7 @@ def test_conversation_that_only_its_service_remembers_is_refused() -> None:
 
 def test_free_text_tool_is_called_with_free_text() -> None:
     call = {"id": "c", "function": {"name": "apply_patch", "arguments": '{"input": "*** Begin"}'}}
-    got = response_events.from_chat(answer_body("", tool_calls=[call]), {"model": "m"}, frozenset({"apply_patch"}))
+    got = responses.from_chat(answer_body("", tool_calls=[call]), {"model": "m"}, frozenset({"apply_patch"}))
     (item,) = arr(got["output"])
     assert obj(item) | {"type": "custom_tool_call", "input": "*** Begin", "call_id": "c"} == item
 
@@ -193,7 +194,7 @@ def test_free_text_tool_is_called_with_free_text() -> None:
 def test_answer_that_was_cut_is_incomplete() -> None:
     body = answer_body()
     body["choices"][0]["finish_reason"] = "length"
-    got = response_events.from_chat(body, {"model": "m"}, frozenset())
+    got = responses.from_chat(body, {"model": "m"}, frozenset())
     assert (got["status"], got["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
 
 
@@ -247,7 +248,7 @@ def test_chat_stream_becomes_a_messages_stream() -> None:
 
 @pytest.mark.req("T-05")
 def test_chat_stream_becomes_a_responses_stream() -> None:
-    events = _through(response_events.ResponsesWriter({"model": "m"}, frozenset()))
+    events = _through(responses.ResponsesWriter({"model": "m"}, frozenset()))
     assert [e["sequence_number"] for e in events] == list(range(len(events)))
     output = events[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "function_call"]
@@ -316,7 +317,7 @@ JSON = st.recursive(
 )
 def test_translation_never_fails_on_json_of_another_shape(body: dict[str, Any]) -> None:
     messages.from_chat(body, "m")
-    response_events.from_chat(body, body, frozenset())
+    responses.from_chat(body, body, frozenset())
     messages.to_chat(body)
     responses.to_chat(body)
     count_input(body)
@@ -332,7 +333,7 @@ def test_translation_never_fails_on_json_of_another_shape(body: dict[str, Any]) 
 def test_tokens_are_read_in_every_dialect() -> None:
     chat = usage_of(Dialect.CHAT, answer_body())
     again = usage_of(Dialect.MESSAGES, messages.from_chat(answer_body(), "m"))
-    third = usage_of(Dialect.RESPONSES, response_events.from_chat(answer_body(), {}, frozenset()))
+    third = usage_of(Dialect.RESPONSES, responses.from_chat(answer_body(), {}, frozenset()))
     assert chat == again == third
     assert chat is not None
     assert (chat.prompt, chat.completion, chat.cached) == (100, 10, 40)

@@ -18,7 +18,7 @@ from agentbench.models.metered_model import ModelIdentity
 from agentbench.models.protocol import user
 from agentbench.models.recording.recorded import RecordedUpstream, read_recording
 from agentbench.models.recording.request_diff import PATTERNS, difference, normalised
-from agentbench.models.wire import Call
+from agentbench.models.upstream import ModelRequest
 from agentbench.trace.redaction import Redactor
 from tests.models.conftest import OpenRig
 from tests.models.rig import PROMPT, Rig, script
@@ -171,7 +171,7 @@ def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_p
 
 def test_streaming_must_be_as_recorded(rig: OpenRig) -> None:
     recorded = _recorded(rig, "one", lenient=True)
-    call = Call(Dialect.CHAT, {"messages": [{"role": "user", "content": "one"}], "stream": True})
+    call = ModelRequest(Dialect.CHAT, {"messages": [{"role": "user", "content": "one"}], "stream": True})
     with pytest.raises(ReplayDiverged):
         recorded.send(call)
 

@@ -15,13 +15,12 @@ from agentbench.core.reasons import Reason
 from agentbench.models import faults
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
-from agentbench.models.client.retry import RetryPolicy
-from agentbench.models.client.service import ServiceUpstream, Transport, mapped
+from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Transport, mapped
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Finish, Message, ToolSpec, answer, system, user
 from agentbench.models.sse import DONE
-from agentbench.models.wire import Call, Cancel
+from agentbench.models.upstream import Cancel, ModelRequest
 from tests.models.conftest import KEY, QUICK, Serve
 from tests.models.service import (
     Behaviour,
@@ -42,8 +41,8 @@ from tests.models.service import (
 )
 
 Reach = Callable[..., ServiceUpstream]
-ASK = Call(Dialect.CHAT, {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
-STREAM = Call(Dialect.CHAT, {**ASK.body, "stream": True})
+ASK = ModelRequest(Dialect.CHAT, {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+STREAM = ModelRequest(Dialect.CHAT, {**ASK.body, "stream": True})
 
 
 @pytest.mark.req("T-06")
@@ -212,14 +211,14 @@ def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
     slow_retry = RetryPolicy(tries=5, first_sec=60, most_sec=60, deadline_sec=600)
     # Without the cancellation this would wait for minutes.
     with pytest.raises(faults.ServiceFault):
-        reach(status(500), retry=slow_retry).send(Call(Dialect.CHAT, ASK.body, cancel=cancel))
+        reach(status(500), retry=slow_retry).send(ModelRequest(Dialect.CHAT, ASK.body, cancel=cancel))
 
 
 @pytest.mark.req("T-06")
 @pytest.mark.parametrize("ask", [ASK, STREAM], ids=["whole", "stream"])
 @pytest.mark.parametrize("before", [(), (good,)], ids=["new connection", "used connection"])
 def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
-    reach: Reach, ask: Call, before: tuple[Behaviour, ...]
+    reach: Reach, ask: ModelRequest, before: tuple[Behaviour, ...]
 ) -> None:
     noticed = threading.Event()
     retry = RetryPolicy(tries=3, first_sec=60, most_sec=60)
@@ -307,5 +306,7 @@ def test_every_fault_is_a_model_fault_with_a_label_of_its_own() -> None:
 def test_request_body_holds_text_that_utf8_cannot(serve: Serve, transport: Transport) -> None:
     server = serve(good)
     body = {**ASK.body, "messages": [{"role": "user", "content": "é \u2028"}]}
-    ServiceUpstream(Endpoint("test", server.url), transport).send(Call(Dialect.CHAT, json.loads(json.dumps(body))))
+    ServiceUpstream(Endpoint("test", server.url), transport).send(
+        ModelRequest(Dialect.CHAT, json.loads(json.dumps(body)))
+    )
     assert server.seen[0][2] == body

@@ -14,8 +14,8 @@ from agentbench.agents.prompt import Prompt, load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
-from agentbench.models.lenient_parsing import find_patch
 from agentbench.models.protocol import Model, system, user
+from agentbench.models.reply_parsing import find_patch
 from agentbench.tools.session import Session
 
 SILENT = 3

@@ -16,8 +16,8 @@ from agentbench.agents.llm_v0 import require_model
 from agentbench.agents.prompt import load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.reasons import Observability
-from agentbench.models.lenient_parsing import find_object, find_patch
 from agentbench.models.protocol import Model, system, user
+from agentbench.models.reply_parsing import find_object, find_patch
 from agentbench.tools.session import Session
 
 MAX_ROUNDS = 12

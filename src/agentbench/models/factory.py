@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from agentbench.core.errors import InputError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Endpoint
-from agentbench.models.client.retry import RetryPolicy
+from agentbench.models.client.service import RetryPolicy
 from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Ledger
@@ -29,7 +29,7 @@ from agentbench.models.metered_model import EventSink, MeteredModel, ModelIdenti
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
 from agentbench.models.recording.recorded import RecordedUpstream, Recording
 from agentbench.models.scripted import ScriptedUpstream, load_script
-from agentbench.models.wire import Upstream
+from agentbench.models.upstream import Upstream
 from agentbench.policy.prices import FALLBACK, Prices, PriceTable, parse_prices
 from agentbench.trace.redaction import Redactor
 

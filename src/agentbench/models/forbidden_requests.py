@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.dialects.pieces import arr, obj, string
 from agentbench.models.faults import Rejected
-from agentbench.models.protocol import JsonObject
+from agentbench.models.json_values import JsonObject, arr, obj, string
 
 _FIELDS = (
     # OpenRouter: other models in the place of the one that is pinned, and plug-ins such as a search.

@@ -16,15 +16,15 @@ from pydantic import JsonValue
 
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.dialects.pieces import dump, obj
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
 from agentbench.models.faults import BudgetReached, label_of
 from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
+from agentbench.models.json_values import JsonObject, dump, obj
 from agentbench.models.ledger import Account, Amount, Hold
-from agentbench.models.protocol import JsonObject, TokenUsage
+from agentbench.models.protocol import TokenUsage
 from agentbench.models.recording.stream_redaction import joined
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent
-from agentbench.models.wire import Answer, Call, Upstream
+from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 from agentbench.policy.prices import Prices, Tokens
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
@@ -76,7 +76,7 @@ class ModelIdentity:
 class _Open:
     """An exchange that has begun."""
 
-    call: Call
+    call: ModelRequest
     index: int
     raw: bytes
     hold: Hold | None = None
@@ -123,7 +123,7 @@ class MeteredModel:
         self._open: dict[int, _Open] = {}
         self._closed = False
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: ModelRequest) -> ModelResponse:
         """
         Raises:
             ModelFault: no usable answer; a `BudgetReached` when none may be asked for.
@@ -146,7 +146,7 @@ class MeteredModel:
             return self._watched(exchange, answer)
         raw = answer.raw or dump(answer.body).encode("utf-8", "surrogatepass")
         self._end(exchange, raw, usage_of(call.dialect, answer.body) or estimated(exchange.size, len(raw)), None)
-        return Answer(answer.body, raw=raw, close=answer.close)
+        return ModelResponse(answer.body, raw=raw, close=answer.close)
 
     def close(self) -> None:
         """No more events after this. What is still open is written down as abandoned, at the price of its prompt."""
@@ -159,7 +159,7 @@ class MeteredModel:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _begin(self, call: Call) -> _Open:
+    def _begin(self, call: ModelRequest) -> _Open:
         raw = call.raw or dump(call.body).encode("utf-8", "surrogatepass")
         messages = self._sink.excerpt(raw)
         # The order of the events is the order in which a recording is replayed.
@@ -182,7 +182,7 @@ class MeteredModel:
             )
         return exchange
 
-    def _watched(self, exchange: _Open, answer: Answer) -> Answer:
+    def _watched(self, exchange: _Open, answer: ModelResponse) -> ModelResponse:
         events = self._watch(exchange, answer)
 
         def close() -> None:
@@ -191,9 +191,9 @@ class MeteredModel:
             # A stream that nobody began to read has not run its own end.
             self._end(exchange, b"", estimated(exchange.size, 0), ModelFault("nobody read the answer"), late=True)
 
-        return Answer(events=events, close=close)
+        return ModelResponse(events=events, close=close)
 
-    def _watch(self, exchange: _Open, answer: Answer) -> Generator[SseEvent]:
+    def _watch(self, exchange: _Open, answer: ModelResponse) -> Generator[SseEvent]:
         call = exchange.call
         seen, kept = StreamUsage(call.dialect), bytearray()
         hide = call.dialect is Dialect.CHAT and not obj(call.body.get("stream_options")).get("include_usage")
@@ -261,7 +261,7 @@ class MeteredModel:
         return self._prices.request(self.identity.name, Tokens(usage.prompt, usage.completion, usage.cached))
 
 
-def _parameters(call: Call) -> JsonObject:
+def _parameters(call: ModelRequest) -> JsonObject:
     """What a request asked for besides its conversation. Numbers that are not whole are text: events hold no floats."""
     found: JsonObject = {
         "dialect": str(call.dialect),

@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from agentbench.models.faults import MalformedArguments
-from agentbench.models.lenient_parsing import read_object
+from agentbench.models.json_values import read_object
 
 Role = Literal["system", "user", "assistant", "tool"]
 JsonObject: TypeAlias = dict[str, JsonValue]

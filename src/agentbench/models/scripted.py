@@ -26,12 +26,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from agentbench.core.errors import ContractError, InputError, ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.response_errors import fault_of
-from agentbench.models.dialects.pieces import arr, dump, obj
 from agentbench.models.dialects.usage import estimated
 from agentbench.models.faults import ReplayExhausted
-from agentbench.models.protocol import JsonObject
+from agentbench.models.json_values import JsonObject, arr, dump, obj
 from agentbench.models.sse import DONE, SseEvent, event_of
-from agentbench.models.wire import Answer, Call
+from agentbench.models.upstream import ModelRequest, ModelResponse
 
 MAX_FILE = 16 << 20
 _STEP = 40
@@ -106,16 +105,16 @@ class ScriptedUpstream:
         self._asked = 0
         self._lock = threading.Lock()
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: ModelRequest) -> ModelResponse:
         answer, number = self._take(call)
         if answer.delay_sec and call.cancel.wait(answer.delay_sec):
             raise ModelFault("nobody waits for the answer any more")
         if answer.error is not None:
             raise fault_of(answer.error.status, answer.error.message.encode())
         body = _body(answer, number, call)
-        return Answer(events=_chunks(body)) if call.stream else Answer(body)
+        return ModelResponse(events=_chunks(body)) if call.stream else ModelResponse(body)
 
-    def _take(self, call: Call) -> tuple[ScriptedAnswer, int]:
+    def _take(self, call: ModelRequest) -> tuple[ScriptedAnswer, int]:
         asked = dump(call.body)
         with self._lock:
             self._asked += 1
@@ -130,7 +129,7 @@ class ScriptedUpstream:
         raise ReplayExhausted(f"the script has {len(self._script.answers)} answers, and more is asked")
 
 
-def _body(answer: ScriptedAnswer, number: int, call: Call) -> JsonObject:
+def _body(answer: ScriptedAnswer, number: int, call: ModelRequest) -> JsonObject:
     message: JsonObject = {"role": "assistant", "content": answer.text or None}
     if answer.tool_calls:
         message["tool_calls"] = [_call(one, f"call_{number}_{at}") for at, one in enumerate(answer.tool_calls)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agentbench.models.faults import NotJson, TooLarge
-from agentbench.models.lenient_parsing import read_object
+from agentbench.models.json_values import read_object
 
 MAX_EVENT = 8 << 20
 DONE = "[DONE]"

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, cast
 
-from agentbench.models.wire import Cancel
+from agentbench.models.upstream import Cancel
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _at_work = threading.local()

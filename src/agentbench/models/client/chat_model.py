@@ -9,7 +9,7 @@ from agentbench.models.dialects.chat import chat_reply, chat_request
 from agentbench.models.faults import EmptyResponse
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Message, Reply, ToolSpec
-from agentbench.models.wire import Call, Upstream
+from agentbench.models.upstream import ModelRequest, Upstream
 
 TRIES = 3
 """For answers that came whole and hold nothing: models do that, and mostly not twice."""
@@ -29,11 +29,11 @@ class ChatModel:
         body = chat_request(self.name, messages, tools, self._sampling, max_tokens)
         for _ in range(TRIES - 1):
             try:
-                return self._once(Call(Dialect.CHAT, body))
+                return self._once(ModelRequest(Dialect.CHAT, body))
             except EmptyResponse:
                 continue
-        return self._once(Call(Dialect.CHAT, body))
+        return self._once(ModelRequest(Dialect.CHAT, body))
 
-    def _once(self, call: Call) -> Reply:
-        with self._upstream.send(call) as answer:
-            return chat_reply(answer.body)
+    def _once(self, request: ModelRequest) -> Reply:
+        with self._upstream.send(request) as response:
+            return chat_reply(response.body)

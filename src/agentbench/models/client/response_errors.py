@@ -19,7 +19,7 @@ from agentbench.models.faults import (
     TimedOut,
     Unauthorised,
 )
-from agentbench.models.lenient_parsing import read_object
+from agentbench.models.json_values import read_object
 
 MAX_WORDS = 600
 ANSWERED = "the service answered"

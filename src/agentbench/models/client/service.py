@@ -7,7 +7,9 @@ and its TLS context is read once.
 from __future__ import annotations
 
 import contextlib
+import email.utils
 import json
+import random
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -18,15 +20,53 @@ import httpx
 from agentbench.models.client.cancellation import break_off, breakable, trace
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.response_errors import check_body, fault_of
-from agentbench.models.client.retry import RetryPolicy, retry_after
 from agentbench.models.faults import BadResponse, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
-from agentbench.models.lenient_parsing import read_object
+from agentbench.models.json_values import read_object
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent, read_events
-from agentbench.models.wire import Answer, Call
+from agentbench.models.upstream import ModelRequest, ModelResponse
 
 MAX_ANSWER = 32 << 20
 MAX_ERROR = 64 << 10
 MAX_CONNECTIONS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Back-off that doubles, with jitter, under a total deadline. `deadline_sec` counts from the first try."""
+
+    tries: int = 6
+    first_sec: float = 0.5
+    most_sec: float = 30.0
+    deadline_sec: float = 600.0
+
+    def delay(self, tried: int, asked: float | None, left: float, *, draw: float | None = None) -> float | None:
+        """Seconds until the next try after `tried` tries; None: give up.
+
+        `asked` is what the service asked to wait for: never less than that, and not at all when it lies beyond the deadline.
+        `draw` in [0, 1) replaces chance.
+        """
+        if tried >= self.tries:
+            return None
+        ceiling = min(self.first_sec * 2 ** (tried - 1), self.most_sec)
+        # Between half and all of the ceiling: spread, but never at once.
+        wait = ceiling * (0.5 + 0.5 * (random.random() if draw is None else draw))  # noqa: S311 - jitter
+        wait = max(wait, asked or 0.0)
+        return wait if wait < left else None
+
+
+def retry_after(value: str | None, *, now: float | None = None) -> float | None:
+    """Seconds of a Retry-After header: a number, or a date. None when there is none or it makes no sense."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = moment.timestamp() - (time.time() if now is None else now)
+    return max(seconds, 0.0) if seconds == seconds and seconds < 1e9 else None  # noqa: PLR0124 - NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +91,7 @@ class Transport:
         )
 
     def open(
-        self, endpoint: Endpoint, call: Call, content: bytes, silence_sec: float, connect_sec: float
+        self, endpoint: Endpoint, call: ModelRequest, content: bytes, silence_sec: float, connect_sec: float
     ) -> httpx.Response:
         """Send, and return when the head of the answer is there."""
         headers = {"content-type": "application/json", **endpoint.headers, **call.headers}
@@ -93,7 +133,7 @@ class ServiceUpstream:
     def dialects(self) -> frozenset[Dialect]:
         return self._endpoint.dialects
 
-    def send(self, call: Call) -> Answer:
+    def send(self, call: ModelRequest) -> ModelResponse:
         deadline = self._clock() + self._retry.deadline_sec
         content = json.dumps(call.body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
         tried = 0
@@ -108,7 +148,7 @@ class ServiceUpstream:
                 if delay is None or call.cancel.wait(delay):
                     raise _after(fault, tried) from None
 
-    def _once(self, call: Call, content: bytes, deadline: float) -> Answer:
+    def _once(self, call: ModelRequest, content: bytes, deadline: float) -> ModelResponse:
         left = deadline - self._clock()
         if left <= 0:
             raise TimedOut(f"no answer within {self._retry.deadline_sec:g} s")
@@ -128,7 +168,7 @@ class ServiceUpstream:
             if kind == "text/event-stream" and call.stream:
                 streams = True
                 stream = _Stream(call, response, late)
-                return Answer(events=stream.events(), close=stream.close)
+                return ModelResponse(events=stream.events(), close=stream.close)
             if kind not in {"application/json", "text/json", ""}:
                 raise NotJson(f"the service answered with {kind[:80]!r}: expected application/json")
             return self._whole(call, response, late)
@@ -136,7 +176,7 @@ class ServiceUpstream:
             if not streams:
                 response.close()
 
-    def _whole(self, call: Call, response: httpx.Response, late: Callable[[], bool]) -> Answer:
+    def _whole(self, call: ModelRequest, response: httpx.Response, late: Callable[[], bool]) -> ModelResponse:
         raw = _read(response, MAX_ANSWER, late)
         try:
             body = read_object(raw)
@@ -145,7 +185,7 @@ class ServiceUpstream:
                 raise Truncated(f"the answer ends in the middle ({len(raw)} bytes): {error}") from None
             raise NotJson(f"the answer is no JSON object: {error}") from None
         check_body(call.dialect, body)
-        return Answer(body, raw=raw)
+        return ModelResponse(body, raw=raw)
 
     def _without_key(self, fault: ServiceFault) -> ServiceFault:
         """Some services repeat the key in their errors."""
@@ -159,7 +199,7 @@ class ServiceUpstream:
 class _Stream:
     """A streaming answer."""
 
-    def __init__(self, call: Call, response: httpx.Response, late: Callable[[], bool]) -> None:
+    def __init__(self, call: ModelRequest, response: httpx.Response, late: Callable[[], bool]) -> None:
         self._call = call
         self._response = response
         self._chunks = _chunks(response, late)

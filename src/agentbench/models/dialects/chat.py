@@ -1,33 +1,158 @@
-"""The chat dialect for agents of ours: a conversation becomes a request, an answer becomes a `Reply`."""
+"""The chat dialect: requests and replies for our own agents, and a reader that breaks a response into pieces.
+
+A response becomes the same pieces whether it came whole or as a stream, so each writer of another dialect exists once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from agentbench.models.dialects.pieces import (
-    CallStart,
-    CallText,
-    ChatReader,
-    Finish,
-    Reasoning,
-    Refusal,
-    Text,
-    Used,
-)
-from agentbench.models.faults import EmptyResponse, Refused
+from agentbench.models.faults import BadResponse, EmptyResponse, Refused
+from agentbench.models.json_values import JsonObject, arr, count, dump, obj, string, text_of
 from agentbench.models.presets import Sampling
-from agentbench.models.protocol import Finish as Finished
-from agentbench.models.protocol import JsonObject, Message, Reply, TokenUsage, ToolCall, ToolSpec
+from agentbench.models.protocol import Finish, Message, Reply, TokenUsage, ToolCall, ToolSpec
 
 _FINISHES = {
-    "stop": Finished.STOP,
-    "tool_calls": Finished.TOOL_CALLS,
-    "function_call": Finished.TOOL_CALLS,
-    "length": Finished.LENGTH,
-    "content_filter": Finished.FILTERED,
+    "stop": Finish.STOP,
+    "tool_calls": Finish.TOOL_CALLS,
+    "function_call": Finish.TOOL_CALLS,
+    "length": Finish.LENGTH,
+    "content_filter": Finish.FILTERED,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A tool call begins. `index` distinguishes the calls of one response."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallText:
+    """More of a call's arguments."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishReason:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    usage: TokenUsage
+
+
+Piece: TypeAlias = "Text | Refusal | Reasoning | CallStart | CallText | FinishReason | Used"
+
+
+class ChatReader:
+    """Reads the chunks of a stream, or one whole response. Only the first choice counts; requests never ask for more."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self.id = ""
+        self._seen: dict[int, bool] = {}
+
+    def whole(self, body: Mapping[str, JsonValue]) -> list[Piece]:
+        self._names(body)
+        choice = _first(body.get("choices"))
+        message = obj(choice.get("message"))
+        pieces = self._content(message)
+        for position, call in enumerate(arr(message.get("tool_calls"))):
+            pieces += self._call({**obj(call), "index": position})
+        pieces.append(FinishReason(string(choice.get("finish_reason")) or "stop"))
+        return [*pieces, *_used(body)]
+
+    def chunk(self, body: Mapping[str, JsonValue]) -> list[Piece]:
+        self._names(body)
+        choice = _first(body.get("choices"))
+        delta = obj(choice.get("delta"))
+        pieces = self._content(delta)
+        for call in arr(delta.get("tool_calls")):
+            pieces += self._call(obj(call))
+        reason = string(choice.get("finish_reason"))
+        if reason:
+            pieces.append(FinishReason(reason))
+        return [*pieces, *_used(body)]
+
+    def _names(self, body: Mapping[str, JsonValue]) -> None:
+        self.model = self.model or string(body.get("model"))
+        self.id = self.id or string(body.get("id"))
+
+    def _content(self, message: Mapping[str, JsonValue]) -> list[Piece]:
+        reasoning = string(message.get("reasoning_content")) or string(message.get("reasoning"))
+        content, refusal = text_of(message.get("content")), string(message.get("refusal"))
+        pieces: list[Piece] = [Reasoning(reasoning)] if reasoning else []
+        if content:
+            pieces.append(Text(content))
+        if refusal:
+            pieces.append(Refusal(refusal))
+        return pieces
+
+    def _call(self, call: Mapping[str, JsonValue]) -> list[Piece]:
+        function = obj(call.get("function"))
+        number = call.get("index")
+        # Some servers omit the index and send each call whole.
+        index = number if isinstance(number, int) and not isinstance(number, bool) else len(self._seen)
+        pieces: list[Piece] = []
+        if index not in self._seen:
+            self._seen[index] = True
+            pieces.append(CallStart(index, string(call.get("id")) or f"call_{index}", string(function.get("name"))))
+        elif index != next(reversed(self._seen)):
+            # No dialect can reopen a closed call, and mixing two calls would run something the model did not ask for.
+            msg = "the stream continues a tool call after another has begun"
+            raise BadResponse(msg)
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):
+            pieces.append(CallText(index, dump(arguments)))
+        elif isinstance(arguments, str) and arguments:
+            pieces.append(CallText(index, arguments))
+        return pieces
+
+
+def _used(body: Mapping[str, JsonValue]) -> list[Piece]:
+    usage = chat_usage(body)
+    return [Used(usage)] if usage else []
+
+
+def chat_usage(body: Mapping[str, JsonValue]) -> TokenUsage | None:
+    """Return the token usage that a chat body states."""
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    details = obj(usage.get("prompt_tokens_details"))
+    return TokenUsage(
+        count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")), count(details.get("cached_tokens"))
+    )
+
+
+def _first(choices: JsonValue) -> JsonObject:
+    return obj(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def chat_request(
@@ -37,7 +162,7 @@ def chat_request(
     sampling: Sampling,
     max_tokens: int | None = None,
 ) -> JsonObject:
-    """The body of a request. Parameters that are None are not in it."""
+    """Build the body of a request, without parameters that are None."""
     body: JsonObject = {"model": model, "messages": [_message(message) for message in messages]}
     if tools:
         body["tools"] = [
@@ -62,7 +187,7 @@ def _message(message: Message) -> JsonObject:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_text}}
             for call in message.tool_calls
         ]
-        # With calls and no text, some servers want null and refuse the empty string.
+        # Next to calls, some servers accept null but not an empty string.
         body["content"] = message.text or None
     if message.tool_call_id is not None:
         body["tool_call_id"] = message.tool_call_id
@@ -72,8 +197,8 @@ def _message(message: Message) -> JsonObject:
 def chat_reply(body: Mapping[str, JsonValue]) -> Reply:
     """
     Raises:
-        Refused: the model declined.
-        EmptyResponse: neither text nor calls.
+        Refused: the model declined to answer.
+        EmptyResponse: the reply has neither text nor tool calls.
     """
     reader = ChatReader()
     text: list[str] = []
@@ -93,21 +218,21 @@ def chat_reply(body: Mapping[str, JsonValue]) -> Reply:
                 calls[piece.index] = (piece, [])
             case CallText():
                 calls[piece.index][1].append(piece.text)
-            case Finish():
+            case FinishReason():
                 finish = piece.reason
             case Used():
                 usage = piece.usage
-    made = tuple(ToolCall(start.id, start.name, "".join(parts)) for start, parts in calls.values())
-    ended = _FINISHES.get(finish, Finished.OTHER)
-    if not text and not made:
-        if refusal or ended is Finished.FILTERED:
+    tool_calls = tuple(ToolCall(start.id, start.name, "".join(parts)) for start, parts in calls.values())
+    finished = _FINISHES.get(finish, Finish.OTHER)
+    if not text and not tool_calls:
+        if refusal or finished is Finish.FILTERED:
             raise Refused(f"the model declined to answer: {' '.join(refusal) or finish}"[:1000])
-        if ended is not Finished.LENGTH:
-            raise EmptyResponse("the answer holds neither text nor a tool call")
+        if finished is not Finish.LENGTH:
+            raise EmptyResponse("the reply has neither text nor a tool call")
     return Reply(
         "".join(text),
-        made,
-        finish=ended,
+        tool_calls,
+        finish=finished,
         usage=usage,
         model=reader.model,
         request_id=reader.id,

@@ -22,7 +22,7 @@ from agentbench.models.faults import (
 from agentbench.models.sse import SseEvent, event_of
 
 if TYPE_CHECKING:
-    from agentbench.models.protocol import JsonObject
+    from agentbench.models.json_values import JsonObject
 
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",

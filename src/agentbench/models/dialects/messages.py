@@ -1,4 +1,4 @@
-"""Anthropic's messages dialect, for a service that speaks the chat dialect."""
+"""The Anthropic messages dialect, translated to and from chat for a service that only speaks chat."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from agentbench.models.dialects.pieces import (
+from agentbench.models.dialects.chat import (
     CallStart,
     CallText,
     ChatReader,
-    Finish,
+    FinishReason,
     Piece,
     Reasoning,
     Refusal,
     Text,
     Used,
-    arr,
-    dump,
-    obj,
-    string,
-    text_of,
 )
-from agentbench.models.lenient_parsing import read_object
-from agentbench.models.protocol import JsonObject, TokenUsage
+from agentbench.models.json_values import JsonObject, arr, dump, obj, read_object, string, text_of
+from agentbench.models.protocol import TokenUsage
 from agentbench.models.sse import SseEvent, event_of
 
 _STOP_REASONS = {
@@ -35,11 +30,11 @@ _STOP_REASONS = {
 }
 
 
-# --- request ---------------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
 def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
-    """A messages request as a chat request. What chat has no word for (thinking, top_k, the service's own tools) is left out."""
+    """Translate a request to chat, without what chat does not have (thinking, top_k, built-in tools)."""
     messages: list[JsonValue] = []
     instructions = text_of(body.get("system"))
     if instructions:
@@ -84,17 +79,17 @@ def _messages(message: Mapping[str, JsonValue]) -> list[JsonValue]:
             if block.get("is_error") is True:
                 text = f"[error] {text}"
             results.append({"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": text})
-    # Answers to calls must follow the calls at once; what else the user says comes after them.
+    # In chat, tool results must directly follow the calls; other user content comes after them.
     if not parts and not calls:
         return results
-    said: JsonObject = {"role": role, "content": _joined(parts)}
+    chat_message: JsonObject = {"role": role, "content": _join(parts)}
     if calls:
-        said["tool_calls"] = calls
-    return [*results, said]
+        chat_message["tool_calls"] = calls
+    return [*results, chat_message]
 
 
-def _joined(parts: list[JsonValue]) -> JsonValue:
-    """Plain text where it is only text: not every server takes parts."""
+def _join(parts: list[JsonValue]) -> JsonValue:
+    """Return plain text if there is only text, because not every server accepts parts."""
     if not parts:
         return None
     if all(obj(part).get("type") == "text" for part in parts):
@@ -122,17 +117,17 @@ def _tool(tool: Mapping[str, JsonValue]) -> JsonObject:
 def _choice(choice: Mapping[str, JsonValue]) -> JsonObject:
     kinds: dict[str, JsonValue] = {"auto": "auto", "any": "required", "none": "none"}
     kind = string(choice.get("type"))
-    found: JsonObject = {}
+    chat_choice: JsonObject = {}
     if kind == "tool":
-        found["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
+        chat_choice["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
     elif kind in kinds:
-        found["tool_choice"] = kinds[kind]
+        chat_choice["tool_choice"] = kinds[kind]
     if choice.get("disable_parallel_tool_use") is True:
-        found["parallel_tool_calls"] = False
-    return found
+        chat_choice["parallel_tool_calls"] = False
+    return chat_choice
 
 
-# --- answer ----------------------------------------------------------------------------------------------------------
+# --- responses -------------------------------------------------------------------------------------------------------
 
 
 def usage_body(usage: TokenUsage) -> JsonObject:
@@ -145,11 +140,11 @@ def usage_body(usage: TokenUsage) -> JsonObject:
 
 
 def from_chat(body: Mapping[str, JsonValue], model: str) -> JsonObject:
-    """A chat answer as a messages answer."""
+    """Translate a whole chat response."""
     reader = ChatReader()
     content: list[JsonValue] = []
     texts: dict[int, tuple[JsonObject, list[str]]] = {}
-    stop, usage, made = "end_turn", TokenUsage(), False
+    stop, usage, has_calls = "end_turn", TokenUsage(), False
     for piece in reader.whole(body):
         match piece:
             case Text() | Refusal():
@@ -158,11 +153,11 @@ def from_chat(body: Mapping[str, JsonValue], model: str) -> JsonObject:
                 block: JsonObject = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
                 texts[piece.index] = (block, [])
                 content.append(block)
-                made = True
+                has_calls = True
             case CallText():
                 texts[piece.index][1].append(piece.text)
-            case Finish():
-                stop = stop_reason(piece.reason, made=made)
+            case FinishReason():
+                stop = stop_reason(piece.reason, has_calls=has_calls)
             case Used():
                 usage = piece.usage
             case Reasoning():
@@ -185,13 +180,13 @@ def message_id(chat_id: str) -> str:
     return f"msg_{chat_id or 'none'}"
 
 
-def stop_reason(reason: str, *, made: bool) -> str:
-    """`made`: there are tool calls. Some servers say `stop` all the same, and clients would not look for them."""
-    return "tool_use" if made and reason == "stop" else _STOP_REASONS.get(reason, "end_turn")
+def stop_reason(reason: str, *, has_calls: bool) -> str:
+    """Translate a finish reason. Some servers say `stop` despite tool calls; clients would then ignore the calls."""
+    return "tool_use" if has_calls and reason == "stop" else _STOP_REASONS.get(reason, "end_turn")
 
 
 def _input(text: str) -> JsonObject:
-    """Arguments of a call. The dialect has no place for text that is no object: it is handed on under a name of its own."""
+    """Parse the arguments of a call. The dialect only allows objects, so malformed text is passed on under a key."""
     try:
         return read_object(text or "{}")
     except ValueError:
@@ -205,11 +200,11 @@ class MessagesWriter:
         self._model = model
         self._begun = False
         self._open: int | None = None
-        """Which block is open: -1 is text, others are calls by their index in the chat stream."""
+        """The open block: -1 is text, other numbers are indices of calls in the chat stream."""
         self._next = 0
         self._usage = TokenUsage()
         self._reason = "stop"
-        self._made = False
+        self._has_calls = False
 
     def feed(self, reader: ChatReader, pieces: list[Piece]) -> list[SseEvent]:
         events = [] if self._begun else self._begin(reader)
@@ -219,13 +214,13 @@ class MessagesWriter:
                     events += self._switch(-1, {"type": "text", "text": ""})
                     events.append(self._delta({"type": "text_delta", "text": piece.text}))
                 case CallStart():
-                    self._made = True
+                    self._has_calls = True
                     events += self._switch(
                         piece.index, {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
                     )
                 case CallText():
                     events.append(self._delta({"type": "input_json_delta", "partial_json": piece.text}))
-                case Finish():
+                case FinishReason():
                     self._reason = piece.reason
                 case Used():
                     self._usage = piece.usage
@@ -236,7 +231,7 @@ class MessagesWriter:
     def end(self, reader: ChatReader) -> list[SseEvent]:
         events = [] if self._begun else self._begin(reader)
         events += self._stop()
-        delta: JsonObject = {"stop_reason": stop_reason(self._reason, made=self._made), "stop_sequence": None}
+        delta: JsonObject = {"stop_reason": stop_reason(self._reason, has_calls=self._has_calls), "stop_sequence": None}
         last: JsonObject = {"type": "message_delta", "delta": delta, "usage": usage_body(self._usage)}
         return [*events, event_of(last, "message_delta"), event_of({"type": "message_stop"}, "message_stop")]
 

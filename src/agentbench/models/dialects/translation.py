@@ -1,4 +1,4 @@
-"""A source that speaks the chat dialect, made to answer in all three."""
+"""A source that speaks the chat dialect, made to response in all three."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.dialects import messages, response_events, responses
+from agentbench.models.dialects import messages, responses
+from agentbench.models.dialects.chat import ChatReader
 from agentbench.models.dialects.messages import MessagesWriter
-from agentbench.models.dialects.pieces import ChatReader, string
-from agentbench.models.dialects.response_events import ResponsesWriter
-from agentbench.models.protocol import JsonObject
+from agentbench.models.dialects.responses import ResponsesWriter
+from agentbench.models.json_values import JsonObject, string
 from agentbench.models.sse import DONE, SseEvent
-from agentbench.models.wire import Answer, Call, Upstream
+from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 
 
 class TranslatedUpstream:
@@ -23,38 +23,40 @@ class TranslatedUpstream:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
-    def send(self, call: Call) -> Answer:
-        if call.dialect in self._upstream.dialects:
-            return self._upstream.send(_with_usage(call))
+    def send(self, request: ModelRequest) -> ModelResponse:
+        if request.dialect in self._upstream.dialects:
+            return self._upstream.send(_with_usage(request))
         writer: MessagesWriter | ResponsesWriter
-        model, custom = string(call.body.get("model")), responses.custom_tools(call.body)
-        if call.dialect is Dialect.MESSAGES:
-            asked, writer = messages.to_chat(call.body), MessagesWriter(model)
+        model, custom = string(request.body.get("model")), responses.custom_tools(request.body)
+        if request.dialect is Dialect.MESSAGES:
+            asked, writer = messages.to_chat(request.body), MessagesWriter(model)
         else:
-            asked, writer = responses.to_chat(call.body), ResponsesWriter(call.body, custom)
+            asked, writer = responses.to_chat(request.body), ResponsesWriter(request.body, custom)
         # Headers of one dialect mean nothing in another.
-        answer = self._upstream.send(_with_usage(replace(call, dialect=Dialect.CHAT, body=asked, headers={}, raw=b"")))
-        if answer.streams:
-            return Answer(events=_rewritten(answer, writer), close=answer.close)
-        if call.dialect is Dialect.MESSAGES:
-            return Answer(messages.from_chat(answer.body, model))
-        return Answer(response_events.from_chat(answer.body, call.body, custom))
+        response = self._upstream.send(
+            _with_usage(replace(request, dialect=Dialect.CHAT, body=asked, headers={}, raw=b""))
+        )
+        if response.streams:
+            return ModelResponse(events=_rewritten(response, writer), close=response.close)
+        if request.dialect is Dialect.MESSAGES:
+            return ModelResponse(messages.from_chat(response.body, model))
+        return ModelResponse(responses.from_chat(response.body, request.body, custom))
 
 
-def _with_usage(call: Call) -> Call:
+def _with_usage(request: ModelRequest) -> ModelRequest:
     """A chat stream states its tokens only when asked to."""
-    if call.dialect is not Dialect.CHAT or not call.stream:
-        return call
+    if request.dialect is not Dialect.CHAT or not request.stream:
+        return request
     options: JsonObject = {}
-    given = call.body.get("stream_options")
+    given = request.body.get("stream_options")
     if isinstance(given, dict):
         options |= given
-    return replace(call, body={**call.body, "stream_options": {**options, "include_usage": True}})
+    return replace(request, body={**request.body, "stream_options": {**options, "include_usage": True}})
 
 
-def _rewritten(answer: Answer, writer: MessagesWriter | ResponsesWriter) -> Iterator[SseEvent]:
+def _rewritten(response: ModelResponse, writer: MessagesWriter | ResponsesWriter) -> Iterator[SseEvent]:
     reader = ChatReader()
-    for event in answer.events:
+    for event in response.events:
         if event.data != DONE:
             yield from writer.feed(reader, reader.chunk(event.object()))
     yield from writer.end(reader)

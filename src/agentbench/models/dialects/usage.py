@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.dialects.pieces import arr, chat_usage, count, dump, obj, text_of
+from agentbench.models.dialects.chat import chat_usage
+from agentbench.models.json_values import arr, count, dump, obj, text_of
 from agentbench.models.protocol import TokenUsage
 from agentbench.models.sse import DONE, SseEvent
 

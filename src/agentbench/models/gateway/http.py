@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from agentbench.models.protocol import JsonObject
+from agentbench.models.json_values import JsonObject
 
 MAX_HEAD = 64 << 10
 MAX_HEADERS = 200

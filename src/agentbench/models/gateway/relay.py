@@ -15,7 +15,7 @@ from agentbench.core.errors import AgentBenchError, ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.errors import api_error
 from agentbench.models.gateway.http import Connection
-from agentbench.models.wire import Call, Upstream
+from agentbench.models.upstream import ModelRequest, Upstream
 
 TICK_SEC = 0.5
 _COMMENT = b": waiting\n\n"
@@ -61,11 +61,17 @@ class Relay:
     """Carries one request. `run` says whether the connection can take another."""
 
     def __init__(
-        self, upstream: Upstream, connection: Connection, call: Call, waiting: KeepAliveIntervals, *, chunked: bool
+        self,
+        upstream: Upstream,
+        connection: Connection,
+        request: ModelRequest,
+        waiting: KeepAliveIntervals,
+        *,
+        chunked: bool,
     ) -> None:
         self._upstream = upstream
         self._connection = connection
-        self._call = call
+        self._request = request
         self._waiting = waiting
         self._chunked = chunked
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
@@ -77,21 +83,21 @@ class Relay:
         try:
             return self._tell()
         except (OSError, ClientGone):
-            self._call.cancel.set()
+            self._request.cancel.set()
             return False
 
     # --- the worker's side --------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
         try:
-            with self._upstream.send(self._call) as answer:
+            with self._upstream.send(self._request) as answer:
                 if not answer.streams:
                     self._news.put(_Whole(answer.raw))
                     return
                 self._news.put(_Begin())
                 for event in answer.events:
                     self._news.put(_Event(event.encode()))
-                    if self._call.cancel:
+                    if self._request.cancel:
                         return
                 self._news.put(_End())
         except ModelFault as fault:
@@ -118,7 +124,7 @@ class Relay:
 
     def _next(self) -> _News:
         """What comes next, with signs of life to the client until then."""
-        patience = self._waiting.stream_sec if self._call.stream else self._waiting.whole_sec
+        patience = self._waiting.stream_sec if self._request.stream else self._waiting.whole_sec
         due = time.monotonic() + patience
         while True:
             try:
@@ -132,9 +138,9 @@ class Relay:
 
     def _sign_of_life(self) -> None:
         self._begin()
-        if not self._call.stream:
+        if not self._request.stream:
             self._connection.piece(b" ", chunked=self._chunked)
-        elif self._call.dialect is Dialect.MESSAGES and self._events:
+        elif self._request.dialect is Dialect.MESSAGES and self._events:
             self._connection.piece(_PING, chunked=self._chunked)
         else:
             self._connection.piece(_COMMENT, chunked=self._chunked)
@@ -142,7 +148,7 @@ class Relay:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            kind = "text/event-stream; charset=utf-8" if self._call.stream else "application/json"
+            kind = "text/event-stream; charset=utf-8" if self._request.stream else "application/json"
             self._connection.begin(kind, chunked=self._chunked)
 
     def _piece(self, data: bytes) -> None:
@@ -159,16 +165,20 @@ class Relay:
 
     def _end(self, fault: ModelFault | None) -> bool:
         if fault is not None:
-            error = api_error(fault, self._call.dialect)
+            error = api_error(fault, self._request.dialect)
             if not self._begun:
                 # What can be tried again was tried again here: clients that knock on do it for nothing.
                 headers = {"x-should-retry": "false"}
                 if error.retry_after is not None:
                     headers["retry-after"] = str(int(error.retry_after) + 1)
-                self._connection.answer(error.status, error.body(self._call.dialect), headers)
+                self._connection.answer(error.status, error.body(self._request.dialect), headers)
                 return self._chunked
             # The status is out already: the error itself is all that can still be said, in the form of its API.
-            late = error.event(self._call.dialect).encode() if self._call.stream else error.late(self._call.dialect)
+            late = (
+                error.event(self._request.dialect).encode()
+                if self._request.stream
+                else error.late(self._request.dialect)
+            )
             self._connection.piece(late, chunked=self._chunked)
         self._begin()
         self._connection.finish(chunked=self._chunked)

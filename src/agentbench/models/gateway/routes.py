@@ -8,9 +8,8 @@ from typing import Literal
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.usage import count_input
 from agentbench.models.gateway.http import BadRequest, Request
-from agentbench.models.lenient_parsing import read_object
-from agentbench.models.protocol import JsonObject
-from agentbench.models.wire import Call
+from agentbench.models.json_values import JsonObject, read_object
+from agentbench.models.upstream import ModelRequest
 
 _POSTS = {
     "/chat/completions": Dialect.CHAT,
@@ -56,7 +55,7 @@ def route(request: Request) -> Route:
     return found
 
 
-def call_of(request: Request, dialect: Dialect) -> Call:
+def call_of(request: Request, dialect: Dialect) -> ModelRequest:
     """
     Raises:
         BadRequest: the body is no JSON object, or lacks what every request has.
@@ -66,7 +65,7 @@ def call_of(request: Request, dialect: Dialect) -> Call:
     if not isinstance(body.get(needed), list if needed == "messages" else list | str):
         raise BadRequest(400, f"{needed}: expected {'a list' if needed == 'messages' else 'text or a list'}")
     headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-    return Call(dialect, body, headers, raw=request.body)
+    return ModelRequest(dialect, body, headers, raw=request.body)
 
 
 def body_of(request: Request) -> JsonObject:

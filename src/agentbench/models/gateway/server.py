@@ -24,9 +24,9 @@ from agentbench.models.dialects.errors import ApiError
 from agentbench.models.gateway.http import BadRequest, Connection, Request, Room
 from agentbench.models.gateway.relay import KeepAliveIntervals, Relay
 from agentbench.models.gateway.routes import call_of, dialect_of, model_entry, model_list, route, token_count
+from agentbench.models.json_values import JsonObject
 from agentbench.models.metered_model import MeteredModel
-from agentbench.models.protocol import JsonObject
-from agentbench.models.wire import Cancel
+from agentbench.models.upstream import Cancel
 from agentbench.sandbox.socket_forward import SocketForward
 
 PORT = 8377

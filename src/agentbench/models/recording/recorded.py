@@ -13,14 +13,12 @@ from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.response_errors import ANSWERED
-from agentbench.models.dialects.pieces import dump
 from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServiceFault
-from agentbench.models.lenient_parsing import read_object
+from agentbench.models.json_values import JsonObject, dump, read_object
 from agentbench.models.metered_model import ABANDONED, OK
-from agentbench.models.protocol import JsonObject
 from agentbench.models.recording.request_diff import difference
 from agentbench.models.sse import SseEvent, read_events
-from agentbench.models.wire import Answer, Call
+from agentbench.models.upstream import ModelRequest, ModelResponse
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import Excerpt, LlmRequest, LlmResponse, Payload
 from agentbench.trace.log import read_events as read_log
@@ -137,25 +135,25 @@ class RecordedUpstream:
         self._lock = threading.Lock()
         self.divergences: list[ReplayDiverged] = []
 
-    def send(self, call: Call) -> Answer:
+    def send(self, request: ModelRequest) -> ModelResponse:
         """
         Raises:
             ReplayDiverged, ReplayExhausted; or the fault that was recorded.
         """
-        exchange = self._take(call)
-        if exchange.streams and call.stream:
-            return Answer(events=_events(exchange))
+        exchange = self._take(request)
+        if exchange.streams and request.stream:
+            return ModelResponse(events=_events(exchange))
         if exchange.status != OK:
             raise _fault(exchange)
-        if exchange.streams != call.stream:
+        if exchange.streams != request.stream:
             raise ReplayDiverged(
                 f"exchange {exchange.number}: recorded {'with' if exchange.streams else 'without'} streaming", diff=""
             )
-        return Answer(_body(exchange), raw=exchange.answer)
+        return ModelResponse(_body(exchange), raw=exchange.answer)
 
-    def _take(self, call: Call) -> Exchange:
+    def _take(self, request: ModelRequest) -> Exchange:
         # As it was written down: before the harness pinned anything, and without secrets.
-        raw = call.raw or dump(call.body).encode("utf-8", "surrogatepass")
+        raw = request.raw or dump(request.body).encode("utf-8", "surrogatepass")
         asked = read_object(self._redact.data(raw) if self._redact is not None else raw)
         with self._lock:
             if not self._left:
@@ -167,7 +165,7 @@ class RecordedUpstream:
             for exchange in self._left:
                 if exchange.group != first.group:
                     break
-                if exchange.dialect is call.dialect and not difference(exchange.request, asked):
+                if exchange.dialect is request.dialect and not difference(exchange.request, asked):
                     self._left.remove(exchange)
                     return exchange
             diverged = ReplayDiverged(

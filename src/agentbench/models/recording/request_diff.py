@@ -13,7 +13,7 @@ from functools import reduce
 
 from pydantic import JsonValue
 
-from agentbench.models.protocol import JsonObject
+from agentbench.models.json_values import JsonObject
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
     "time": re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| ?[+-]\d\d:?\d\d)?"),

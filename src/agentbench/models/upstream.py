@@ -50,7 +50,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelRequest:
     """A request. `headers` are those of the client that may reach the service."""
 
     dialect: Dialect
@@ -65,7 +65,7 @@ class Call:
         return self.body.get("stream") is True
 
 
-class Answer:
+class ModelResponse:
     """A good answer: `body` when it came as one, else `events` as they come. Close it when done, or use `with`."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Upstream(Protocol):
         """What it can be asked in."""
         ...
 
-    def send(self, call: Call) -> Answer:
+    def send(self, request: ModelRequest) -> ModelResponse:
         """Ask. With `stream` in the body the answer streams, and may still fail while it does.
 
         Raises:
