@@ -221,11 +221,11 @@ class Bed:
             section["hidden"] = "hidden"
         (folder / "task.yaml").write_text(yaml.safe_dump(task, sort_keys=False), encoding="utf-8")
         loaded = load_task(folder)
-        ground = self.lab.ground(loaded)
+        prepared = self.lab.prepare(loaded)
         return GradingContext(
-            backend=ground.backend,
-            spec=ground.spec(Phase.ORACLE),
-            prepared=ground.prepared,
+            backend=prepared.backend,
+            spec=prepared.spec(Phase.ORACLE),
+            prepared=prepared.environment,
             loaded=loaded,
             contract_id=identify(loaded).contract_id,
             cache=self.lab.state / "oracle",

@@ -15,7 +15,7 @@ from agentbench.authoring.commit.verification import prove
 from agentbench.authoring.environment.pinning import Pinner
 from agentbench.contract.load import load_task
 from agentbench.core.package_settings import PackageSettings
-from agentbench.run.lab import Ground, Lab
+from agentbench.run.lab import Lab, PreparedTask
 from agentbench.run.validation import validate_suite
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.workspace.source.package_index import Release
@@ -263,10 +263,10 @@ def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path
 def test_a_readme_that_setup_writes_anew_does_not_keep_the_fix_from_applying(
     repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def proven(ground: Ground, lab: Lab, **given: Any) -> Proof:
-        if b"README" in (ground.task.folder / "reference.patch").read_bytes():
+    def proven(prepared: PreparedTask, lab: Lab, **given: Any) -> Proof:
+        if b"README" in (prepared.task.folder / "reference.patch").read_bytes():
             raise Unsuitable("patch", "README.rst: hunk 1 does not match the file")
-        return prove(ground, lab, **given)
+        return prove(prepared, lab, **given)
 
     monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", proven)
     put(repo, {"README.rst": "one\ntwo\n"}, "Tell")

@@ -317,11 +317,11 @@ def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without
         if plan.commands[0] in broken:
             raise Unsuitable("setup failed", plan.name)
         return SimpleNamespace(
-            plan=plan.name, ground=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])
+            plan=plan.name, prepared=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])
         )
 
     monkeypatch.setattr(Environments, "_resolve", resolve)
-    monkeypatch.setattr("agentbench.authoring.environment.candidates.freeze", lambda ground: [ground])
+    monkeypatch.setattr("agentbench.authoring.environment.candidates.freeze", lambda prepared: [prepared])
     plans = (Plan("with pins", ("a",)), Plan("without pins", ("b",)))
     wish: Any = SimpleNamespace(
         draft=SimpleNamespace(python="3.11"),
@@ -331,7 +331,7 @@ def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without
         pin=False,
     )
     lab: Any = None
-    found: list[Any] = [ready.ground for ready in Environments().of(wish, lab)]
+    found: list[Any] = [ready.prepared for ready in Environments().of(wish, lab)]
     assert found == expected
 
 

@@ -16,8 +16,7 @@ from agentbench.authoring.commit.split import Unsuitable
 from agentbench.authoring.commit.test_comparison import Proof, compare, slowed
 from agentbench.authoring.commit.verification import Circumstance, prove
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Ground, Lab
-from agentbench.run.validation import validation_context
+from agentbench.run.lab import Lab, PreparedTask
 from tests.authoring.conftest import BEFORE, put
 from tests.authoring.made_up_index import Shelf
 from tests.workspace import reference_git
@@ -60,7 +59,7 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
     found = made(repo, lab, {"tests/test_calc.py": HEAD + test + luck})
     task = load_task(found.folder)
     assert flaking in (found.folder / "notes.md").read_text()
-    context = validation_context(lab.ground(task), lab)
+    context = lab.grading_context(lab.prepare(task))
     (check,) = grade((found.folder / "reference.patch").read_bytes(), context).checks
     assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
 
@@ -68,10 +67,10 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
 def test_tests_that_flake_by_the_order_of_sets_are_taken_with_that_order_fixed(
     repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prove_in_order(ground: Ground, used: Lab, *, repeats: int, known: Circumstance) -> Proof:
-        if not ground.task.task.environment.env:
+    def prove_in_order(prepared: PreparedTask, used: Lab, *, repeats: int, known: Circumstance) -> Proof:
+        if not prepared.task.task.environment.env:
             raise Unsuitable("flaky", "tests give different outcomes")
-        return prove(ground, used, repeats=repeats, known=known)
+        return prove(prepared, used, repeats=repeats, known=known)
 
     monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", prove_in_order)
     test = "def test_odd():\n    assert os.environ['PYTHONHASHSEED'] == '0' and half(3) == 1.5\n"

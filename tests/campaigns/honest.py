@@ -32,7 +32,6 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab
-from agentbench.run.validation import validation_context
 from agentbench.workspace.diff.apply import apply
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
@@ -109,7 +108,7 @@ class Campaign:
             return
         try:
             self.lab.require(task)
-            context = validation_context(self.lab.ground(task), self.lab)
+            context = self.lab.grading_context(self.lab.prepare(task))
             patch = reference_patch(context)
         except TaskError as error:
             self._tell(Row(task.task.suite, task.id, FIRST, self.backend, "error", error.message))

@@ -1,4 +1,4 @@
-"""What an environment says of itself, asked once from inside a sandbox on it (R-02)."""
+"""Facts about a prepared environment, read once from inside a sandbox on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentbench.core.command import Command
 from agentbench.record.durable import write_atomic
 from agentbench.sandbox.protocol import Backend, Prepared, SandboxSpec
 
-# One line `key=value` each; what is not there stays silent, and absence is what the manifest then declares.
+# Prints one `key=value` line per fact. A tool that is missing prints nothing, and the manifest declares it absent.
 _SCRIPT = r"""
 . /etc/os-release 2>/dev/null; echo "os.name=${PRETTY_NAME:-unknown}"
 echo "os.kernel=$(uname -sr)"
@@ -27,8 +27,8 @@ _MAX_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """Operating system, package managers and locale as seen by whoever runs there."""
+class EnvironmentFacts:
+    """Operating system, package managers and locale inside a sandbox."""
 
     os: Mapping[str, str] = field(default_factory=dict)
     package_managers: Mapping[str, str] = field(default_factory=dict)
@@ -36,33 +36,33 @@ class Inside:
     python: str | None = None
 
 
-def look_inside(backend: Backend, spec: SandboxSpec, prepared: Prepared, cache: Path) -> Inside:
-    """Ask, or remember what the same environment said before: package managers take their time to answer.
+def read_environment_facts(backend: Backend, spec: SandboxSpec, prepared: Prepared, cache: Path) -> EnvironmentFacts:
+    """Read the facts from inside a sandbox, or from the cache: package managers are slow to print their versions.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the harness failed.
     """
-    known = cache / f"{backend.name}-{prepared.key.removeprefix('sha256:')}-{prepared.digest.removeprefix('sha256:')}"
+    cached = cache / f"{backend.name}-{prepared.key.removeprefix('sha256:')}-{prepared.digest.removeprefix('sha256:')}"
     try:
-        return _read(known.read_text(encoding="utf-8"))
+        return _parse(cached.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         pass
     with backend.open(spec, prepared) as sandbox:
         done = sandbox.run(Command(line=_SCRIPT, cwd="/", timeout_sec=60))
-    told = done.stdout.kept.decode("utf-8", "replace")
-    write_atomic(known, told.encode())
-    return _read(told)
+    output = done.stdout.kept.decode("utf-8", "replace")
+    write_atomic(cached, output.encode())
+    return _parse(output)
 
 
-def _read(told: str) -> Inside:
-    found = dict(line[:_MAX_LINE].split("=", 1) for line in told.splitlines() if "=" in line)
-    return Inside(
-        os=_below(found, "os."),
-        package_managers=_below(found, "pm.") or {"none": "absent"},
-        locale={name: value for name, value in _below(found, "locale.").items() if value},
-        python=found.get("python"),
+def _parse(output: str) -> EnvironmentFacts:
+    facts = dict(line[:_MAX_LINE].split("=", 1) for line in output.splitlines() if "=" in line)
+    return EnvironmentFacts(
+        os=_with_prefix(facts, "os."),
+        package_managers=_with_prefix(facts, "pm.") or {"none": "absent"},
+        locale={name: value for name, value in _with_prefix(facts, "locale.").items() if value},
+        python=facts.get("python"),
     )
 
 
-def _below(found: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+def _with_prefix(facts: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in facts.items() if name.startswith(prefix)}

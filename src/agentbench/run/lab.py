@@ -1,4 +1,7 @@
-"""The lab: what attempts of one process share. Snapshots, prepared environments, sandbox backends, baselines."""
+"""The lab: resources that all attempts of one process share.
+
+Owns sandbox backends, snapshots, prepared tasks, installed agent programs and models.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agentbench.acceptance.grading_context import GradingContext
 from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer, install
 from agentbench.contract.identity import Identities, identify
@@ -20,7 +24,7 @@ from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.attempt.judge import JudgeChoice
-from agentbench.run.environment_facts import Inside, look_inside
+from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.run.models import Models
 from agentbench.run.proxy.allow_list import AllowList
 from agentbench.sandbox.protocol import (
@@ -45,25 +49,25 @@ _STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """A task made ready: R, what setup made of it, and the backend that opens sandboxes on it."""
+class PreparedTask:
+    """A task after setup: its base repository, its prepared environment, and the backend that opens sandboxes on it."""
 
     task: LoadedTask
     ids: Identities
     snapshot: Snapshot
-    prepared: Prepared
+    environment: Prepared
     backend: Backend
     limits: LimitReport
     base_digest: str
-    """Of the workspace as setup left it: what Δ is taken against."""
-    inside: Inside
+    """Digest of the workspace after setup, which patches are extracted against."""
+    facts: EnvironmentFacts
 
     def spec(self, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
         return sandbox_spec(self.task, phase, mounts=mounts)
 
 
 class Lab:
-    """Shared by worker threads. Each task is made ready once; who comes second waits for the first."""
+    """Shared by worker threads. Each task is prepared once; other attempts at it wait meanwhile."""
 
     def __init__(
         self,
@@ -76,18 +80,18 @@ class Lab:
         self.state = state or default_state()
         self.cancelled = threading.Event()
         self.operator = False
-        """Somebody answers questions of this study: `ab operator`."""
+        """Whether a person answers questions of this study (`ab operator`)."""
         self.yield_worker: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered by an attempt that waits for a person, so that another can run meanwhile."""
         self.judge: JudgeChoice | None = None
-        """Who judges attempts after the fact; None: nobody, and records say so."""
+        """The model that judges finished attempts, if any."""
         self.models = models or Models()
         self.sandbox = sandbox
         self.fresh_setup = fresh_setup
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
         self._task_locks: dict[str, threading.Lock] = {}
-        self._grounds: dict[str, Ground] = {}
+        self._prepared: dict[str, PreparedTask] = {}
         self._programs: dict[tuple[str, str], ProgramLayer] = {}
         self._program_lock = threading.Lock()
         self.snapshots = Snapshots(self.state / "snapshots")
@@ -95,12 +99,12 @@ class Lab:
 
     @cached_property
     def oracle_cache(self) -> Path:
-        """Where grading keeps what it found out about untouched R, and environments say what they are."""
+        """Cache folder for baselines, surveys of base repositories, and facts about environments."""
         folder = self.state / "oracle"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise WorkspaceError(f"the state folder cannot be written: {folder}: {error.strerror}") from error
+            raise WorkspaceError(f"cannot write the state folder {folder}: {error.strerror}") from error
         return folder
 
     def __enter__(self) -> Self:
@@ -110,20 +114,20 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """End every sandbox this lab started."""
+        """Close every sandbox that this lab opened."""
         self._open.close()
         self.models.close()
 
     def cancel(self) -> None:
-        """Stop everything now: attempts in flight end as interrupted."""
+        """Stop everything now: running attempts end as interrupted."""
         self.cancelled.set()
         self.close()
 
     def backend(self, task: LoadedTask) -> Backend:
-        """The backend a task needs here.
+        """Return the backend that the task needs, opening it at its first use.
 
         Raises:
-            SandboxUnavailable: none fits, with the remedy.
+            SandboxUnavailable: there is none on this machine.
         """
         environment = task.task.environment
         needs_image = bool(environment.docker_image or environment.dockerfile)
@@ -136,69 +140,78 @@ class Lab:
             return self._backends[key]
 
     def require(self, task: LoadedTask) -> None:
-        """Refuse what cannot be honoured before anything runs (a policy is never weakened).
+        """Reject a task whose policy cannot be enforced here, before anything runs.
 
         Raises:
-            SandboxUnavailable: no backend, or one that cannot hold a limit the contract requires.
-            InputError: a feature that is not there, a frozen scorer that cannot be run.
+            SandboxUnavailable: no backend, or one that cannot enforce a limit that the task requires.
+            InputError: an unusable network policy, or a frozen scorer that cannot run.
         """
         for scorer in task.scorers:
             scorer_spec(scorer)
         backend = self.backend(task)
         backend.check(sandbox_spec(task, Phase.AGENT))
-        held = backend.limits()
-        wanted = task.task.policy.require_limits
+        enforced = backend.limits()
+        required = task.task.policy.require_limits
         for name in ("cpu", "memory", "pids", "disk"):
-            need, have = getattr(wanted, name), getattr(held, name)
-            if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in held.on_request:
-                msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} here has it {have}"
-                raise SandboxUnavailable(
-                    msg, remedy="`ab doctor` says what this machine can enforce and how to get more"
-                )
+            need, have = getattr(required, name), getattr(enforced, name)
+            if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in enforced.on_request:
+                msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} offers: {have}"
+                raise SandboxUnavailable(msg, remedy="run `ab doctor` to see which limits this machine can enforce")
         environment = task.task.environment
         if environment.network_policy == "always":
             AllowList.of(environment.network_allow, place=f"task {task.id}: environment.network_allow")
             if not environment.network_allow:
-                msg = f"task {task.id}: network_policy 'always' without network_allow: the proxy would let nothing through"
-                raise InputError(msg, remedy="list the hosts the agent needs, or use network_policy: setup_only")
+                msg = f"task {task.id}: network_policy 'always' needs a non-empty network_allow"
+                raise InputError(msg, remedy="list the hosts that the agent needs, or use network_policy: setup_only")
 
-    def ground(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> Ground:
-        """Make a task ready, or find it ready.
+    def prepare(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> PreparedTask:
+        """Prepare a task, or return it from memory or from the cache.
 
         Raises:
-            SourceError, SetupFailed: the task's own trouble.
-            SandboxError, WorkspaceError: ours.
+            SourceError, SetupFailed: the task is at fault.
+            SandboxError, WorkspaceError: harness errors.
         """
         ids = identify(task)
-        with self._lock:
-            lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
-        with lock:
-            if ids.task_digest not in self._grounds:
-                self._grounds[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialise(task), on_step)
-            return self._of(task, ids)
+        with self._task_lock(ids):
+            if ids.task_digest not in self._prepared:
+                self._prepared[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialise(task), on_step)
+            return self._prepared_as(task, ids)
 
-    def ground_on(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> Ground:
-        """The same on an R that is already there, for a contract whose identities are known (a replay).
+    def prepare_snapshot(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> PreparedTask:
+        """Prepare a task on an existing snapshot, with identities that are known already (for a replay).
 
         Raises:
-            SetupFailed: the task's own trouble.
-            SandboxError, WorkspaceError: ours.
+            SetupFailed: the task is at fault.
+            SandboxError, WorkspaceError: harness errors.
         """
-        with self._lock:
-            lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
-        with lock:
-            if ids.task_digest not in self._grounds:
-                self._grounds[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
-            return self._of(task, ids)
+        with self._task_lock(ids):
+            if ids.task_digest not in self._prepared:
+                self._prepared[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
+            return self._prepared_as(task, ids)
 
-    def _of(self, task: LoadedTask, ids: Identities) -> Ground:
-        """What was made ready, for this task: others with the same digest have an id, a reference and a folder of their own."""
-        return replace(self._grounds[ids.task_digest], task=task)
+    def _task_lock(self, ids: Identities) -> threading.Lock:
+        with self._lock:
+            return self._task_locks.setdefault(ids.task_digest, threading.Lock())
+
+    def _prepared_as(self, task: LoadedTask, ids: Identities) -> PreparedTask:
+        """Return the prepared task as `task`: tasks with the same digest can differ in id, reference and folder."""
+        return replace(self._prepared[ids.task_digest], task=task)
+
+    def grading_context(self, prepared: PreparedTask) -> GradingContext:
+        """Return the context in which patches are graded on a prepared task, without a log."""
+        return GradingContext(
+            backend=prepared.backend,
+            spec=prepared.spec(Phase.ORACLE),
+            prepared=prepared.environment,
+            loaded=prepared.task,
+            contract_id=prepared.ids.contract_id,
+            cache=self.oracle_cache,
+        )
 
     def program(
         self, agent: str, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None
     ) -> ProgramLayer | None:
-        """The program that an agent is, installed for sandboxes of a task; None when the agent is no such program.
+        """Install the agent's program for the sandboxes of a task. Return None if the agent is not a program.
 
         Raises:
             SandboxUnavailable: it cannot be installed here.
@@ -207,17 +220,19 @@ class Lab:
         if profile is None:
             return None
         environment = task.task.environment
-        fits = digest([environment.python, environment.docker_image, environment.dockerfile, str(task.folder)])
+        environment_key = digest(
+            [environment.python, environment.docker_image, environment.dockerfile, str(task.folder)]
+        )
         with self._program_lock:
-            if (agent, fits) not in self._programs:
+            if (agent, environment_key) not in self._programs:
                 like = sandbox_spec(task, Phase.SETUP)
                 layer = install(profile, self.backend(task), like, self.state, on_step=on_step)
-                self._programs[agent, fits] = layer
-            return self._programs[agent, fits]
+                self._programs[agent, environment_key] = layer
+            return self._programs[agent, environment_key]
 
     def _prepare(
         self, task: LoadedTask, ids: Identities, snapshot: Snapshot, on_step: Callable[[SetupStep], None]
-    ) -> Ground:
+    ) -> PreparedTask:
         backend = self.backend(task)
         setup = task.task.setup
         plan = SetupPlan(
@@ -229,21 +244,21 @@ class Lab:
             secrets=declared_secrets(task),
             fresh=self.fresh_setup,
         )
-        prepared = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
-        return Ground(
+        environment = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
+        return PreparedTask(
             task=task,
             ids=ids,
             snapshot=snapshot,
-            prepared=prepared,
+            environment=environment,
             backend=backend,
-            limits=held_limits(backend, task),
-            base_digest=tree_digest(prepared.base_tree.entries()),
-            inside=look_inside(backend, sandbox_spec(task, Phase.ORACLE), prepared, self.oracle_cache),
+            limits=enforced_limits(backend, task),
+            base_digest=tree_digest(environment.base_tree.entries()),
+            facts=read_environment_facts(backend, sandbox_spec(task, Phase.ORACLE), environment, self.oracle_cache),
         )
 
 
 def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
-    """The sandbox a contract asks for, in one phase. Network exists in setup alone, and only where the contract says so."""
+    """Describe the task's sandbox in one phase. Only setup can have network, and only if the task asks for it."""
     environment = task.task.environment
     return SandboxSpec(
         phase=phase,
@@ -266,34 +281,34 @@ def sandbox_spec(task: LoadedTask, phase: Phase, *, mounts: tuple[Mount, ...] = 
 
 
 def declared_secrets(task: LoadedTask) -> dict[str, str]:
-    """The host's values of the secrets that a contract names, for setup only.
+    """Read the secrets that a task declares for its setup from the host's environment.
 
     Raises:
-        InputError: one is not set.
+        InputError: a variable is not set.
     """
     values = {}
     for name in task.task.environment.secrets:
         if name not in os.environ:
-            msg = f"task {task.id} declares the secret {name}, and the environment variable {name} is not set"
+            msg = f"task {task.id} needs the secret {name}, but the environment variable {name} is not set"
             raise InputError(msg, remedy=f"set it: export {name}=…")
         values[name] = os.environ[name]
     return values
 
 
-def held_limits(backend: Backend, task: LoadedTask) -> LimitReport:
-    """How strongly limits are held for this task: a contract may have asked for more than a backend does unasked."""
+def enforced_limits(backend: Backend, task: LoadedTask) -> LimitReport:
+    """Report how strongly limits are enforced for this task, which can ask for more than the backend's default."""
     report = backend.limits()
     if task.task.policy.require_limits.disk == "hard" and "disk" in report.on_request:
         return replace(report, disk="hard")
     return report
 
 
-def config_class(task: LoadedTask, backend: str, limits: LimitReport) -> str:
-    """Runs are comparable only within a class: sandbox constraints, ceilings, how it is logged."""
-    environment = task.task.environment
+def config_class(task: LoadedTask, backend: Backend) -> str:
+    """Digest everything that attempts must share to be comparable: sandbox limits, time limits, logging schema."""
+    environment, limits = task.task.environment, enforced_limits(backend, task)
     return digest(
         {
-            "backend": backend,
+            "backend": backend.name,
             "enforced": {"cpu": limits.cpu, "memory": limits.memory, "pids": limits.pids, "disk": limits.disk},
             "cpu_limit": environment.cpu_limit,
             "mem_limit_mb": environment.mem_limit_mb,

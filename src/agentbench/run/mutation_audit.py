@@ -8,7 +8,6 @@ from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError, TaskError
 from agentbench.run.lab import Lab
-from agentbench.run.validation import validation_context
 
 
 def audit_tasks(
@@ -28,9 +27,9 @@ def audit_tasks(
     for task in tasks:
         tell(f"{task.id}: setup")
         try:
-            ground = lab.ground(task)
+            prepared = lab.prepare(task)
         except TaskError as error:
             found.append(Audit(task.id, "error", "none", f"setup: {error.message}"))
             continue
-        found.append(audit(validation_context(ground, lab), wanted=wanted, workers=workers, report=tell))
+        found.append(audit(lab.grading_context(prepared), wanted=wanted, workers=workers, report=tell))
     return found

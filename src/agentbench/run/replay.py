@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Literal
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingContext, Unlogged
+from agentbench.acceptance.grading_context import Acceptance
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.lab import Ground, Lab
+from agentbench.run.lab import Lab
 from agentbench.run.task_bundle import CONTRACT, Bundle, unpack
-from agentbench.sandbox.protocol import Phase
+from agentbench.sandbox.protocol import Prepared
 from agentbench.trace.events import (
     AcceptanceCheck,
     BuildFinished,
@@ -119,13 +119,13 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
         try:
             bundle = unpack(_read(folder / CONTRACT), Path(scratch))
             snapshot = find_repository(bundle, recorded.identity.snapshot, lab)
-            ground = lab.ground_on(bundle.task, bundle.ids, snapshot)
+            prepared = lab.prepare_snapshot(bundle.task, bundle.ids, snapshot)
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
-        now = grade(patch, _context(bundle.task, ground, lab), problem=recorded.patch.problem)
+        now = grade(patch, lab.grading_context(prepared), problem=recorded.patch.problem)
     checks = tuple(compare(recorded, now))
     agreement: Agreement = "differs" if any(one.difference for one in checks) else "agrees"
-    environment, why = _environment(recorded.identity, ground)
+    environment, why = _environment(recorded.identity, prepared.environment)
     return Replay(record, agreement, environment, why, checks)
 
 
@@ -217,20 +217,7 @@ def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) ->
     return Compared(name, str(then.outcome), now)
 
 
-def _context(task: LoadedTask, ground: Ground, lab: Lab) -> GradingContext:
-    return GradingContext(
-        backend=ground.backend,
-        spec=ground.spec(Phase.ORACLE),
-        prepared=ground.prepared,
-        loaded=task,
-        contract_id=ground.ids.contract_id,
-        cache=lab.oracle_cache,
-        log=Unlogged(),
-    )
-
-
-def _environment(identity: IdentityBound, ground: Ground) -> tuple[Environment, str]:
-    prepared = ground.prepared
+def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environment, str]:
     different = []
     if prepared.backend != identity.backend:
         different.append(f"backend {prepared.backend} instead of {identity.backend}")

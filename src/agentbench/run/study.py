@@ -214,9 +214,8 @@ def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer) -
         lab.models.require(row)
         if lab.judge is not None:
             lab.judge.require(row, lab.models)
-        if row.configuration.patch is None:
-            agent = row.configuration.agent
-            lab.program(agent, row.task, partial(observer.installing, agent))
+        agent = row.configuration.agent
+        lab.program(agent, row.task, partial(observer.installing, agent))
 
 
 def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentbench.acceptance.checks.pytest.collect import collect
-from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
@@ -14,20 +13,7 @@ from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
 from agentbench.core.errors import TaskError
 from agentbench.core.threads import threads
-from agentbench.run.lab import Ground, Lab
-from agentbench.sandbox.protocol import Phase
-
-
-def validation_context(ground: Ground, lab: Lab) -> GradingContext:
-    """A context outside of any attempt."""
-    return GradingContext(
-        backend=ground.backend,
-        spec=ground.spec(Phase.ORACLE),
-        prepared=ground.prepared,
-        loaded=ground.task,
-        contract_id=ground.ids.contract_id,
-        cache=lab.oracle_cache,
-    )
+from agentbench.run.lab import Lab, PreparedTask
 
 
 def validate_suite(
@@ -54,27 +40,27 @@ def validate_suite(
             return TaskValidation(task.id, True, "none", "none", (), "no workspace: it is only judged")
         tell(f"{task.id}: setup")
         try:
-            ground = lab.ground(task)
+            prepared = lab.prepare(task)
         except TaskError as error:
             return TaskValidation(task.id, False, "error", "none", (), f"setup: {error.message}")
-        idle = _unguarded(task, ground)
+        idle = _unguarded(task, prepared)
         if idle:
             return TaskValidation(task.id, False, "none", "none", (), idle)
         tell(f"{task.id}: baseline and reference, {repeats} times each")
-        return validate(validation_context(ground, lab), repeats=repeats)
+        return validate(lab.grading_context(prepared), repeats=repeats)
 
     with threads(workers, "validate", lab.cancel) as pool:
         return list(pool.map(told, tasks))
 
 
-def _unguarded(task: LoadedTask, ground: Ground) -> str:
+def _unguarded(task: LoadedTask, prepared: PreparedTask) -> str:
     """The first file that a scorer of the task says must stay as it is, and that is not there when setup has ended.
 
     A scorer of the suite is for all its tasks: one of them need not have the file.
     """
     if not any(unmodified_paths(task.task.scorers)):
         return ""
-    files = {entry.path.decode("utf-8", "surrogateescape") for entry in ground.prepared.base_tree.entries()}
+    files = {entry.path.decode("utf-8", "surrogateescape") for entry in prepared.environment.base_tree.entries()}
     return next(
         (
             f"{dotted(key)}: {message}"
@@ -92,22 +78,22 @@ def lock_task(task: LoadedTask, lab: Lab) -> Lock:
         SandboxError: ours.
     """
     lab.require(task)
-    ground = lab.ground(task)
-    found = collect(validation_context(ground, lab))
-    source = ground.snapshot.source
+    prepared = lab.prepare(task)
+    found = collect(lab.grading_context(prepared))
+    source = prepared.snapshot.source
     modules = {
         name.removeprefix("submodule."): value for name, value in source.items() if name.startswith("submodule.")
     }
-    digest = ground.prepared.details.get("image_digest")
+    digest = prepared.environment.details.get("image_digest")
     image = task.task.environment.docker_image
     return make_lock(
         task,
         Resolution(
-            source=LockedSource(commit=source.get("commit"), submodules=modules, digest=ground.snapshot.digest),
+            source=LockedSource(commit=source.get("commit"), submodules=modules, digest=prepared.snapshot.digest),
             image=LockedImage(reference=image, digest=digest) if image and digest else None,
             checks=found.checks,
             protected=found.protected,
-            lockfiles=lockfiles(ground.snapshot.folder),
-            env_digest=ground.prepared.digest,
+            lockfiles=lockfiles(prepared.snapshot.folder),
+            env_digest=prepared.environment.digest,
         ),
     )

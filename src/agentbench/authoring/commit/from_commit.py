@@ -188,7 +188,7 @@ def _proven_so(
             tell(f"{wish.draft.id}: once more, with other versions of its dependencies ({first.kind})")
         try:
             known = Circumstance(sources, ready.newer, ready.undated)
-            return ready, prove(ready.ground, lab, repeats=wanted.repeats, known=known)
+            return ready, prove(ready.prepared, lab, repeats=wanted.repeats, known=known)
         except Unsuitable as error:
             first = first or error
             if error.kind not in _ELSEWHERE:
@@ -241,7 +241,7 @@ def url_from(repo: str, folder: Path) -> str:
 
 
 def _strata(taken: Taken, ready: Ready, proof: Proof) -> dict[str, str]:
-    count = len([line for line in freeze(ready.ground) if "==" in line])
+    count = len([line for line in freeze(ready.prepared) if "==" in line])
     return {
         "ecosystem": "python",
         "kind": statements.kind_of(taken.commit.message),
@@ -251,8 +251,8 @@ def _strata(taken: Taken, ready: Ready, proof: Proof) -> dict[str, str]:
 
 
 def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> str:
-    commit, measured = taken.commit, measure(ready.ground.snapshot.folder)
-    pinned = any("--require-hashes" in one for one in ready.ground.task.task.setup.commands)
+    commit, measured = taken.commit, measure(ready.prepared.snapshot.folder)
+    pinned = any("--require-hashes" in one for one in ready.prepared.task.task.setup.commands)
     how = "by version and digest" if pinned else "NOT pinned"
     counts = f"{len(proof.fail_to_pass)} tests fail before and pass after, {len(proof.pass_to_pass)} pass in both"
     sizes = f"{measured.files} files, {measured.lines} lines, about {measured.approx_tokens} tokens"

@@ -23,8 +23,7 @@ from agentbench.authoring.commit.test_comparison import Proof, compare, listed, 
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
-from agentbench.run.lab import Ground, Lab
-from agentbench.run.validation import validation_context
+from agentbench.run.lab import Lab, PreparedTask
 from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
@@ -57,7 +56,7 @@ class Circumstance:
     """What of it nobody knows the age of."""
 
 
-def set_up(task: LoadedTask, lab: Lab) -> Ground:
+def set_up(task: LoadedTask, lab: Lab) -> PreparedTask:
     """Prepare R.
 
     Raises:
@@ -68,7 +67,7 @@ def set_up(task: LoadedTask, lab: Lab) -> Ground:
     lab.require(task)
     try:
         # Who made the same task before may have removed its folder since.
-        return dataclasses.replace(lab.ground(task, steps.append), task=task)
+        return dataclasses.replace(lab.prepare(task, steps.append), task=task)
     except SetupFailed as error:
         raise Unsuitable("setup failed", f"setup failed: {_short(error.message)}", remedy=log_end(steps)) from error
 
@@ -115,14 +114,14 @@ def log_end(steps: Sequence[SetupStep]) -> str:
     return f"the log ends:\n  {text}"
 
 
-def prove(ground: Ground, lab: Lab, *, repeats: int = 2, known: Circumstance | None = None) -> Proof:
+def prove(prepared: PreparedTask, lab: Lab, *, repeats: int = 2, known: Circumstance | None = None) -> Proof:
     """Run parent and fix.
 
     Raises:
         Unsuitable: the tests do not flip, flake, or cannot be run; with the ids.
         SandboxError: ours.
     """
-    context = dataclasses.replace(validation_context(ground, lab), blobs=None)
+    context = dataclasses.replace(lab.grading_context(prepared), blobs=None)
     runs = _Runs(context, known or Circumstance())
     times = max(2, repeats)
     # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.

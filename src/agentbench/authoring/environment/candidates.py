@@ -23,7 +23,7 @@ from agentbench.authoring.environment.pinning import Pinner
 from agentbench.authoring.environment.release_dates import TOOLS, Calendar, constrained, day_for
 from agentbench.authoring.environment.requirements import bringing, distribution_of, names_of, naming, unique
 from agentbench.core.canonical import Json, digest
-from agentbench.run.lab import Ground, Lab
+from agentbench.run.lab import Lab, PreparedTask
 from agentbench.workspace.source.package_index import normal_name
 
 ROUNDS = 4
@@ -48,7 +48,7 @@ class Ready:
     """An environment that stands."""
 
     draft: Draft
-    ground: Ground
+    prepared: PreparedTask
     plan: str
     remark: str
     """For people: what day the dependencies are of, and why not of the commit's if they are not."""
@@ -75,7 +75,7 @@ class _Stands:
     """What was installed, not pinned yet. `limits`: constraints that kept it at its day."""
 
     draft: Draft
-    ground: Ground
+    prepared: PreparedTask
     limits: tuple[str, ...]
 
 
@@ -111,7 +111,7 @@ class Environments:
             if ready is None:
                 continue
             used = ready.plan if kind == "own" else used
-            listing = tuple(freeze(ready.ground))
+            listing = tuple(freeze(ready.prepared))
             if listing not in tried:
                 tried.add(listing)
                 yield ready
@@ -153,18 +153,20 @@ class Environments:
 
     def _resolve(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> Ready:
         stands = self._installed(wish, plan, day, lab)
-        listing = freeze(stands.ground)
+        listing = freeze(stands.prepared)
         wanted = day or day_for(wish.date, wish.draft.python or "")
         newer = self.calendar.newer(listing, wanted)
         remark = self._remark(listing, day, wanted, newer)
-        draft, ground, pinned = self._pinned(wish, stands, lab) if wish.pin else (stands.draft, stands.ground, False)
+        draft, prepared, pinned = (
+            self._pinned(wish, stands, lab) if wish.pin else (stands.draft, stands.prepared, False)
+        )
         if pinned and day:
             found = _Found(day, draft.setup, tuple(listing), plan.name, remark, newer)
             with self._guard:
                 self._found.setdefault(_key(wish), []).append(found)
         silent = self.calendar.undated([line.split("==")[0] for line in listing if "==" in line])
         undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in silent)
-        return Ready(draft, ground, plan.name, remark, newer, undated)
+        return Ready(draft, prepared, plan.name, remark, newer, undated)
 
     def _installed(self, wish: Wish, plan: Plan, day: str, lab: Lab) -> _Stands:
         """Install; on a day, until nothing is left that came out later and nobody asked for."""
@@ -177,7 +179,7 @@ class Environments:
             limits = self._limits(names, day, plan)
             draft = dataclasses.replace(wish.draft, setup=constrained(plan.commands, limits), env=plan.env)
             stands = _Stands(draft, set_up(write(draft, wish.folder), lab), limits)
-            installed = {normal_name(line.split("==")[0]) for line in freeze(stands.ground) if "==" in line} - own
+            installed = {normal_name(line.split("==")[0]) for line in freeze(stands.prepared) if "==" in line} - own
             with self._guard:
                 self._names |= installed
             if not day or rounds == ROUNDS or self._limits(names | installed, day, plan) == limits:
@@ -200,14 +202,14 @@ class Environments:
             parts.append(f"No index tells when releases came out, so the newest were taken: {', '.join(silent)}.")
         return " ".join(parts)
 
-    def _pinned(self, wish: Wish, stands: _Stands, lab: Lab) -> tuple[Draft, Ground, bool]:
+    def _pinned(self, wish: Wish, stands: _Stands, lab: Lab) -> tuple[Draft, PreparedTask, bool]:
         """The same environment by versions and digests, where everything in it can be pinned and installed so."""
-        draft, listing = stands.draft, freeze(stands.ground)
+        draft, listing = stands.draft, freeze(stands.prepared)
         commands = self.pinner.commands(
             listing, draft.python or "", editable=wish.detected.editable, limits=stands.limits
         )
         if commands is None:
-            return draft, stands.ground, False
+            return draft, stands.prepared, False
         pinned = dataclasses.replace(draft, setup=commands)
         try:
             return pinned, set_up(write(pinned, wish.folder), lab), True
@@ -273,9 +275,9 @@ def with_env(wish: Wish, env: Mapping[str, str]) -> Wish:
     return dataclasses.replace(wish, detected=dataclasses.replace(wish.detected, plans=plans))
 
 
-def freeze(ground: Ground) -> list[str]:
+def freeze(prepared: PreparedTask) -> list[str]:
     """What setup installed, as `pip freeze` listed it."""
-    listed = [step.stdout for step in ground.prepared.steps if step.capture and "pip freeze" in step.command]
+    listed = [step.stdout for step in prepared.environment.steps if step.capture and "pip freeze" in step.command]
     return listed[-1].decode("utf-8", "replace").splitlines() if listed else []
 
 

@@ -1,107 +1,91 @@
-"""The agent at work: its sandbox, its session, its way to a model, and what it left behind."""
+"""The agent phase: run the agent in its sandbox and extract the patch it leaves.
+
+The agent reaches its model and the network only through sockets of the gateway and the recording proxy.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from agentbench.acceptance.scorers.workspace import Workspace
-from agentbench.agents.base import AgentExit, conduct
+from agentbench.agents.base import Agent, AgentExit, conduct
 from agentbench.agents.briefing import write_briefing
-from agentbench.agents.command import agent_mounts
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.run.attempt.gateway_access import at_the_wall, blamed, in_time, reachable
-from agentbench.run.attempt.log_entries import monitored, resource_sample
-from agentbench.run.attempt.patch import score, take_delta
-from agentbench.run.attempt.setup_phase import agent_setup
-from agentbench.run.lab import Ground
+from agentbench.models.gateway.server import Gateway
+from agentbench.models.metered_model import MeteredModel
+from agentbench.run.attempt.base import Attempt
+from agentbench.run.attempt.patch import extract_patch, run_task_scorers
+from agentbench.run.lab import PreparedTask
 from agentbench.run.operator import FileOperator
 from agentbench.run.proxy.allow_list import AllowList
 from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
-from agentbench.sandbox.protocol import Phase
+from agentbench.sandbox.protocol import Mount, Phase, Sandbox
 from agentbench.tools.session import Session, SessionEnded, SessionEnvironment, SessionLog
 from agentbench.workspace.diff.extract import Delta
 
-if TYPE_CHECKING:
-    from agentbench.run.attempt.pipeline import Attempt
+_TICK_SEC = 0.05
 
 
-def work(attempt: Attempt, ground: Ground) -> Delta | None:
-    """The agent at work, then Δ: taken when everything the agent started is dead. None where there is no workspace."""
-    task = attempt.row.task
-    assert attempt.agent is not None  # noqa: S101 - open_attempt() made it
+def run_agent(
+    attempt: Attempt,
+    prepared: PreparedTask,
+    agent: Agent,
+    metered_model: MeteredModel | None,
+    mounts: tuple[Mount, ...],
+) -> Delta | None:
+    """Run the agent, kill everything it started, and extract its patch. Return None if the task has no workspace."""
     attempt.report_phase("agent")
     with ExitStack() as stack:
-        own = () if attempt.program is None else (attempt.program.mount,)
-        spec = ground.spec(Phase.AGENT, mounts=(*agent_mounts(agent_setup(attempt)), *own))
-        gateway = None
-        if attempt.metered_model is not None and attempt.agent.observability is Observability.GATEWAY:
-            gateway = stack.enter_context(
-                reachable(attempt.metered_model, attempt.lab.state, attempt.folder.attempt_id)
-            )
-            spec = gateway.forward.add_to(spec, gateway.environment())
-        proxy = recording_proxy(attempt)
+        spec = prepared.spec(Phase.AGENT, mounts=mounts)
+        gateway = _gateway(attempt, agent, metered_model)
+        if gateway is not None:
+            spec = stack.enter_context(gateway).forward.add_to(spec, gateway.environment())
+        proxy = _proxy(attempt)
         if proxy is not None:
             spec = stack.enter_context(proxy).forward.add_to(spec, proxy_environment())
-        backend = monitored(ground.backend, attempt.log, attempt.folder.run_id)
-        sandbox = stack.enter_context(backend.open(spec, ground.prepared))
-        for way in (gateway, proxy):
-            if way is not None:
-                way.forward.start(sandbox, attempt.rules.caps.wall_sec)
-        session = Session(
-            write_briefing(task.task, task.statement, task.checks, attempt.rules),
-            SessionEnvironment(
-                sandbox,
-                spec.workdir,
-                ground.prepared.base_tree,
-                _operator(attempt),
-                task.task.turns,
-                shared_cap(attempt),
-            ),
-            attempt.rules,
-            SessionLog(attempt.log, attempt.blobs),
-            cancelled=attempt.lab.cancelled.is_set,
-        )
-        begin = time.monotonic()
+        backend = attempt.sampled(prepared.backend)
+        sandbox = stack.enter_context(backend.open(spec, prepared.environment))
+        for server in (gateway, proxy):
+            if server is not None:
+                server.forward.start(sandbox, attempt.rules.caps.wall_sec)
+        session = _open_session(attempt, prepared, sandbox, spec.workdir)
+        start = time.monotonic()
         try:
-            with in_time(attempt.metered_model, session):
-                ended = conduct(attempt.agent, session)
-            ended = at_the_wall(_within_budget(attempt, ended, session), session)
+            with _close_at_deadline(metered_model, session):
+                ended = conduct(agent, session)
+            ended = _attribute_exit(ended, metered_model, session)
         finally:
-            attempt.agent_sec = time.monotonic() - begin
+            attempt.agent_sec = time.monotonic() - start
             if proxy is not None:
                 proxy.close()
         attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         sandbox.kill_processes()
-        if attempt.metered_model is not None:
-            # Scorers run what the agent wrote: it must not ask its model any more.
-            attempt.metered_model.close()
-        attempt.log.append(resource_sample("agent", sandbox.usage()), "monitor")
+        if metered_model is not None:
+            # Scorers run code that the agent wrote; it must not reach the model.
+            metered_model.close()
+        attempt.record_usage("agent", sandbox.usage())
         if attempt.terms.judged_only:
             return None
         attempt.report_phase("patch")
-        delta = take_delta(attempt, ground, sandbox)
-        score(attempt, Workspace(ground.prepared.base_tree, sandbox.tree(), delta, sandbox.run))
-        return delta
+        patch = extract_patch(attempt, prepared, sandbox)
+        run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
+        return patch
 
 
-def shared_cap(attempt: Attempt) -> Callable[[], tuple[TerminationCode, str] | None]:
-    """Asked before every call: whether the task or the study has spent its cap, whoever of its attempts that was."""
-
-    def beyond() -> tuple[TerminationCode, str] | None:
-        full = attempt.account.used_up()
-        # The attempt's own cap is held by a fold over its log, which anybody can make again.
-        return None if full is None or full.scope == "run" else (full.code, full.message)
-
-    return beyond
+def _gateway(attempt: Attempt, agent: Agent, metered_model: MeteredModel | None) -> Gateway | None:
+    """Create the gateway through which a program in the sandbox reaches its model."""
+    if metered_model is None or agent.observability is not Observability.GATEWAY:
+        return None
+    return Gateway(attempt.lab.state / "gateway" / attempt.folder.attempt_id, metered_model)
 
 
-def recording_proxy(attempt: Attempt) -> Proxy | None:
-    """The way to the network, where the contract has one for the agent."""
+def _proxy(attempt: Attempt) -> Proxy | None:
+    """Create the recording proxy, if the task gives the agent network access."""
     environment = attempt.row.task.task.environment
     if environment.network_policy != "always":
         return None
@@ -110,10 +94,32 @@ def recording_proxy(attempt: Attempt) -> Proxy | None:
     return Proxy(folder, AllowList.of(environment.network_allow), Recorder(attempt.log, attempt.blobs, limits), limits)
 
 
-def _operator(attempt: Attempt) -> FileOperator | None:
-    """Who can be asked while this attempt waits."""
-    if not attempt.rules.operator:
-        return None
+def _open_session(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, workdir: str) -> Session:
+    task, rules = attempt.row.task, attempt.rules
+
+    def shared_cap_reached() -> tuple[TerminationCode, str] | None:
+        """Return the cap of the task or the study that is used up, by whichever attempt. Asked before every call."""
+        cap = attempt.account.used_up()
+        # The attempt's own cap is computed from its log, so that anybody can recompute it.
+        return None if cap is None or cap.scope == "run" else (cap.code, cap.message)
+
+    return Session(
+        write_briefing(task.task, task.statement, task.checks, rules),
+        SessionEnvironment(
+            sandbox,
+            workdir,
+            prepared.environment.base_tree,
+            _operator(attempt) if rules.operator else None,
+            task.task.turns,
+            shared_cap_reached,
+        ),
+        rules,
+        SessionLog(attempt.log, attempt.blobs),
+        cancelled=attempt.lab.cancelled.is_set,
+    )
+
+
+def _operator(attempt: Attempt) -> FileOperator:
     return FileOperator(
         run=attempt.folder.run,
         attempt_id=attempt.folder.attempt_id,
@@ -125,12 +131,48 @@ def _operator(attempt: Attempt) -> FileOperator | None:
     )
 
 
-def _within_budget(attempt: Attempt, ended: AgentExit, session: Session) -> AgentExit:
-    """A program whose requests were refused for want of budget was ended by that, whatever it said itself."""
-    refused = attempt.metered_model.stopped if attempt.metered_model is not None else None
-    if refused is None or session.ended is not None:
-        return blamed(ended, attempt.metered_model)
+@contextmanager
+def _close_at_deadline(metered_model: MeteredModel | None, session: Session) -> Iterator[None]:
+    """Abort open requests to the model when the agent's time is over."""
+    if metered_model is None:
+        yield
+        return
+    done = threading.Event()
+
+    def watch() -> None:
+        # The remaining time can grow: waiting for a person does not count.
+        while not done.wait(max(session.remaining.wall_sec, _TICK_SEC)):
+            if session.remaining.wall_sec <= 0:
+                metered_model.close()
+                return
+
+    watcher = threading.Thread(target=watch, name="model-deadline", daemon=True)
+    watcher.start()
     try:
-        session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
-    except SessionEnded as end:
-        return AgentExit(end.code, end.rationale, end.evidence)
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _attribute_exit(ended: AgentExit, metered_model: MeteredModel | None, session: Session) -> AgentExit:
+    """Replace the agent's own account of its end where a cap or the model was the actual cause."""
+    refused = None if metered_model is None else metered_model.stopped
+    if refused is not None and session.ended is None:
+        # The gateway refused requests for lack of budget: that ended the program, whatever it reported itself.
+        try:
+            session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
+        except SessionEnded as end:
+            ended = AgentExit(end.code, end.rationale, end.evidence)
+    elif metered_model is not None and metered_model.fault is not None and ended.code is TerminationCode.AGENT_CRASHED:
+        # The program failed after its last request had failed: the model's failure, not the agent's crash.
+        why = f"{ended.rationale}; its last request to the model failed: {metered_model.fault.message}"
+        ended = AgentExit(TerminationCode.LLM_ERROR, why, (*ended.evidence, metered_model.last_event))
+    failed = ended.code in {TerminationCode.LLM_ERROR, TerminationCode.AGENT_CRASHED}
+    if failed and session.ended is None and session.remaining.wall_sec <= 0:
+        # Its last request was aborted at the deadline.
+        try:
+            session.check_budget()
+        except SessionEnded as end:
+            return AgentExit(end.code, end.rationale, end.evidence, end.rule)
+    return ended

@@ -68,7 +68,7 @@ class JudgeChoice:
         Raises:
             InputError: it cannot be asked: a missing key, script or recording.
         """
-        if wanted(row.task):
+        if judge_enabled(row.task):
             choice = models.choose(self.model, row, OPTION)
             models.check(choice)
             if choice.source == "recorded":
@@ -100,7 +100,7 @@ class JudgeChoice:
         return conclude(said, metered_model.identity.name, about.expected_outcome, tuple(kept.exchanges()), blobs)
 
 
-def wanted(task: LoadedTask) -> bool:
+def judge_enabled(task: LoadedTask) -> bool:
     return task.judge is None or task.judge.enabled
 
 

@@ -1,20 +1,17 @@
-"""The manifest of an attempt, from what the contract says and what was found on the ground."""
+"""Build the manifest of an attempt: what the task plans, and what was observed when it was prepared."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-from dataclasses import dataclass
 
 from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer
-from agentbench.contract.identity import Identities
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
-from agentbench.core.reasons import Observability
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
@@ -28,62 +25,40 @@ from agentbench.record.manifest import (
     TaskIds,
 )
 from agentbench.record.recompute import grading_plan, guard_plan
+from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.config import PROTOCOL_SEED
-from agentbench.run.lab import Ground
+from agentbench.run.lab import PreparedTask, config_class
 from agentbench.run.plan import PlanRow
-from agentbench.tools.rules import Rules
-from agentbench.verdict.terms import Terms
+from agentbench.run.version import harness_version
+from agentbench.sandbox.protocol import Backend
 
-US = 1_000_000
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Which attempt of which run by which harness, and how it will be judged."""
-
-    harness_version: str
-    study_id: str
-    run_id: str
-    attempt_id: str
-    base_seed: int
-    terms: Terms
-    rules: Rules
-    observability: Observability | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an attempt is to run, known before anything of it does."""
-
-    ids: Identities
-    backend: str
-    config_class: str
-
-
-def manifest_of(
-    row: PlanRow, names: Names, place: Place, ground: Ground | None = None, program: ProgramLayer | None = None
+def build_manifest(
+    attempt: Attempt, backend: Backend, prepared: PreparedTask | None = None, program: ProgramLayer | None = None
 ) -> Manifest:
-    """What was planned, and what was found once the ground stands."""
+    """Describe the plan and, once the task is prepared, what was observed."""
     deviations = (
-        () if names.base_seed == PROTOCOL_SEED else (f"base seed {names.base_seed} instead of {PROTOCOL_SEED}",)
+        () if attempt.base_seed == PROTOCOL_SEED else (f"base seed {attempt.base_seed} instead of {PROTOCOL_SEED}",)
     )
     return Manifest(
-        harness_version=names.harness_version,
-        study_id=names.study_id,
-        run_id=names.run_id,
-        attempt_id=names.attempt_id,
+        harness_version=harness_version(),
+        study_id=attempt.folder.study_id,
+        run_id=attempt.folder.run_id,
+        attempt_id=attempt.folder.attempt_id,
         written_at=now_iso(),
-        replayable=row.task.task.environment.network_policy != "always",
+        replayable=attempt.row.task.task.environment.network_policy != "always",
         protocol_manifest=ProtocolManifest(
-            planned=_planned(row, place, names),
-            observed=None if ground is None else _observed(row, ground, program),
+            planned=_planned(attempt, backend),
+            observed=None if prepared is None else _observed(attempt.row, prepared, program),
             deviations=deviations,
         ),
     )
 
 
-def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
+def _planned(attempt: Attempt, backend: Backend) -> Planned:
+    row, rules, ids = attempt.row, attempt.rules, attempt.ids
     task, loaded = row.task.task, row.task
     environment = task.environment
     return Planned(
@@ -91,9 +66,9 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
         task=TaskIds(
             task_id=task.id,
             suite=task.suite,
-            contract_id=place.ids.contract_id,
-            task_digest=place.ids.task_digest,
-            acceptance_id=place.ids.acceptance_id,
+            contract_id=ids.contract_id,
+            task_digest=ids.task_digest,
+            acceptance_id=ids.acceptance_id,
             locked=loaded.lock is not None,
         ),
         acceptance=tuple(
@@ -107,28 +82,28 @@ def _planned(row: PlanRow, place: Place, names: Names) -> Planned:
             for check in loaded.checks
         ),
         entrypoints=_entrypoints(loaded),
-        sandbox=_sandbox(environment, place.backend),
+        sandbox=_sandbox(environment, backend.name),
         environment=environment.env,
         secrets=environment.secrets,
         variant=row.configuration.variant,
         agent=row.configuration.agent,
-        observability=names.observability,
+        observability=attempt.observability,
         configuration={name: dict(value) for name, value in row.configuration.described().items()},
         limits={
             "wall_sec": {"value": loaded.wall.value, "origin": loaded.wall.origin},
             "tool_calls": {"value": loaded.tool_calls.value, "origin": loaded.tool_calls.origin},
             "tool_timeout_sec": {"value": environment.tool_timeout_sec, "origin": "environment.tool_timeout_sec"},
         },
-        config_class=place.config_class,
-        grading=grading_plan(names.terms),
+        config_class=config_class(loaded, backend),
+        grading=grading_plan(attempt.terms),
         guard=guard_plan(
-            names.rules.limits,
-            names.rules.contract,
-            names.rules.stages,
-            # What a program does inside the sandbox passes no tool, so no stage can be refused to it.
+            rules.limits,
+            rules.contract,
+            rules.stages,
+            # A program in the sandbox does not act through tools, so stages cannot be enforced on it.
             enforced=row.configuration.agent_command is None and profile_of(row.configuration.agent) is None,
         ),
-        base_seed=names.base_seed,
+        base_seed=attempt.base_seed,
         seed=row.seed,
     )
 
@@ -166,7 +141,7 @@ def _repository(row: PlanRow) -> RepositoryPlan:
         return RepositoryPlan(kind="none")
     locked = lock.source if lock else LockedSource()
     if repo.url is not None:
-        # An abbreviation or a tag pins nothing by itself: then the lock says what it stood for.
+        # A tag or an abbreviated commit pins nothing: the lock has the commit it stood for.
         whole = repo.commit if repo.commit and _COMMIT.fullmatch(repo.commit) else None
         return RepositoryPlan(
             kind="git",
@@ -180,27 +155,27 @@ def _repository(row: PlanRow) -> RepositoryPlan:
     return RepositoryPlan(kind="path", content=locked.digest)
 
 
-def _observed(row: PlanRow, ground: Ground, program: ProgramLayer | None) -> Observed:
-    prepared = ground.prepared
+def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) -> Observed:
+    prepared = task.environment
     details = prepared.details
     return Observed(
-        snapshot=ground.snapshot.digest,
-        source=dict(ground.snapshot.source),
-        base_tree=ground.base_digest,
+        snapshot=task.snapshot.digest,
+        source=dict(task.snapshot.source),
+        base_tree=task.base_digest,
         env_digest=prepared.digest,
         backend=prepared.backend,
         image_digest=details.get("image_digest"),
         command_server=details.get("server", ""),
         enforcement={
-            "cpu": ground.limits.cpu,
-            "memory": ground.limits.memory,
-            "pids": ground.limits.pids,
-            "disk": ground.limits.disk,
+            "cpu": task.limits.cpu,
+            "memory": task.limits.memory,
+            "pids": task.limits.pids,
+            "disk": task.limits.disk,
         },
-        os=dict(ground.inside.os),
-        python=ground.inside.python,
-        package_managers=dict(ground.inside.package_managers),
-        locale=dict(ground.inside.locale),
+        os=dict(task.facts.os),
+        python=task.facts.python,
+        package_managers=dict(task.facts.package_managers),
+        locale=dict(task.facts.locale),
         hardware=_hardware(),
         registries=tuple(filter(None, details.get("registries", "").split("\n"))),
         lockfiles=dict(prepared.lockfiles),
@@ -220,19 +195,19 @@ def _observed(row: PlanRow, ground: Ground, program: ProgramLayer | None) -> Obs
         seed=row.seed,
         started_at=now_iso(),
         agent_program={} if program is None else program.described(),
-        notes=(*ground.limits.notes, *_network_notes(row)),
+        notes=(*task.limits.notes, *_network_notes(row)),
     )
 
 
 def _network_notes(row: PlanRow) -> tuple[str, ...]:
-    """Why a run cannot be replayed, and what there is of it instead."""
+    """Say why an attempt with network access cannot be replayed, and what was recorded instead."""
     if row.task.task.environment.network_policy != "always":
         return ()
-    told = (
-        "network: the agent reaches what is listed through the recording proxy; plain requests are recorded in full, tunnels "
-        "by destination, count and digest; nothing is answered from the recording, so the agent's work is not replayable"
+    note = (
+        "network: the agent reaches the allowed hosts through the recording proxy; plain requests are recorded in full, tunnels "
+        "by destination, count and digest; a replay gets no answers from the recording, so the agent phase is not replayable"
     )
-    return (told,)
+    return (note,)
 
 
 def _hardware() -> dict[str, str]:

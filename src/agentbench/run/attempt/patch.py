@@ -1,65 +1,71 @@
-"""Δ of an attempt as evidence: taken from the sandbox or brought from elsewhere, written down, and shown to the scorers."""
+"""The patch of an attempt as evidence: extracted from the sandbox or given, recorded, and passed to the task's scorers.
+
+What is graded is exact; what is recorded has placeholders for known secrets, and the record says so. A secret gets into a
+patch only if the agent found it: one that the task declares for its setup can be in what setup left; an API key of the host
+never enters a sandbox and can only be there by coincidence.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from agentbench.acceptance.scorers.engine import run_scorers
 from agentbench.acceptance.scorers.workspace import Workspace
 from agentbench.contract.scorers import scorer_spec
+from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import TerminationCode
 from agentbench.record.attempt_folder import FINAL_PATCH
-from agentbench.run.attempt.patch_redaction import as_recorded, recorded_text, secret_finding
-from agentbench.run.lab import Ground, declared_secrets
+from agentbench.run.attempt.base import Attempt
+from agentbench.run.lab import PreparedTask, declared_secrets
 from agentbench.sandbox.protocol import Sandbox
-from agentbench.trace.events import Termination
+from agentbench.trace.events import IntegrityFinding, PatchExtracted, Termination
+from agentbench.trace.redaction import Redactor
 from agentbench.workspace.diff.apply import apply
 from agentbench.workspace.diff.events import delta_event, refusals
 from agentbench.workspace.diff.extract import Delta, extract
 from agentbench.workspace.diff.parse import parse
 from agentbench.workspace.diff.patched_tree import PatchedTree
 
-if TYPE_CHECKING:
-    from agentbench.run.attempt.pipeline import Attempt
+SECRET_RULE = "secret.in_patch"
 
 
-def take_delta(attempt: Attempt, ground: Ground, sandbox: Sandbox) -> Delta:
-    """Δ as the text that will be graded, recorded with the digest of every file."""
+def extract_patch(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox) -> Delta:
+    """Extract the patch from the agent's sandbox and record it."""
     generated = attempt.row.task.task.oracle.generated
     try:
-        delta = extract(ground.prepared.base_tree, sandbox.tree(), generated=generated)
+        patch = extract(prepared.environment.base_tree, sandbox.tree(), generated=generated)
     except PatchInvalid as fault:
-        # The candidate ended its own sandbox (its disk limit, its memory): nothing can be graded, and that is its doing.
-        delta = Delta(b"", (), (), (), 0, 0, fault.message)
-    return _record_delta(attempt, delta)
+        # The agent's work ended its own sandbox (disk or memory limit): nothing can be graded, and that counts against it.
+        patch = _unusable(b"", fault.message)
+    return _record_patch(attempt, patch)
 
 
-def given_patch(attempt: Attempt, ground: Ground, patch: bytes) -> Delta:
-    """Δ made elsewhere: brought into the form in which every Δ is recorded, if it applies at all."""
+def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> Delta:
+    """Apply the given patch to the base repository and record it in the same form as extracted patches."""
     attempt.log.append(
         Termination(
             code=TerminationCode.AGENT_STOPPED,
             category=None,
-            rationale="a patch made elsewhere",
+            rationale="patch made elsewhere",
             evidence=[attempt.log.count],
         )
     )
-    unread = attempt.row.configuration.patch_problem
-    if unread:
-        return _record_delta(attempt, Delta(b"", (), (), (), 0, 0, unread))
-    base = ground.prepared.base_tree
+    configuration, base = attempt.row.configuration, prepared.environment.base_tree
+    if configuration.patch_problem:
+        return _record_patch(attempt, _unusable(b"", configuration.patch_problem))
+    content = configuration.patch or b""
     try:
-        after = PatchedTree(base, apply(parse(patch), base))
+        after = PatchedTree(base, apply(parse(content), base))
     except PatchInvalid as fault:
-        return _record_delta(attempt, Delta(patch, (), (), (), 0, 0, fault.message))
-    delta = _record_delta(attempt, extract(base, after, generated=attempt.row.task.task.oracle.generated))
-    score(attempt, Workspace(base, after, delta, None))
-    return delta
+        return _record_patch(attempt, _unusable(content, fault.message))
+    patch = _record_patch(attempt, extract(base, after, generated=attempt.row.task.task.oracle.generated))
+    run_task_scorers(attempt, Workspace(base, after, patch, None))
+    return patch
 
 
-def score(attempt: Attempt, workspace: Workspace) -> None:
-    """The task's scorers on the workspace as the agent left it: shown beside the gates, never part of them."""
+def run_task_scorers(attempt: Attempt, workspace: Workspace) -> None:
+    """Run the task's scorers on the workspace as the agent left it. They are reported and never affect the verdict."""
     specs = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
     if specs:
         attempt.report_phase("scorers")
@@ -67,12 +73,44 @@ def score(attempt: Attempt, workspace: Workspace) -> None:
         attempt.log.append(result)
 
 
-def _record_delta(attempt: Attempt, delta: Delta) -> Delta:
-    kept = recorded_text(delta.patch, attempt.folder.redact)
-    attempt.folder.write_exact(FINAL_PATCH, kept)
-    attempt.log.append(as_recorded(delta_event(delta), delta.patch, kept))
-    leak = secret_finding(delta.patch, kept, declared_secrets(attempt.row.task))
-    for finding in (*refusals(delta), *filter(None, (leak,))):
+def _unusable(content: bytes, problem: str) -> Delta:
+    return Delta(content, (), (), (), 0, 0, problem)
+
+
+def _record_patch(attempt: Attempt, patch: Delta) -> Delta:
+    redact = attempt.folder.redact
+    # Only known values are replaced: strings that look like keys occur in honest fixtures, and scorers search for them.
+    recorded = patch.patch if redact is None else redact.named(patch.patch)
+    attempt.folder.write_exact(FINAL_PATCH, recorded)
+    event = delta_event(patch)
+    if recorded != patch.patch:
+        event = _about_recorded(event, recorded)
+    attempt.log.append(event)
+    findings = list(refusals(patch))
+    if recorded != patch.patch:
+        findings.append(_secret_finding(patch.patch, declared_secrets(attempt.row.task)))
+    for finding in findings:
         attempt.log.append(finding, "monitor")
     attempt.log.sync()
-    return delta
+    return patch
+
+
+def _about_recorded(event: PatchExtracted, recorded: bytes) -> PatchExtracted:
+    """Describe the recorded text instead of the exact one, whose digest is kept beside it."""
+    update = {"sha256": sha256_hex(recorded), "bytes": len(recorded), "exact_sha256": event.sha256}
+    return event.model_copy(update=update)
+
+
+def _secret_finding(patch: bytes, declared: Mapping[str, str]) -> IntegrityFinding:
+    """Report a redacted patch: a tampering finding if it adds a secret of the task, else a note."""
+    added = b"\n".join(line for line in patch.split(b"\n") if line.startswith(b"+"))
+    leaked = [
+        name for name, value in sorted(declared.items()) if Redactor({name: value}, shapes=False).named(added) != added
+    ]
+    if leaked:
+        detail = f"patch contains declared secrets: {', '.join(leaked)}; replaced by placeholders in the recorded patch"
+        return IntegrityFinding(rule=SECRET_RULE, severity="gate", detail=detail)
+    detail = (
+        "patch contains an API key of this machine; replaced by placeholders in the recorded patch, graded as it was"
+    )
+    return IntegrityFinding(rule=SECRET_RULE, severity="note", detail=detail)

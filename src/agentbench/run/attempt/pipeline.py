@@ -1,146 +1,99 @@
 """One attempt, from an empty folder to a sealed record.
 
-    open → bind (R, setup, baseline, manifest) → work (the agent) → take Δ → accept (fresh sandbox) → conclude
+    open → set up (snapshot, setup, baseline, manifest) → run the agent → extract the patch → grade → judge → finalize
 
-Whatever happens on the way becomes an event and then a record: our trouble, the task's and the agent's are told apart by
-the type of the error, and the verdict is decided from the log alone.
+Every failure becomes an event and then a record. The type of the error tells harness errors, task errors and agent failures
+apart, and the verdict is decided from the log alone.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import GradingContext
-from agentbench.acceptance.validation import BaselineReport
-from agentbench.agents.base import Agent
-from agentbench.agents.cli.layer import ProgramLayer
-from agentbench.contract.identity import Identities
-from agentbench.core.errors import BaselineNotFailing, Interrupted, RecordError, TaskError
-from agentbench.core.ids import now_iso
-from agentbench.core.reasons import TerminationCode
-from agentbench.models.ledger import Account
+from agentbench.agents.base import Agent, AgentSetup, conversing
+from agentbench.agents.command import agent_mounts
+from agentbench.agents.registry import make_agent
+from agentbench.core.errors import Interrupted, RecordError
+from agentbench.core.reasons import Observability
 from agentbench.models.metered_model import MeteredModel
-from agentbench.policy.termination import category_of
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.recovery import ClosedAttempt
-from agentbench.run.attempt.agent_phase import work
-from agentbench.run.attempt.finalize import conclude
-from agentbench.run.attempt.judge import wanted
-from agentbench.run.attempt.log_entries import monitored, rationale
-from agentbench.run.attempt.manifest import Place
-from agentbench.run.attempt.metering import Meter, priced
-from agentbench.run.attempt.patch import given_patch
-from agentbench.run.attempt.setup_phase import bind, open_attempt
-from agentbench.run.config import PROTOCOL_SEED
-from agentbench.run.lab import Ground, Lab
+from agentbench.record.schema import Model
+from agentbench.run.attempt.agent_phase import run_agent
+from agentbench.run.attempt.base import Attempt
+from agentbench.run.attempt.finalize import finalize
+from agentbench.run.attempt.judge import judge_enabled
+from agentbench.run.attempt.patch import apply_given_patch
+from agentbench.run.attempt.setup_phase import bind_identity, open_attempt, prepare
+from agentbench.run.lab import Lab, PreparedTask
 from agentbench.run.plan import PlanRow
-from agentbench.sandbox.protocol import Phase, SetupStep
-from agentbench.tools.rules import Rules, rules_for
-from agentbench.trace.blobs import BlobStore
-from agentbench.trace.events import (
-    Termination,
-)
-from agentbench.trace.log import EventLog
-from agentbench.verdict.terms import Caps, Terms, Weights, terms_of
 from agentbench.workspace.diff.extract import Delta
 
-US = 1_000_000
-MIB = 1024 * 1024
 
+class AgentAttempt(Attempt):
+    """Run an agent in a sandbox and grade the patch it leaves."""
 
-@dataclass(slots=True)
-class Attempt:
-    """The state of one attempt while it runs. `make_attempt` is the way to use it."""
-
-    row: PlanRow
-    lab: Lab
-    folder: AttemptFolder
-    log: EventLog
-    blobs: BlobStore
-    rules: Rules
-    terms: Terms
-    account: Account
-    meter: Meter
-    base_seed: int = PROTOCOL_SEED
-    report_phase: Callable[[str], None] = lambda _phase: None
     agent: Agent | None = None
     metered_model: MeteredModel | None = None
-    program: ProgramLayer | None = None
-    ids: Identities | None = None
-    place: Place | None = None
-    ground: Ground | None = None
-    baseline: BaselineReport | None = None
-    setup_steps: list[SetupStep] = field(default_factory=list)
-    setup_ran: bool = False
-    """Setup ran for this attempt: it was not found ready."""
-    started_at: str = field(default_factory=now_iso)
-    began: float = field(default_factory=time.monotonic)
-    agent_sec: float = 0.0
 
-    # --- the pipeline -------------------------------------------------------------------------------------------------
-
-    def carry_out(self) -> None:
-        """Every step in order. Raises what ended it short of acceptance."""
+    def run(self) -> None:
+        configuration = self.row.configuration
         open_attempt(self)
-        ground = bind(self)
-        given = self.row.configuration.patch
-        delta = work(self, ground) if given is None else given_patch(self, ground, given)
-        if delta is not None:
-            self.accept(ground, delta)
-        self.be_judged(delta.patch if delta is not None else b"")
+        self.metered_model = self.lab.models.metered_model(self.row, self.account, self.log, self.blobs)
+        setup = self._agent_setup()
+        self.agent = agent = make_agent(configuration.agent, setup)
+        if self.row.task.task.turns:
+            conversing(agent)
+        prepared = prepare(self)
+        program = self.lab.program(configuration.agent, self.row.task)
+        bind_identity(self, prepared, program)
+        mounts = (*agent_mounts(setup), *(() if program is None else (program.mount,)))
+        patch = run_agent(self, prepared, agent, self.metered_model, mounts)
+        if patch is not None:
+            _grade(self, prepared, patch)
+        _judge(self, b"" if patch is None else patch.patch)
 
-    def accept(self, ground: Ground, delta: Delta) -> None:
-        """The agent's sandbox is gone; the verdict is taken where it has never been."""
-        self.report_phase("grading")
-        grade(delta.patch, self.grading_context(ground), problem=delta.problem)
+    @property
+    def observability(self) -> Observability | None:
+        return None if self.agent is None else self.agent.observability
 
-    def be_judged(self, patch: bytes) -> None:
-        """A model's opinion, where the study has a judge. Whatever becomes of it, the verdict is already in the log."""
-        judge = self.lab.judge
-        if judge is None or not wanted(self.row.task):
-            return
-        self.report_phase("judge")
-        self.log.append(judge.ask(self.row, self.lab.models, patch, self.log.path, self.blobs))
+    def model_record(self) -> Model:
+        fields: dict[str, str | None] = {"prompt_version": getattr(self.agent, "prompt_version", None)}
+        if self.metered_model is not None:
+            identity = self.metered_model.identity
+            fields |= {"provider": identity.provider, "name": identity.name}
+        return super().model_record().model_copy(update=fields)
 
-    # --- parts --------------------------------------------------------------------------------------------------------
-
-    def grading_context(self, ground: Ground) -> GradingContext:
-        return GradingContext(
-            backend=monitored(ground.backend, self.log, self.folder.run_id),
-            spec=ground.spec(Phase.ORACLE),
-            prepared=ground.prepared,
-            loaded=self.row.task,
-            contract_id=ground.ids.contract_id,
-            cache=self.lab.oracle_cache,
-            log=self.log,
-            blobs=self.blobs,
+    def _agent_setup(self) -> AgentSetup:
+        task, configuration = self.row.task, self.row.configuration
+        script = configuration.script
+        if script is not None and script.is_dir():
+            script = script / f"{task.id}.yaml"
+        return AgentSetup(
+            task_id=task.id,
+            task_folder=task.folder,
+            reference=task.reference_file if configuration.agent in {"reference", "oracle"} else None,
+            command=configuration.agent_command,
+            files=configuration.agent_files,
+            script=script,
+            options=configuration.options,
+            model=None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row),
+            prompt=configuration.prompt,
+            test_command=task.task.hints.test_command,
         )
 
-    def killed_result(self, error: BaseException) -> None:
-        """Write down what kept the attempt from a verdict."""
-        code = self.code_of(error)
-        self.log.append(
-            Termination(
-                code=code,
-                category=category_of(code),
-                # What broke because everything was told to stop is not what stopped it.
-                rationale="interrupted" if self.lab.cancelled.is_set() else rationale(error),
-                evidence=[self.log.count] if self.log.count else [],
-            )
-        )
 
-    def code_of(self, error: BaseException) -> TerminationCode:
-        # A full disk under the run directory says nothing about the attempt: there it is tried again.
-        if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt, RecordError)):
-            return TerminationCode.INTERRUPTED
-        if isinstance(error, BaselineNotFailing):
-            return TerminationCode.BASELINE_NOT_FAILING
-        if isinstance(error, TaskError):
-            return TerminationCode.SETUP_FAILED
-        return TerminationCode.SANDBOX_ERROR
+class PatchAttempt(Attempt):
+    """Grade a patch that was made elsewhere."""
+
+    def run(self) -> None:
+        open_attempt(self)
+        prepared = prepare(self)
+        bind_identity(self, prepared)
+        patch = apply_given_patch(self, prepared)
+        _grade(self, prepared, patch)
+        _judge(self, patch.patch)
 
 
 def make_attempt(
@@ -151,65 +104,48 @@ def make_attempt(
     base_seed: int,
     report_phase: Callable[[str], None] = lambda _phase: None,
 ) -> tuple[ClosedAttempt, RecordError | None]:
-    """Make one attempt in its folder, and nothing outside of it. It always ends in a record, unless that cannot be written.
+    """Make one attempt. Write only to its folder, and always end with a record unless that cannot be written.
 
-    With it comes what must be raised once the record is safe: the folder could not be written for a while, so that no other
-    attempt could be either. This one is interrupted.
+    The error that is returned must be raised once the record is safe: for a while the folder could not be written, so other
+    attempts cannot be recorded either. This attempt counts as interrupted.
 
     Raises:
         RecordError: not even the record could be written.
     """
-    attempt = _attempt(row, lab, folder, folder.open_log())
-    attempt.base_seed = base_seed
-    attempt.report_phase = report_phase
+    attempt = _kind(row)(row, lab, folder, folder.open_log(), base_seed=base_seed, report_phase=report_phase)
     failure = None
     try:
-        attempt.carry_out()
+        attempt.run()
     except RecordError as error:
         failure = error
-        attempt.killed_result(error)
+        attempt.record_failure(error)
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
-        attempt.killed_result(error)
-    closed = conclude(attempt)
+        attempt.record_failure(error)
+    closed = finalize(attempt)
     attempt.meter.settle(closed.record.cost)
     return closed, failure
 
 
 def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
-    """Give a record to an attempt whose process died: interrupted, with all the evidence it left."""
-    attempt = _attempt(row, lab, folder, folder.reopen_log())
-    attempt.base_seed = base_seed
-    attempt.killed_result(Interrupted("the process that made this attempt died"))
-    return conclude(attempt)
+    """Record an attempt whose process died as interrupted, with all the evidence it left."""
+    attempt = _kind(row)(row, lab, folder, folder.reopen_log(), base_seed=base_seed)
+    attempt.record_failure(Interrupted("the process that made this attempt died"))
+    return finalize(attempt)
 
 
-def _attempt(row: PlanRow, lab: Lab, folder: AttemptFolder, log: EventLog) -> Attempt:
-    task = row.task
-    asked = rules_for(task.task, max_steps=row.configuration.max_steps)
-    caps = replace(asked.caps, budget=priced(asked.caps.budget, lab.models.prices))
-    rules = replace(asked, caps=caps, operator=lab.operator)
-    budget = task.task.budget
-    account = lab.models.account(row)
-    meter = Meter(account, lab.models.prices)
-    log.listen(meter)
-    return Attempt(
-        row=row,
-        lab=lab,
-        folder=folder,
-        log=log,
-        blobs=folder.blobs(),
-        rules=rules,
-        account=account,
-        meter=meter,
-        terms=terms_of(
-            task.task,
-            task.checks,
-            caps=Caps(
-                active_sec=rules.caps.wall_sec,
-                tool_calls=rules.caps.budget.tool_calls,
-                tokens=budget.tokens,
-                usd=budget.usd,
-            ),
-            weights=None if task.weights is None else Weights.of(task.weights.model_dump()),
-        ),
-    )
+def _kind(row: PlanRow) -> type[Attempt]:
+    return AgentAttempt if row.configuration.patch is None else PatchAttempt
+
+
+def _grade(attempt: Attempt, prepared: PreparedTask, patch: Delta) -> None:
+    """Grade the patch in fresh sandboxes that the agent never touched."""
+    attempt.report_phase("grading")
+    grade(patch.patch, attempt.grading_context(prepared), problem=patch.problem)
+
+
+def _judge(attempt: Attempt, patch: bytes) -> None:
+    """Ask the judge model, if the study has one. The verdict is already in the log and does not depend on it."""
+    judge = attempt.lab.judge
+    if judge is not None and judge_enabled(attempt.row.task):
+        attempt.report_phase("judge")
+        attempt.log.append(judge.ask(attempt.row, attempt.lab.models, patch, attempt.log.path, attempt.blobs))

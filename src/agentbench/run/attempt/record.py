@@ -1,13 +1,13 @@
-"""From a decided attempt to its record. No decision is made here: numbers and words are taken from the trace."""
+"""Build the record of an attempt from its facts and its verdict. Nothing is decided here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from agentbench.acceptance.validation import BaselineReport
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.policy.costs import Costs, Metered, itemise
-from agentbench.policy.prices import Prices
+from agentbench.policy.costs import Metered, itemise
+from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import FINAL_PATCH
 from agentbench.record.schema import (
     ArtifactPaths,
@@ -29,104 +29,55 @@ from agentbench.record.schema import (
     Timestamps,
     Usage,
 )
-from agentbench.trace.events import AcceptanceCheck, LlmResponse
+from agentbench.run.attempt.base import US, Attempt
+from agentbench.run.version import harness_version
+from agentbench.trace.events import AcceptanceCheck, LlmResponse, TaskFinished
 from agentbench.verdict.decide import Verdict
 from agentbench.verdict.facts import Facts
 
-US = 1_000_000
+PPM = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Attempted:
-    """What surrounds the decision: who, what, when, where."""
-
-    harness_version: str
-    study_id: str
-    run_id: str
-    attempt_id: str
-    supersedes: str | None
-    task_id: str
-    suite: str
-    contract_id: str
-    task_digest: str
-    acceptance_id: str
-    env_digest: str | None
-    config_class: str | None
-    variant: str
-    agent: str
-    repeat: int
-    seed: int
-    observability: Observability
-    model: Model
-    prices: Prices
-    started_at: str
-    ended_at: str
-    duration_sec: float
-    agent_sec: float
-    baseline: BaselineValidation
-    limits: LimitsRecord
-    paths: ArtifactPaths
-    setup_runs: int = 0
-    """Setup commands that ran for this attempt, not for an earlier one."""
-    setup_us: int = 0
-    evidence_bytes: int = 0
-
-    def metered(self, facts: Facts) -> Metered:
-        """What this attempt's cost is made of."""
-        steps = [
-            *(one.payload.duration_us for one in facts.builds),
-            *(one.payload.duration_us for one in facts.statics),
-            *(one.payload.duration_us for one in facts.checks),
-        ]
-        return Metered(
-            lm_micro=facts.usage.cost_micro_usd,
-            tool_calls=facts.usage.tool_calls,
-            tool_us=facts.usage.tool_us,
-            steps=len(steps) + self.setup_runs,
-            step_us=sum(steps) + self.setup_us,
-            evidence_bytes=self.evidence_bytes,
-            judge_micro=sum(one.cost_micro_usd for one in _judge_answers(facts)),
-        )
-
-
-def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRecord:
-    """The record of INTERFACE: every field from the trace or from what surrounds it."""
-    checks = [one.payload for one in facts.checks]
-    score = verdict.score.value if verdict.score is not None else None
+def build_record(
+    attempt: Attempt, facts: Facts, verdict: Verdict, finished: TaskFinished, paths: ArtifactPaths
+) -> AttemptRecord:
+    """Build the record from the attempt, the facts in its log and the verdict."""
+    row, folder, ids, caps = attempt.row, attempt.folder, attempt.ids, attempt.rules.caps
+    checks = [check.payload for check in facts.checks]
     parts = verdict.components
     return AttemptRecord(
-        harness_version=attempted.harness_version,
-        study_id=attempted.study_id,
-        run_id=attempted.run_id,
-        attempt_id=attempted.attempt_id,
-        supersedes=attempted.supersedes,
-        task_id=attempted.task_id,
-        suite=attempted.suite,
-        contract_id=attempted.contract_id,
-        task_digest=attempted.task_digest,
-        acceptance_id=attempted.acceptance_id,
-        env_digest=attempted.env_digest,
-        config_class=attempted.config_class,
-        variant=attempted.variant,
-        agent=attempted.agent,
-        repeat=attempted.repeat,
-        seed=attempted.seed,
-        observability=attempted.observability,
-        model=attempted.model,
-        timestamps=Timestamps(started_at=attempted.started_at, ended_at=attempted.ended_at),
-        duration_sec=round(attempted.duration_sec, 6),
-        baseline_validation=attempted.baseline,
+        harness_version=harness_version(),
+        study_id=folder.study_id,
+        run_id=folder.run_id,
+        attempt_id=folder.attempt_id,
+        supersedes=folder.supersedes,
+        task_id=row.task.id,
+        suite=row.task.task.suite,
+        contract_id=ids.contract_id,
+        task_digest=ids.task_digest,
+        acceptance_id=ids.acceptance_id,
+        env_digest=attempt.env_digest,
+        config_class=attempt.config_class,
+        variant=row.configuration.variant,
+        agent=row.configuration.agent,
+        repeat=row.repeat,
+        seed=row.seed,
+        observability=attempt.observability or Observability.PROCESS,
+        model=attempt.model_record(),
+        timestamps=Timestamps(started_at=attempt.started_at, ended_at=finished.ended_at),
+        duration_sec=finished.duration_us / US,
+        baseline_validation=_baseline(attempt.baseline),
         result=Result(passed=verdict.passed, exit_code=_exit_code(checks), failure_reason=verdict.reason),
         run_status=verdict.run_status,
         invalid_cause=verdict.invalid_cause,
         attribution=verdict.attribution,
         run_badge=verdict.run_badge,
         needs_review=verdict.needs_review,
-        patch=_patch(facts, attempted.paths.task_dir),
-        checks=tuple(_check(one) for one in checks),
+        patch=_patch(facts, paths.task_dir),
+        checks=tuple(_check(check) for check in checks),
         progress=_progress(verdict),
         gates=dict(verdict.gates),
-        score=score,
+        score=None if verdict.score is None else verdict.score.value,
         decomposed_score=verdict.decomposed,
         rubric=verdict.rubric,
         components=Components(
@@ -138,17 +89,28 @@ def assemble(attempted: Attempted, facts: Facts, verdict: Verdict) -> AttemptRec
         mean_score=verdict.workspace.mean_score,
         judge=_judge(facts),
         termination=_termination(verdict),
-        limits=attempted.limits,
-        usage=_usage(facts, attempted.agent_sec),
-        cost=_cost(itemise(attempted.metered(facts), attempted.prices), attempted.prices),
-        artifact_paths=attempted.paths,
+        limits=LimitsRecord(timeout_sec=caps.wall_sec, tool_timeout_sec=caps.tool_timeout_sec),
+        usage=_usage(facts, attempt.agent_sec),
+        cost=_cost(attempt, facts),
+        artifact_paths=paths,
+    )
+
+
+def _baseline(report: BaselineReport | None) -> BaselineValidation:
+    if report is None:
+        return BaselineValidation()
+    return BaselineValidation(
+        attempted=True, failed_as_expected=report.failed_as_expected, exit_code=report.exit_code, cached=report.cached
     )
 
 
 def _progress(verdict: Verdict) -> Progress:
-    made = verdict.progress
+    progress = verdict.progress
     return Progress(
-        f2p_passed=made.f2p_passed, f2p_total=made.f2p_total, p2p_kept=made.p2p_kept, p2p_total=made.p2p_total
+        f2p_passed=progress.f2p_passed,
+        f2p_total=progress.f2p_total,
+        p2p_kept=progress.p2p_kept,
+        p2p_total=progress.p2p_total,
     )
 
 
@@ -162,14 +124,14 @@ def _tags(verdict: Verdict) -> tuple[Tag, ...]:
 def _scorers(facts: Facts) -> tuple[ScorerRecord, ...]:
     return tuple(
         ScorerRecord(
-            name=one.payload.name,
-            type=one.payload.scorer_type,
-            required=one.payload.required,
-            verdict=one.payload.verdict,
-            score=one.payload.score_ppm / US,
-            detail=one.payload.detail,
+            name=scorer.payload.name,
+            type=scorer.payload.scorer_type,
+            required=scorer.payload.required,
+            verdict=scorer.payload.verdict,
+            score=scorer.payload.score_ppm / PPM,
+            detail=scorer.payload.detail,
         )
-        for one in facts.scorers
+        for scorer in facts.scorers
     )
 
 
@@ -188,55 +150,75 @@ def _usage(facts: Facts, agent_sec: float) -> Usage:
     )
 
 
-def _cost(costs: Costs, prices: Prices) -> Cost:
+def _cost(attempt: Attempt, facts: Facts) -> Cost:
+    prices = attempt.lab.models.prices
+    step_us = [
+        *(build.payload.duration_us for build in facts.builds),
+        *(static.payload.duration_us for static in facts.statics),
+        *(check.payload.duration_us for check in facts.checks),
+    ]
+    if attempt.setup_ran:
+        step_us += [int(step.duration_sec * US) for step in attempt.setup_steps]
+    costs = itemise(
+        Metered(
+            lm_micro=facts.usage.cost_micro_usd,
+            tool_calls=facts.usage.tool_calls,
+            tool_us=facts.usage.tool_us,
+            steps=len(step_us),
+            step_us=sum(step_us),
+            evidence_bytes=attempt.folder.evidence_bytes(),
+            judge_micro=sum(answer.cost_micro_usd for answer in _judge_answers(facts)),
+        ),
+        prices,
+    )
     return Cost(
-        lm=costs.lm / US,
-        exec=costs.exec / US,
-        human=costs.human / US,
-        overhead=costs.overhead / US,
-        judge=costs.judge / US,
-        total=costs.total / US,
+        lm=costs.lm / MICRO,
+        exec=costs.exec / MICRO,
+        human=costs.human / MICRO,
+        overhead=costs.overhead / MICRO,
+        judge=costs.judge / MICRO,
+        total=costs.total / MICRO,
         unit=prices.unit,
         method_id=prices.method_id,
     )
 
 
 def _exit_code(checks: Iterable[AcceptanceCheck]) -> int | None:
-    """Of the mandatory checks that ran: the first that is not 0, else that of the last."""
-    codes = [one.exit_code for one in checks if one.mandatory and one.exit_code is not None]
+    """Return the first nonzero exit code of the mandatory checks that ran, else that of the last one."""
+    codes = [check.exit_code for check in checks if check.mandatory and check.exit_code is not None]
     return next((code for code in codes if code != 0), codes[-1] if codes else None)
 
 
 def _patch(facts: Facts, task_dir: str) -> Patch | None:
     if facts.patch is None:
         return None
-    delta = facts.patch.payload
+    patch = facts.patch.payload
     return Patch(
         path=f"{task_dir}/{FINAL_PATCH}",
-        sha256=delta.sha256,
-        files=sum(not one.generated for one in delta.files) + delta.omitted,
-        added=delta.added,
-        removed=delta.removed,
+        sha256=patch.sha256,
+        files=sum(not file.generated for file in patch.files) + patch.omitted,
+        added=patch.added,
+        removed=patch.removed,
     )
 
 
-def _check(one: AcceptanceCheck) -> CheckRecord:
+def _check(check: AcceptanceCheck) -> CheckRecord:
     return CheckRecord.model_validate(
         {
-            "id": one.check_id,
-            "layer": one.layer,
-            "mandatory": one.mandatory,
-            "outcome": one.outcome,
-            "assurance": one.assurance,
-            "command": one.command,
-            "exit_code": one.exit_code,
-            "started_at": one.started_at,
-            "duration_sec": one.duration_us / US,
-            "ceiling_sec": one.ceiling_us / US,
-            "stdout_sha256": one.stdout_sha256,
-            "stderr_sha256": one.stderr_sha256,
-            "failing_tests": one.failing_tests,
-            "why": one.why,
+            "id": check.check_id,
+            "layer": check.layer,
+            "mandatory": check.mandatory,
+            "outcome": check.outcome,
+            "assurance": check.assurance,
+            "command": check.command,
+            "exit_code": check.exit_code,
+            "started_at": check.started_at,
+            "duration_sec": check.duration_us / US,
+            "ceiling_sec": check.ceiling_us / US,
+            "stdout_sha256": check.stdout_sha256,
+            "stderr_sha256": check.stderr_sha256,
+            "failing_tests": check.failing_tests,
+            "why": check.why,
         }
     )
 
@@ -244,32 +226,32 @@ def _check(one: AcceptanceCheck) -> CheckRecord:
 def _judge(facts: Facts) -> Judge | None:
     if facts.judge is None:
         return None
-    said = facts.judge.payload
+    judge = facts.judge.payload
     return Judge(
-        verdict=said.verdict,
-        task_completion=said.scores.get("task_completion"),
-        instruction_adherence=said.scores.get("instruction_adherence"),
-        efficiency=said.scores.get("efficiency"),
-        failure_mode=said.failure_mode,
-        facts=tuple(Fact(claim=one.claim, verdict=one.verdict, evidence=one.evidence) for one in said.facts),
-        reasoning=said.reasoning.text,
-        model=said.model,
-        scored_at=said.scored_at,
-        verdicts=tuple(said.verdicts) if len(said.verdicts) > 1 else (),
-        agreement=None if said.agreement_ppm is None else said.agreement_ppm / US,
-        prompt_tokens=sum(one.prompt_tokens for one in _judge_answers(facts)),
-        completion_tokens=sum(one.completion_tokens for one in _judge_answers(facts)),
+        verdict=judge.verdict,
+        task_completion=judge.scores.get("task_completion"),
+        instruction_adherence=judge.scores.get("instruction_adherence"),
+        efficiency=judge.scores.get("efficiency"),
+        failure_mode=judge.failure_mode,
+        facts=tuple(Fact(claim=fact.claim, verdict=fact.verdict, evidence=fact.evidence) for fact in judge.facts),
+        reasoning=judge.reasoning.text,
+        model=judge.model,
+        scored_at=judge.scored_at,
+        verdicts=tuple(judge.verdicts) if len(judge.verdicts) > 1 else (),
+        agreement=None if judge.agreement_ppm is None else judge.agreement_ppm / PPM,
+        prompt_tokens=sum(answer.prompt_tokens for answer in _judge_answers(facts)),
+        completion_tokens=sum(answer.completion_tokens for answer in _judge_answers(facts)),
     )
 
 
 def _judge_answers(facts: Facts) -> list[LlmResponse]:
-    said = facts.judge.payload.exchanges if facts.judge else []
-    return [one.response for one in said if one.response is not None]
+    exchanges = facts.judge.payload.exchanges if facts.judge else []
+    return [exchange.response for exchange in exchanges if exchange.response is not None]
 
 
 def _termination(verdict: Verdict) -> TerminationRecord:
     if verdict.termination is None:
-        return TerminationRecord(code=TerminationCode.SANDBOX_ERROR, rationale="the attempt left no termination event")
+        return TerminationRecord(code=TerminationCode.SANDBOX_ERROR, rationale="no termination event in the log")
     ending = verdict.termination.payload
     return TerminationRecord(
         code=ending.code, category=ending.category, rationale=ending.rationale, evidence=tuple(ending.evidence)

@@ -1,0 +1,159 @@
+"""The state of one attempt that all its phases share."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+
+from agentbench.acceptance.grading_context import GradingContext
+from agentbench.acceptance.validation import BaselineReport
+from agentbench.contract.identity import identify
+from agentbench.core.errors import (
+    AgentFault,
+    BaselineNotFailing,
+    HarnessError,
+    Interrupted,
+    RecordError,
+    TaskError,
+)
+from agentbench.core.ids import now_iso
+from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.text import printable
+from agentbench.policy.termination import category_of
+from agentbench.record.attempt_folder import AttemptFolder
+from agentbench.record.schema import Model
+from agentbench.run.attempt.metering import Meter, priced
+from agentbench.run.lab import Lab, PreparedTask
+from agentbench.run.plan import PlanRow
+from agentbench.sandbox.protocol import Backend, Phase, SetupStep, Usage
+from agentbench.sandbox.usage_sampler import SampledBackend
+from agentbench.tools.rules import rules_for
+from agentbench.trace.events import ResourceSample, Termination
+from agentbench.trace.log import EventLog
+from agentbench.verdict.terms import Caps, Weights, terms_of
+
+US = 1_000_000
+MIB = 1024 * 1024
+
+
+class Attempt(ABC):
+    """One agent on one task, once. Subclasses differ in where the patch comes from."""
+
+    def __init__(
+        self,
+        row: PlanRow,
+        lab: Lab,
+        folder: AttemptFolder,
+        log: EventLog,
+        *,
+        base_seed: int,
+        report_phase: Callable[[str], None] = lambda _phase: None,
+    ) -> None:
+        task = row.task
+        rules = rules_for(task.task, max_steps=row.configuration.max_steps)
+        caps = replace(rules.caps, budget=priced(rules.caps.budget, lab.models.prices))
+        self.row = row
+        self.lab = lab
+        self.folder = folder
+        self.log = log
+        self.blobs = folder.blobs()
+        self.base_seed = base_seed
+        self.report_phase = report_phase
+        self.ids = identify(task)
+        self.rules = replace(rules, caps=caps, operator=lab.operator)
+        self.terms = terms_of(
+            task.task,
+            task.checks,
+            caps=Caps(
+                active_sec=caps.wall_sec,
+                tool_calls=caps.budget.tool_calls,
+                tokens=task.task.budget.tokens,
+                usd=task.task.budget.usd,
+            ),
+            weights=None if task.weights is None else Weights.of(task.weights.model_dump()),
+        )
+        self.account = lab.models.account(row)
+        self.meter = Meter(self.account, lab.models.prices)
+        log.listen(self.meter)
+        self.started_at = now_iso()
+        self.start = time.monotonic()
+        # Set by the phases. The record holds as much of this as was known when the attempt ended.
+        self.config_class: str | None = None
+        self.env_digest: str | None = None
+        self.setup_steps: list[SetupStep] = []
+        self.setup_ran = False
+        """Setup ran for this attempt: the prepared environment was not in the cache."""
+        self.baseline: BaselineReport | None = None
+        self.agent_sec = 0.0
+
+    @abstractmethod
+    def run(self) -> None:
+        """Run every phase in order. Raise what prevents a verdict."""
+
+    @property
+    def observability(self) -> Observability | None:
+        """How much of the agent the trace shows; None if there is no agent (yet)."""
+        return None
+
+    def model_record(self) -> Model:
+        """Describe the model for the record."""
+        settings = self.row.configuration.settings
+        names = {"name": "model", "temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
+        return Model.model_validate({field: settings[name].value for field, name in names.items()})
+
+    def sampled(self, backend: Backend) -> SampledBackend:
+        """Wrap a backend so that its sandboxes are sampled into the log and labelled with the run."""
+
+        def sample(phase: Phase, usage: Usage) -> None:
+            self.record_usage(phase.value, usage)
+
+        return SampledBackend(backend, sample, labels={"run": self.folder.run_id})
+
+    def record_usage(self, phase: str, usage: Usage) -> None:
+        """Log the resources that a phase used."""
+        sample = ResourceSample(
+            phase=phase,
+            cpu_us=None if usage.cpu_sec is None else int(usage.cpu_sec * US),
+            memory_bytes=None if usage.memory_peak_mb is None else int(usage.memory_peak_mb * MIB),
+            disk_bytes=None if usage.disk_mb is None else int(usage.disk_mb * MIB),
+            processes=usage.processes,
+        )
+        self.log.append(sample, "monitor")
+
+    def grading_context(self, prepared: PreparedTask) -> GradingContext:
+        context = self.lab.grading_context(prepared)
+        return replace(context, backend=self.sampled(prepared.backend), log=self.log, blobs=self.blobs)
+
+    def record_failure(self, error: BaseException) -> None:
+        """Log the error that ended the attempt before a verdict."""
+        code = self._termination_code(error)
+        self.log.append(
+            Termination(
+                code=code,
+                category=category_of(code),
+                # After a cancellation, errors are only its consequences.
+                rationale="interrupted" if self.lab.cancelled.is_set() else _rationale(error),
+                evidence=[self.log.count] if self.log.count else [],
+            )
+        )
+
+    def _termination_code(self, error: BaseException) -> TerminationCode:
+        # A full disk under the run directory says nothing about the attempt, so it counts as interrupted and is made again.
+        if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt, RecordError)):
+            return TerminationCode.INTERRUPTED
+        if isinstance(error, BaselineNotFailing):
+            return TerminationCode.BASELINE_NOT_FAILING
+        if isinstance(error, TaskError):
+            return TerminationCode.SETUP_FAILED
+        return TerminationCode.SANDBOX_ERROR
+
+
+def _rationale(error: BaseException) -> str:
+    """Describe an error for the log: AgentBench's own by their message, others with their type."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    known = isinstance(error, (HarnessError, TaskError, AgentFault, Interrupted))
+    text = str(error) if known else f"{type(error).__name__}: {error}"
+    return printable(text[:2000], keep="\n") or type(error).__name__
