@@ -149,7 +149,7 @@ def test_the_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: 
 
 
 @pytest.mark.req("R-12")
-@pytest.mark.parametrize("allow, why", [("", "would let nothing through"), ('"10.0.0.1"', "it needs its port")])
+@pytest.mark.parametrize("allow, why", [("", "needs a non-empty network_allow"), ('"10.0.0.1"', "it needs its port")])
 def test_a_list_that_cannot_be_honoured_is_refused_before_anything_runs(
     ab: Ab, tmp_path: Path, allow: str, why: str
 ) -> None:

@@ -19,7 +19,6 @@ from agentbench.record.schema import (
     Fact,
     Judge,
     LimitsRecord,
-    Model,
     Patch,
     Progress,
     Result,
