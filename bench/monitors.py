@@ -1,4 +1,4 @@
-"""What watching costs: the guard (breakers, monitors, backpressure) per event, and how well monitors tell bad from ordinary.
+"""What watching costs: the guard (breakers, monitors, backpressure) per event, and how well monitors scenario bad from ordinary.
 
 Events are those of an ordinary attempt: per turn a request, an answer in prose with code in it (about 600 characters), a command
 or a patch with its start, effect and end. Processor time, so that other load does not count. Precision and recall are over the examples in tests/policy/data.
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from agentbench.core.reasons import Outcome
 from agentbench.policy.monitors import PolicyMonitor
-from agentbench.policy.rule_engine import Guard
+from agentbench.policy.rule_engine import RuleEngine
 from agentbench.trace.events import (
     AgentTurnStarted,
     Briefing,
@@ -65,12 +65,12 @@ def asked(number: int) -> LlmRequest:
 def cost(events: int, report: Report) -> None:
     told = list(islice(ordinary(), events))
     for name, monitor in (("breakers and monitors", PolicyMonitor(STRICT)), ("breakers alone", lambda _seq, _one: ())):
-        guard = Guard(limits(wall_sec=None), monitor)
-        guard.see(0, Briefing(text="", sha256="", parts={}))
+        guard = RuleEngine(limits(wall_sec=None), monitor)
+        guard.observe(0, Briefing(text="", sha256="", parts={}))
         marks = []
         begin = time.process_time()
         for seq, payload in enumerate(told, start=1):
-            guard.see(seq, payload)
+            guard.observe(seq, payload)
             if seq in {events // 2, events}:
                 marks.append(time.process_time() - begin)
         first, whole = marks

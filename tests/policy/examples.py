@@ -1,6 +1,6 @@
-"""The examples that monitors are held to: what each rule must find, and ordinary work in which none may find anything.
+r"""Examples for monitors: violations that each rule must find, and ordinary work that must raise no alert.
 
-In the files a line break inside an example is written as a backslash and an n.
+In the data files, `\n` stands for a line break inside an example.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Example:
 
     @property
     def event(self) -> Payload:
-        """As a session would write it."""
+        """Return the event that a session would log."""
         match self.form:
             case "command":
                 return ToolCallStarted(call_id="c1", tool="run", arguments={"command": self.text})
@@ -52,7 +52,7 @@ def said(text: str) -> LlmResponse:
 
 
 def positives() -> dict[str, list[Example]]:
-    """Rule -> what it must find."""
+    """Return the violations that each rule must find."""
     found: dict[str, list[Example]] = {}
     rule = ""
     for line in _lines("positives.txt"):

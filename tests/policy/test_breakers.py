@@ -1,4 +1,4 @@
-"""Each breaker: a trace that trips it, and one that nearly does."""
+"""Each breaker with a trace that trips it and a near miss."""
 
 from __future__ import annotations
 
@@ -9,93 +9,93 @@ import pytest
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.policy.rule_engine import Limits
-from tests.policy.traces import Story, limits, patched
+from tests.policy.traces import ScriptedTrace, limits, patched
 
-Tell = Callable[[Story], None]
+Scenario = Callable[[ScriptedTrace], None]
 
 
-def same_call(times: int, *, change_after: int | None = None) -> Tell:
-    def tell(story: Story) -> None:
+def same_call(times: int, *, change_after: int | None = None) -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         for number in range(times):
             if number == change_after:
-                story.edit("x")
-            story.call("run", command="make")
+                trace.edit("x")
+            trace.call("run", command="make")
 
-    return tell
+    return scenario
 
 
-def different_calls(story: Story) -> None:
+def different_calls(trace: ScriptedTrace) -> None:
     for number in range(30):
-        story.call("read_file", path=f"file{number}.py")
+        trace.call("read_file", path=f"file{number}.py")
 
 
-def only_generated_files_change(story: Story) -> None:
+def only_generated_files_change(trace: ScriptedTrace) -> None:
     for number in range(8):
-        story.call("run", patched("x/__pycache__/y.pyc", None, str(number), generated=True), command="make")
+        trace.call("run", patched("x/__pycache__/y.pyc", None, str(number), generated=True), command="make")
 
 
-def installs(*commands: str) -> Tell:
-    def tell(story: Story) -> None:
+def installs(*commands: str) -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         for number, command in enumerate(commands):
-            story.edit(str(number))
-            story.call("run", command=command)
+            trace.edit(str(number))
+            trace.call("run", command=command)
 
-    return tell
+    return scenario
 
 
-def failing_states(states: str, passing: str = "") -> Tell:
-    def tell(story: Story) -> None:
+def failing_states(states: str, passing: str = "") -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         for state in states:
-            story.edit(state)
-            story.test(Outcome.PASS if state in passing else Outcome.FAIL)
+            trace.edit(state)
+            trace.test(Outcome.PASS if state in passing else Outcome.FAIL)
 
-    return tell
+    return scenario
 
 
-def aimless(calls: int = 0, requests: int = 0) -> Tell:
-    def tell(story: Story) -> None:
+def aimless(calls: int = 0, requests: int = 0) -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         for number in range(calls):
-            story.call("read_file", path=f"{number}")
-            story.think(10)
+            trace.call("read_file", path=f"{number}")
+            trace.think(10)
         for _ in range(requests):
-            story.ask_model()
+            trace.ask_model()
 
-    return tell
+    return scenario
 
 
-def back_and_forth(story: Story) -> None:
-    """A file that is changed and put back is no new state the second time."""
+def back_and_forth(trace: ScriptedTrace) -> None:
+    """Change a file and restore it: after the first time this is not a new state."""
     for number in range(61):
-        story.call("apply_patch", patched("a", "0", "1" if number % 2 else "0"), unified_diff=str(number))
+        trace.call("apply_patch", patched("a", "0", "1" if number % 2 else "0"), unified_diff=str(number))
 
 
-def spend(*, cost: int = 0, tokens: int = 0, sec: float = 0, edit: bool = False, passing: bool = False) -> Tell:
-    def tell(story: Story) -> None:
+def spend(*, cost: int = 0, tokens: int = 0, sec: float = 0, edit: bool = False, passing: bool = False) -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         if edit:
-            story.edit("x")
+            trace.edit("x")
         if passing:
-            story.test(Outcome.PASS)
-        story.call("run", took=sec, command="sleep")
-        story.ask_model(cost=cost, tokens=tokens)
+            trace.test(Outcome.PASS)
+        trace.call("run", took=sec, command="sleep")
+        trace.ask_model(cost=cost, tokens=tokens)
 
-    return tell
+    return scenario
 
 
-def refused_patches(times: int, *, then: str = "") -> Tell:
-    def tell(story: Story) -> None:
+def refused_patches(times: int, *, then: str = "") -> Scenario:
+    def scenario(trace: ScriptedTrace) -> None:
         for number in range(times):
-            story.call("apply_patch", error="patch_invalid", unified_diff=str(number))
+            trace.call("apply_patch", error="patch_invalid", unified_diff=str(number))
         if then:
-            story.edit(then)
-            story.call("apply_patch", error="patch_invalid", unified_diff="again")
+            trace.edit(then)
+            trace.call("apply_patch", error="patch_invalid", unified_diff="again")
 
-    return tell
+    return scenario
 
 
 CAPS = Limits(Budget(cost_micro_usd=1000, tokens=1000), 1000 * 1_000_000)
 C = TerminationCode
 
-TRIPS: list[tuple[str, Tell, Limits, TerminationCode]] = [
+TRIPS: list[tuple[str, Scenario, Limits, TerminationCode]] = [
     ("the same call eight times", same_call(8), limits(), C.REPEATED_CALLS),
     ("generated files are no change", only_generated_files_change, limits(), C.REPEATED_CALLS),
     ("the same installation four times", installs(*["pip install foo"] * 4), limits(), C.REPEATED_INSTALLS),
@@ -123,7 +123,7 @@ TRIPS: list[tuple[str, Tell, Limits, TerminationCode]] = [
     ("most of the time gone", spend(sec=800), CAPS, C.DOMINANCE),
 ]
 
-NEAR_MISSES: list[tuple[str, Tell, Limits]] = [
+NEAR_MISSES: list[tuple[str, Scenario, Limits]] = [
     ("the same call seven times", same_call(7), limits()),
     ("the same call with a change in between", same_call(14, change_after=7), limits()),
     ("different calls", different_calls, limits()),
@@ -144,57 +144,57 @@ NEAR_MISSES: list[tuple[str, Tell, Limits]] = [
 
 
 @pytest.mark.req("M-03", "M-10")
-@pytest.mark.parametrize("tell,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
-def test_what_trips_a_breaker(tell: Tell, held: Limits, code: TerminationCode) -> None:
-    story = Story(held)
-    tell(story)
-    assert story.stopped is code
-    (stop,) = [trip for trip in story.trips if trip is story.guard.stop]
+@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+def test_breaker_trips(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
+    trace = ScriptedTrace(held)
+    scenario(trace)
+    assert trace.stopped is code
+    (stop,) = [trip for trip in trace.trips if trip is trace.engine.stop]
     assert stop.detail
     assert stop.evidence
-    assert all(0 < seq <= len(story.log) for seq in stop.evidence)
+    assert all(0 < seq <= len(trace.log) for seq in stop.evidence)
 
 
 @pytest.mark.req("M-03", "M-10")
-@pytest.mark.parametrize("tell,held", [one[1:] for one in NEAR_MISSES], ids=[one[0] for one in NEAR_MISSES])
-def test_what_nearly_trips_a_breaker(tell: Tell, held: Limits) -> None:
-    story = Story(held)
-    tell(story)
-    assert story.stopped is None
-    story.end()
-    assert story.recheck() == []
+@pytest.mark.parametrize("scenario,held", [one[1:] for one in NEAR_MISSES], ids=[one[0] for one in NEAR_MISSES])
+def test_breaker_does_not_trip_on_a_near_miss(scenario: Scenario, held: Limits) -> None:
+    trace = ScriptedTrace(held)
+    scenario(trace)
+    assert trace.stopped is None
+    trace.end()
+    assert trace.recheck() == []
 
 
 @pytest.mark.req("M-03")
-def test_refused_patches_suspend_writing_and_reading_restores_it() -> None:
-    story = Story()
-    refused_patches(4, then="x")(story)
-    assert not story.guard.writes_suspended
-    story = Story()
-    refused_patches(5)(story)
-    assert story.guard.writes_suspended
-    assert story.rules == ["write_suspension"]
-    story.call("apply_patch", error="write_suspended", unified_diff="again")
-    story.call("read_file", error="not_found", path="x")
-    story.call("read_file", path="y")
-    assert story.guard.writes_suspended
-    story.call("search", query="y")
-    assert not story.guard.writes_suspended
-    assert story.rules == ["write_suspension", "write_restored"]
-    story.end()
-    assert story.recheck() == []
+def test_rejected_patches_suspend_writing_until_reads_succeed() -> None:
+    trace = ScriptedTrace()
+    refused_patches(4, then="x")(trace)
+    assert not trace.engine.writes_suspended
+    trace = ScriptedTrace()
+    refused_patches(5)(trace)
+    assert trace.engine.writes_suspended
+    assert trace.rules == ["write_suspension"]
+    trace.call("apply_patch", error="write_suspended", unified_diff="again")
+    trace.call("read_file", error="not_found", path="x")
+    trace.call("read_file", path="y")
+    assert trace.engine.writes_suspended
+    trace.call("search", query="y")
+    assert not trace.engine.writes_suspended
+    assert trace.rules == ["write_suspension", "write_restored"]
+    trace.end()
+    assert trace.recheck() == []
 
 
 @pytest.mark.req("M-03", "E-07")
-def test_a_command_killed_at_its_ceiling_is_an_alert_with_its_intervention() -> None:
-    story = Story()
-    story.call("run", error="timeout", timed_out=True, took=120, command="sleep 999")
-    assert story.rules == ["command_ceiling"]
-    assert [told.payload.type for told in story.log[-2:]] == ["monitor_alert", "intervention"]
+def test_command_killed_at_its_time_limit_is_logged() -> None:
+    trace = ScriptedTrace()
+    trace.call("run", error="timeout", timed_out=True, took=120, command="sleep 999")
+    assert trace.rules == ["command_ceiling"]
+    assert [told.payload.type for told in trace.log[-2:]] == ["monitor_alert", "intervention"]
 
 
-def test_programs_that_the_harness_runs_are_not_the_agents_calls() -> None:
-    agent, harness = Story(CAPS), Story(CAPS)
+def test_calls_of_the_harness_do_not_count() -> None:
+    agent, harness = ScriptedTrace(CAPS), ScriptedTrace(CAPS)
     agent.call("agent_command", took=900, command="x")
     for told in agent.log:
         if told.payload.type.startswith("tool_call"):
@@ -204,27 +204,27 @@ def test_programs_that_the_harness_runs_are_not_the_agents_calls() -> None:
 
 
 @pytest.mark.req("M-09")
-def test_bursts_are_slowed_down_ever_more() -> None:
-    story = Story(limits(burst_calls=5))
+def test_bursts_get_growing_delays() -> None:
+    trace = ScriptedTrace(limits(burst_calls=5))
     for number in range(9):
-        story.call("read_file", took=0.1, path=str(number))
-    waits = [trip.signals["wait_ms"] for trip in story.trips if trip.rule == "burst"]
+        trace.call("read_file", took=0.1, path=str(number))
+    waits = [trip.signals["wait_ms"] for trip in trace.trips if trip.rule == "burst"]
     assert waits == [250, 500, 1000, 2000]
-    story.think(60)
-    story.call("read_file", path="late")
-    assert len(story.trips) == len(waits)
+    trace.think(60)
+    trace.call("read_file", path="late")
+    assert len(trace.trips) == len(waits)
 
 
 @pytest.mark.req("M-09")
-def test_expensive_commands_without_a_change_are_slowed_down() -> None:
-    story = Story(limits(wall_sec=None))
+def test_repeated_expensive_commands_are_delayed() -> None:
+    trace = ScriptedTrace(limits(wall_sec=None))
     for _ in range(4):
-        story.call("run", took=31, command="make test")
-    assert [trip.signals["wait_ms"] for trip in story.trips] == [250, 500]
-    story.edit("x")
-    story.call("run", took=31, command="make test")
-    cheap = Story()
+        trace.call("run", took=31, command="make test")
+    assert [trip.signals["wait_ms"] for trip in trace.trips] == [250, 500]
+    trace.edit("x")
+    trace.call("run", took=31, command="make test")
+    cheap = ScriptedTrace()
     for _ in range(7):
         cheap.call("run", took=1, command="make test")
-    assert len(story.trips) == 2
+    assert len(trace.trips) == 2
     assert cheap.trips == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome, TerminationCode
-from agentbench.policy.budget import Budget, Spent, reached
+from agentbench.policy.budget import Budget, Spent, reached_cap
 from agentbench.trace import events
 from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallStarted
 
@@ -44,7 +44,7 @@ def cycle(outcome: Outcome) -> Payload:
 
 
 def spent(*payloads: Payload) -> Spent:
-    return reduce(Spent.after, payloads, Spent())
+    return reduce(Spent.add, payloads, Spent())
 
 
 @pytest.mark.parametrize(
@@ -61,16 +61,16 @@ def spent(*payloads: Payload) -> Spent:
         ([], Budget(tool_calls=0), TerminationCode.TOOL_CALL_CAP),
     ],
 )
-def test_the_first_cap_with_nothing_left_ends_the_run(
+def test_first_reached_cap_ends_the_attempt(
     payloads: list[Payload], budget: Budget, code: TerminationCode | None
 ) -> None:
-    stop = reached(spent(*payloads), budget)
+    stop = reached_cap(spent(*payloads), budget)
     assert (stop.code if stop else None) is code
     assert stop is None or stop.rationale
 
 
 @given(st.lists(st.sampled_from([call(), answer(10, 5), cycle(Outcome.FAIL)])), st.integers(0, 20))
-def test_a_cap_once_reached_stays_reached(payloads: list[Payload], cap: int) -> None:
+def test_reached_cap_stays_reached(payloads: list[Payload], cap: int) -> None:
     budget = Budget(tool_calls=cap, tokens=cap * 10, failed_cycles=cap)
-    stops = [reached(spent(*payloads[:length]), budget) is not None for length in range(len(payloads) + 1)]
+    stops = [reached_cap(spent(*payloads[:length]), budget) is not None for length in range(len(payloads) + 1)]
     assert stops == sorted(stops)

@@ -14,7 +14,7 @@ TABLE = parse_prices(
 
 
 @pytest.mark.req("M-06")
-def test_every_component_is_priced_apart() -> None:
+def test_every_component_has_its_own_price() -> None:
     metered = Metered(
         lm_micro=70, tool_calls=3, tool_us=2_000_000, steps=2, step_us=4_000_000, evidence_bytes=2_000_000
     )

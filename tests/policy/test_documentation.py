@@ -1,4 +1,4 @@
-"""The page of the run protocol names every threshold with its value and every rule with its action."""
+"""The docs list every threshold with its value and every rule with its action."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def test_every_rule_is_documented_with_its_action_and_severity(rule: Rule) -> No
 
 
 @pytest.mark.parametrize("values", [{}, {"identical_calls": 1}, {**published_thresholds().as_json(), "violations": 0}])
-def test_thresholds_that_are_not_whole_are_refused(values: dict[str, int]) -> None:
+def test_invalid_thresholds_are_rejected(values: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="thresholds"):
         Thresholds.of(values)

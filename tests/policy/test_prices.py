@@ -35,7 +35,7 @@ def test_most_specific_row_wins() -> None:
 
 
 @pytest.mark.req("M-05")
-def test_cached_tokens_have_their_own_price_where_the_table_gives_one() -> None:
+def test_cached_tokens_use_their_own_price_if_given() -> None:
     table = parse_prices(TABLE, "p.csv")
     assert table.request("vendor/small", Tokens(1_000_000, 0, 400_000)) == 1_000 + 1_800_000 + 120_000
     assert table.request("vendor/small", Tokens(10, 0, 400_000)) == 1_000 + 3, "no more can be cached than was sent"
@@ -58,7 +58,7 @@ def test_table_is_named_by_the_digest_of_its_bytes() -> None:
 
 
 @pytest.mark.req("M-05")
-def test_every_problem_of_a_table_is_told_with_its_line() -> None:
+def test_invalid_table_lists_every_problem_with_its_line() -> None:
     bad = (
         b"action_type,unit,unit_price,direction\n"
         b"llm_request,tokens,1,\n"
@@ -74,24 +74,24 @@ def test_every_problem_of_a_table_is_told_with_its_line() -> None:
     told = "\n".join(caught.value.problems)
     for line in (2, 3, 4, 5, 7, 8):
         assert f"p.csv:{line}: " in told, line
-    assert "the same thing is priced in line 6" in told
+    assert "duplicates line 6" in told
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"a,b\n1,2\n", b"action_type,unit,unit_price\n", b"\xff\xfe", b'"a\nb'])
-def test_what_is_no_table_is_refused(data: bytes) -> None:
+def test_file_that_is_not_a_table_is_rejected(data: bytes) -> None:
     with pytest.raises(ContractError):
         parse_prices(data, "p.csv")
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_table_or_refused(data: bytes) -> None:
+def test_any_bytes_parse_or_are_rejected(data: bytes) -> None:
     with contextlib.suppress(ContractError):
         assert parse_prices(b"action_type,unit,unit_price\n" + data, "p.csv").rows
 
 
 @pytest.mark.req("M-05")
-def test_fallback_depends_on_the_trace_alone_and_is_named_by_version() -> None:
+def test_fallback_depends_on_the_trace_alone() -> None:
     assert FALLBACK.method_id == "fallback@1"
     assert FALLBACK.unit == "abstract"
     assert FALLBACKS["1"].request("any", Tokens(10**6, 100)) == 2_000 + 4_000

@@ -1,4 +1,4 @@
-"""Decisions made again from the log agree with it; whatever is changed about a decision is found."""
+"""Recomputed decisions agree with the log, and changed decisions are detected."""
 
 from __future__ import annotations
 
@@ -11,141 +11,143 @@ from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import PolicyMonitor
 from agentbench.policy.rule_engine import Limits
 from agentbench.trace.events import Intervention, MonitorAlert, Payload, Termination
-from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Tell
-from tests.policy.traces import Story, Told, limits
+from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario
+from tests.policy.traces import ScriptedTrace, TraceEvent, limits
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("tell,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
-def test_every_stop_is_confirmed_by_its_log(tell: Tell, held: Limits, code: TerminationCode) -> None:
-    story = Story(held)
-    tell_until_stopped(story, tell)
-    assert story.recheck() == []
+@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+def test_recheck_confirms_every_stop(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
+    trace = ScriptedTrace(held)
+    run_until_stopped(trace, scenario)
+    assert trace.recheck() == []
 
 
-def tell_until_stopped(story: Story, tell: Tell) -> None:
-    """A session does nothing more once it is stopped."""
-    call, model = story.call, story.ask_model
+def run_until_stopped(trace: ScriptedTrace, scenario: Scenario) -> None:
+    """A stopped session does nothing more."""
+    call, model = trace.call, trace.ask_model
 
     class Stopped(Exception):
         pass
 
     def guarded(*args: object, **kwargs: object) -> None:
         call(*args, **kwargs)  # type: ignore[arg-type]
-        if story.stopped:
+        if trace.stopped:
             raise Stopped
 
     def asked(**kwargs: object) -> None:
         model(**kwargs)  # type: ignore[arg-type]
-        if story.stopped:
+        if trace.stopped:
             raise Stopped
 
-    story.call, story.ask_model = guarded, asked  # type: ignore[method-assign]
+    trace.call, trace.ask_model = guarded, asked  # type: ignore[method-assign]
     try:
-        tell(story)
+        scenario(trace)
     except Stopped:
         pass
     finally:
-        story.call, story.ask_model = call, model  # type: ignore[method-assign]
-    story.end()
+        trace.call, trace.ask_model = call, model  # type: ignore[method-assign]
+    trace.end()
 
 
 def ended(code: TerminationCode) -> Termination:
     return Termination(code=code, category=None, rationale="", evidence=[])
 
 
-def renumbered(log: list[Told]) -> list[Told]:
-    return [Told(number, told.payload) for number, told in enumerate(log, start=1)]
+def renumbered(log: list[TraceEvent]) -> list[TraceEvent]:
+    return [TraceEvent(number, told.payload) for number, told in enumerate(log, start=1)]
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("tell,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
-def test_a_decision_that_is_taken_out_of_a_log_is_missed(tell: Tell, held: Limits, code: TerminationCode) -> None:
-    story = Story(held)
-    tell_until_stopped(story, tell)
-    story.log = renumbered([told for told in story.log if not isinstance(told.payload, (MonitorAlert, Intervention))])
-    assert story.recheck()
+@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+def test_recheck_detects_a_removed_decision(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
+    trace = ScriptedTrace(held)
+    run_until_stopped(trace, scenario)
+    trace.log = renumbered([told for told in trace.log if not isinstance(told.payload, (MonitorAlert, Intervention))])
+    assert trace.recheck()
 
 
 @pytest.mark.req("M-03")
-def test_a_decision_that_no_event_gives_is_found() -> None:
-    story = Story()
-    story.call("run", command="ls")
-    story.log.append(Told(len(story.log) + 1, MonitorAlert(monitor="breaker", severity="note", rule="x", detail="")))
-    assert "no event gives this decision" in story.recheck()[0]
+def test_recheck_detects_an_invented_decision() -> None:
+    trace = ScriptedTrace()
+    trace.call("run", command="ls")
+    trace.log.append(
+        TraceEvent(len(trace.log) + 1, MonitorAlert(monitor="breaker", severity="note", rule="x", detail=""))
+    )
+    assert "this decision does not follow from the events" in trace.recheck()[0]
 
 
 @pytest.mark.req("M-03", "R-10")
 @pytest.mark.parametrize("code", [TerminationCode.NO_PROGRESS, TerminationCode.SAFETY, TerminationCode.OSCILLATION])
-def test_an_end_that_no_breaker_made_is_found(code: TerminationCode) -> None:
-    story = Story()
-    story.call("run", command="ls")
-    story.end(code)
-    assert "no event gives that decision" in story.recheck()[0]
+def test_recheck_detects_a_termination_without_a_decision(code: TerminationCode) -> None:
+    trace = ScriptedTrace()
+    trace.call("run", command="ls")
+    trace.end(code)
+    assert "which does not follow from the events" in trace.recheck()[0]
 
 
 @pytest.mark.req("M-03")
-def test_an_agent_that_went_on_after_its_stop_is_found() -> None:
-    story = Story()
+def test_recheck_detects_calls_after_a_stop() -> None:
+    trace = ScriptedTrace()
     for _ in range(9):
-        story.call("run", command="make")
-    story.end(TerminationCode.AGENT_STOPPED)
-    problems = "\n".join(story.recheck())
-    assert "a tool call although repeated_calls had ended the run" in problems
+        trace.call("run", command="make")
+    trace.end(TerminationCode.AGENT_STOPPED)
+    problems = "\n".join(trace.recheck())
+    assert "tool call after repeated_calls ended the attempt" in problems
     assert "ended as agent_stopped" in problems
 
 
 @pytest.mark.req("M-07")
-def test_a_call_beyond_a_cap_and_a_cap_that_was_not_reached_are_found() -> None:
-    story = Story(limits(Budget(tool_calls=2)))
+def test_recheck_detects_calls_beyond_a_cap_and_false_caps() -> None:
+    trace = ScriptedTrace(limits(Budget(tool_calls=2)))
     for number in range(3):
-        story.call("read_file", path=str(number))
-    assert "although tool_call_cap was reached" in story.recheck()[0]
-    early = Story(limits(Budget(tool_calls=20)))
+        trace.call("read_file", path=str(number))
+    assert "after tool_call_cap was reached" in trace.recheck()[0]
+    early = ScriptedTrace(limits(Budget(tool_calls=20)))
     early.call("run", command="ls")
     early.write(MonitorAlert(monitor="budget", severity="terminate", rule="tool_call_cap", detail=""))
-    assert "no cap is reached" in early.recheck()[0]
+    assert "no reached cap" in early.recheck()[0]
 
 
 @pytest.mark.req("M-03")
 @pytest.mark.parametrize("elapsed,fine", [(10_000_000, True), (9_990_000, True), (5_000_000, False)])
-def test_the_wall_clock_is_held_against_what_was_measured(elapsed: int, fine: bool) -> None:
-    story = Story(limits(wall_sec=10))
+def test_recheck_compares_the_wall_cap_with_the_measured_time(elapsed: int, fine: bool) -> None:
+    trace = ScriptedTrace(limits(wall_sec=10))
     signals = {"elapsed_us": elapsed, "cap_us": 10_000_000}
-    story.write(MonitorAlert(monitor="budget", severity="terminate", rule="wall_cap", detail="", signals=signals))
-    assert (story.recheck() == []) is fine
+    trace.write(MonitorAlert(monitor="budget", severity="terminate", rule="wall_cap", detail="", signals=signals))
+    assert (trace.recheck() == []) is fine
 
 
 @pytest.mark.req("R-13")
-def test_a_log_cut_between_an_event_and_its_decision_is_no_contradiction() -> None:
-    story = Story()
+def test_recheck_accepts_a_log_cut_before_a_decision() -> None:
+    trace = ScriptedTrace()
     for _ in range(8):
-        story.call("run", command="make")
-    assert [told.payload.type for told in story.log[-2:]] == ["monitor_alert", "intervention"]
+        trace.call("run", command="make")
+    assert [told.payload.type for told in trace.log[-2:]] == ["monitor_alert", "intervention"]
     for lost in (1, 2):
-        cut = Story(log=story.log[:-lost])
+        cut = ScriptedTrace(log=trace.log[:-lost])
         cut.end(TerminationCode.INTERRUPTED)
         assert cut.recheck() == []
-        cut.log[-1] = Told(cut.log[-1].seq, ended(TerminationCode.REPEATED_CALLS))
+        cut.log[-1] = TraceEvent(cut.log[-1].seq, ended(TerminationCode.REPEATED_CALLS))
         assert cut.recheck() != []
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("tell,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
-def test_reworded_detail_is_no_difference(tell: Tell, held: Limits, code: TerminationCode) -> None:
+@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+def test_recheck_ignores_the_wording_of_explanations(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     """Words are not decisions: a later version may explain the same decision differently, and old runs must still verify.
 
     A word changed in a recorded log is found by its hash chain, not here.
     """
-    story = Story(held)
-    tell_until_stopped(story, tell)
-    story.log = [
-        Told(told.seq, told.payload.model_copy(update={"detail": "in other words"}))
+    trace = ScriptedTrace(held)
+    run_until_stopped(trace, scenario)
+    trace.log = [
+        TraceEvent(told.seq, told.payload.model_copy(update={"detail": "in other words"}))
         if isinstance(told.payload, (MonitorAlert, Intervention))
         else told
-        for told in story.log
+        for told in trace.log
     ]
-    assert story.recheck() == []
+    assert trace.recheck() == []
 
 
 @pytest.mark.req("M-03")
@@ -165,17 +167,17 @@ def test_reworded_detail_is_no_difference(tell: Tell, held: Limits, code: Termin
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else next(iter(value)),
 )
-def test_changed_decision_is_found(kind: type[Payload], change: dict[str, object]) -> None:
-    story = Story()
+def test_recheck_detects_a_changed_decision(kind: type[Payload], change: dict[str, object]) -> None:
+    trace = ScriptedTrace()
     for _ in range(8):
-        story.call("run", command="make")
-    story.end(TerminationCode.REPEATED_CALLS)
-    assert story.recheck() == []
-    story.log = [
-        Told(told.seq, told.payload.model_copy(update=change)) if isinstance(told.payload, kind) else told
-        for told in story.log
+        trace.call("run", command="make")
+    trace.end(TerminationCode.REPEATED_CALLS)
+    assert trace.recheck() == []
+    trace.log = [
+        TraceEvent(told.seq, told.payload.model_copy(update=change)) if isinstance(told.payload, kind) else told
+        for told in trace.log
     ]
-    assert story.recheck()
+    assert trace.recheck()
 
 
 actions = st.one_of(
@@ -190,35 +192,35 @@ actions = st.one_of(
 
 @pytest.mark.req("M-03")
 @given(st.lists(actions, max_size=60))
-def test_whatever_an_agent_does_every_decision_is_confirmed(script: list[tuple[str, object]]) -> None:
+def test_recheck_confirms_any_sequence_of_actions(script: list[tuple[str, object]]) -> None:
     held = limits(Budget(cost_micro_usd=4000), wall_sec=60, burst_calls=10, no_progress_calls=12, identical_calls=4)
-    story = Story(held, PolicyMonitor())
+    trace = ScriptedTrace(held, PolicyMonitor())
     for what, value in script:
-        if story.stopped:
+        if trace.stopped:
             break
         match what:
             case "call":
-                story.call("run", command=str(value))
+                trace.call("run", command=str(value))
             case "edit":
-                story.edit(str(value))
+                trace.edit(str(value))
             case "test":
-                story.test(Outcome(str(value)))
+                trace.test(Outcome(str(value)))
             case "ask" if isinstance(value, int):
-                story.ask_model(cost=value)
+                trace.ask_model(cost=value)
             case "bad patch":
-                story.call("apply_patch", error="patch_invalid", unified_diff="x")
+                trace.call("apply_patch", error="patch_invalid", unified_diff="x")
             case _:
-                story.call("read_file", path=str(value))
-        if story.guard.spent.cost_micro_usd >= 4000:
+                trace.call("read_file", path=str(value))
+        if trace.engine.spent.cost_micro_usd >= 4000:
             break
-    story.end()
-    assert story.recheck() == []
+    trace.end()
+    assert trace.recheck() == []
 
 
 @pytest.mark.req("M-03", "M-10")
-def test_near_misses_leave_logs_that_agree_too() -> None:
-    for _, tell, held in NEAR_MISSES:
-        story = Story(held)
-        tell(story)
-        story.end()
-        assert story.recheck() == []
+def test_recheck_confirms_near_misses() -> None:
+    for _, scenario, held in NEAR_MISSES:
+        trace = ScriptedTrace(held)
+        scenario(trace)
+        trace.end()
+        assert trace.recheck() == []

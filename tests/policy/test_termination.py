@@ -8,14 +8,14 @@ from agentbench.policy.termination import MITIGATIONS, category_of
 
 @pytest.mark.req("M-12")
 @pytest.mark.parametrize("code", list(TerminationCode))
-def test_every_ending_has_a_category_or_none_on_purpose(code: TerminationCode) -> None:
+def test_every_termination_code_has_a_category_or_none(code: TerminationCode) -> None:
     category = category_of(code)
     assert category is None or category in TerminationCategory
 
 
 @pytest.mark.req("M-12")
 @pytest.mark.parametrize("category", list(TerminationCategory))
-def test_every_category_is_used_and_has_its_mitigation(category: TerminationCategory) -> None:
+def test_every_category_is_used_and_has_a_mitigation(category: TerminationCategory) -> None:
     assert MITIGATIONS[category]
     used = {category_of(code, rule) for code in TerminationCode for rule in ("", "dependency.undeclared")}
     assert category in used
@@ -34,5 +34,7 @@ def test_every_category_is_used_and_has_its_mitigation(category: TerminationCate
         (TerminationCode.SANDBOX_ERROR, "", None),
     ],
 )
-def test_the_category_of_an_ending(code: TerminationCode, rule: str, expected: TerminationCategory | None) -> None:
+def test_category_depends_on_code_and_rule(
+    code: TerminationCode, rule: str, expected: TerminationCategory | None
+) -> None:
     assert category_of(code, rule) is expected

@@ -1,4 +1,4 @@
-"""Traces told in a few words: what an agent did, as the events that a session writes of it."""
+"""Builds traces from short descriptions of what an agent does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentbench.policy.breakers import Trip
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import MONITORS
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import GUARDS, Guard, Limits, Monitor, responses
+from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits, Monitor, RuleEngine, decision_events
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.trace import events
 from agentbench.trace.events import (
@@ -28,9 +28,7 @@ US = 1_000_000
 
 
 @dataclass(frozen=True)
-class Told:
-    """An event of a story."""
-
+class TraceEvent:
     seq: int
     payload: Payload
 
@@ -43,16 +41,16 @@ def limits(
 
 
 @dataclass
-class Story:
-    """Writes events as a session does: the guard's decisions follow the event that made it decide."""
+class ScriptedTrace:
+    """Writes events as a session does: decisions follow the event that caused them."""
 
     limits: Limits = field(default_factory=limits)
     monitor: Monitor = lambda _seq, _payload: ()
-    log: list[Told] = field(default_factory=list)
+    log: list[TraceEvent] = field(default_factory=list)
     trips: list[Trip] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.guard = Guard(self.limits, self.monitor)
+        self.engine = RuleEngine(self.limits, self.monitor)
         self.clock_us = 0
         self.calls = 0
         if not self.log:
@@ -60,11 +58,12 @@ class Story:
 
     def write(self, payload: Payload) -> None:
         seq = len(self.log) + 1
-        self.log.append(Told(seq, payload))
-        trips = self.guard.see(seq, payload)
+        self.log.append(TraceEvent(seq, payload))
+        trips = self.engine.observe(seq, payload)
         self.trips += trips
         self.log += [
-            Told(seq + at, one) for at, (one, _) in enumerate(responses(seq, trips, self.guard.stage), start=1)
+            TraceEvent(seq + at, decision)
+            for at, (decision, _) in enumerate(decision_events(seq, trips, self.engine.stage), start=1)
         ]
 
     @property
@@ -73,7 +72,7 @@ class Story:
 
     @property
     def stopped(self) -> TerminationCode | None:
-        return self.guard.stop.code if self.guard.stop else None
+        return self.engine.stop.code if self.engine.stop else None
 
     # --- what an agent does -------------------------------------------------------------------------------------------
 
@@ -132,8 +131,8 @@ class Story:
         self.write(Termination(code=ended, category=None, rationale="", evidence=[]))
 
     def recheck(self) -> list[str]:
-        """Every decision made again from the log."""
-        return recheck(self.log, self.limits, self.monitor, GUARDS | MONITORS)
+        """Recompute every decision from the log."""
+        return recheck(self.log, self.limits, self.monitor, ENGINE_MONITORS | MONITORS)
 
 
 def patched(path: str, before: str | None, after: str | None, *, generated: bool = False) -> PatchApplied:

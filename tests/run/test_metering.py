@@ -53,6 +53,6 @@ def test_the_fold_over_the_log_finds_what_was_booked(durations: list[int]) -> No
         for number, took in enumerate(durations):
             for event in (started(number), finished(number, took)):
                 meter(event)
-                spent = spent.after(event)
+                spent = spent.add(event)
         # The two round in different places: never by more than one unit.
         assert abs(meter.booked - spent.cost_micro(budget)) <= 1

@@ -19,7 +19,7 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import GUARDS, Guard, Limits
+from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits, RuleEngine
 from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.operator import Answer, Question
@@ -380,7 +380,7 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
 @pytest.mark.req("M-04")
 def test_a_decision_keeps_its_alert_whatever_others_write_meanwhile(tmp_path: Path) -> None:
     with EventLog.create(tmp_path / "events.jsonl") as log:
-        recorder = EventRecorder(log, guard=Guard(Limits(), PolicyMonitor(ContractRules(operator=True))))
+        recorder = EventRecorder(log, guard=RuleEngine(Limits(), PolicyMonitor(ContractRules(operator=True))))
         recorder.write(Briefing(text="", sha256="", parts={}))
         call = ToolCallStarted(call_id="c1", tool="run", arguments={"command": "sudo ls"})
         (trip,) = recorder.trips(recorder.write(call, "agent"))
@@ -409,7 +409,10 @@ def test_a_breaker_ends_the_session_behind_the_call_that_tripped_it(
     assert len(folder_sandbox.commands) == 8
     with pytest.raises(SessionEnded):
         here.session.read_file("x")
-    assert recheck(here.events(), Rules(caps=Caps(budget=Budget())).limits, PolicyMonitor(), GUARDS | MONITORS) == []
+    assert (
+        recheck(here.events(), Rules(caps=Caps(budget=Budget())).limits, PolicyMonitor(), ENGINE_MONITORS | MONITORS)
+        == []
+    )
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------
@@ -456,7 +459,7 @@ def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: 
     here.session.run_program(AgentProgram("agent_command", "sh x"))
     (alert,) = here.of(MonitorAlert)
     assert (alert.monitor, alert.rule) == ("coverage", "not_observed")
-    assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), GUARDS | MONITORS) == []
+    assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), ENGINE_MONITORS | MONITORS) == []
 
 
 def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:

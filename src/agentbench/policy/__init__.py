@@ -1,6 +1,6 @@
-"""Policy: what ends or restrains a run and why, as pure functions of logged signals.
+"""Rules that stop or restrain an attempt, as pure functions of its events.
 
-Owns budgets, circuit breakers, policy monitors and backpressure as folds over events (`guard`), their thresholds and rules as
-data, prices, and termination categories with their mitigations: the same log gives the same decisions, to whoever makes them
-again (`recheck`). Must not look at a clock, open anything or know how a decision is carried out.
+Owns budgets, circuit breakers, policy monitors and backpressure, their thresholds and rules as data, prices, and termination
+categories. The rule engine makes the decisions while an attempt runs; `recheck` makes them again from the log.
+Must not read the clock, open files or know how a decision is carried out.
 """

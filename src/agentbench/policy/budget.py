@@ -1,4 +1,4 @@
-"""Budgets as folds: what an attempt has used so far, and the first cap it reached."""
+"""Budgets: what an attempt has used so far, and the first cap it reached."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Caps of one attempt; None where none is set. Origins are the caller's to record."""
+    """Caps of one attempt; None means no cap."""
 
     tool_calls: int | None = None
     tokens: int | None = None
     cost_micro_usd: int | None = None
     failed_cycles: int | None = None
     steps_are_calls: bool = False
-    """The cap on tool calls is the agent's own `max_steps`, not the budget's: it ends the run under another code."""
+    """The cap on tool calls comes from the agent's `max_steps`, which has a termination code of its own."""
     exec_call_micro: int = 0
     exec_hour_micro: int = 0
-    """What a tool call costs, and an hour of it: execution counts against the cap on cost like models do."""
+    """Price of a tool call and of an hour of execution. Both count against the cost cap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the log shows as used."""
+    """Totals as shown by the log."""
 
     tool_calls: int = 0
     tokens: int = 0
@@ -37,15 +37,15 @@ class Spent:
     tool_us: int = 0
 
     def exec_micro(self, budget: Budget) -> int:
-        """What execution has cost so far."""
+        """Return the cost of execution so far."""
         return self.finished_calls * budget.exec_call_micro + self.tool_us * budget.exec_hour_micro // HOUR_US
 
     def cost_micro(self, budget: Budget) -> int:
-        """Models and execution together: what the cap on cost is held against."""
+        """Return the cost of models and execution, which the cost cap limits."""
         return self.cost_micro_usd + self.exec_micro(budget)
 
-    def after(self, payload: Payload) -> Spent:
-        """This much, and one event more."""
+    def add(self, payload: Payload) -> Spent:
+        """Return totals including one more event."""
         match payload:
             case ToolCallStarted():
                 return replace(self, tool_calls=self.tool_calls + 1)
@@ -64,25 +64,25 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedCap:
     """A cap that was reached."""
 
     code: TerminationCode
     rationale: str
 
 
-def reached(spent: Spent, budget: Budget) -> Reached | None:
-    """The first cap with nothing left, in a fixed order; None while something is left of every one."""
+def reached_cap(spent: Spent, budget: Budget) -> ReachedCap | None:
+    """Return the first cap that is used up, in a fixed order, or None."""
     calls = TerminationCode.MAX_STEPS if budget.steps_are_calls else TerminationCode.TOOL_CALL_CAP
     caps = (
         (TerminationCode.COST_CAP, spent.cost_micro(budget), budget.cost_micro_usd, _money(spent, budget)),
         (TerminationCode.TOKEN_CAP, spent.tokens, budget.tokens, "tokens"),
         (calls, spent.tool_calls, budget.tool_calls, "tool calls"),
-        (TerminationCode.FAILED_CYCLE_CAP, spent.failed_cycles, budget.failed_cycles, "failed check cycles"),
+        (TerminationCode.FAILED_CYCLE_CAP, spent.failed_cycles, budget.failed_cycles, "failed test runs"),
     )
     for code, used, cap, name in caps:
         if cap is not None and used >= cap:
-            return Reached(code, f"{used} of {cap} {name} used")
+            return ReachedCap(code, f"{used} of {cap} {name} used")
     return None
 
 

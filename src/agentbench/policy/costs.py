@@ -1,4 +1,4 @@
-"""What an attempt cost, item by item: models, execution, people, everything else (M-06), and the judge beside them."""
+"""The cost of an attempt by component: models, execution, people, overhead, and the judge."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What was counted. Times are microseconds."""
+    """Metered quantities. Times are in microseconds."""
 
     lm_micro: int = 0
-    """Model requests were priced when they were made."""
+    """Cost of model requests, priced when they were made."""
     tool_calls: int = 0
     tool_us: int = 0
     steps: int = 0
-    """Setup commands that really ran, builds, static commands and checks."""
+    """Number of setup commands that ran, builds, static commands and checks."""
     step_us: int = 0
     evidence_bytes: int = 0
     judge_micro: int = 0
-    """What its judge used: no part of what the agent did."""
+    """Cost of the judge, which is not part of the agent's cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Micro-units per component."""
+    """Cost per component in micro-units."""
 
     lm: int = 0
     exec: int = 0
@@ -41,16 +41,17 @@ class Costs:
 
 
 def itemise(metered: Metered, prices: Prices) -> Costs:
-    """The same whoever computes it from the log. People's time is added where it is metered: at adjudication."""
+    """Return the cost per component. Adjudication adds the cost of people's time."""
     return Costs(
         lm=metered.lm_micro,
-        exec=_work(metered.tool_calls, metered.tool_us, prices) + _work(metered.steps, metered.step_us, prices),
+        exec=_execution(metered.tool_calls, metered.tool_us, prices)
+        + _execution(metered.steps, metered.step_us, prices),
         overhead=prices.storage(metered.evidence_bytes, 0),
         judge=metered.judge_micro,
     )
 
 
-def _work(times: int, took_us: int, prices: Prices) -> int:
-    """So many pieces of work that took so long together: each costs its fixed part, their time is priced once."""
+def _execution(count: int, total_us: int, prices: Prices) -> int:
+    """Price `count` executions: a fixed price each, plus their total time."""
     fixed = prices.tool_call(0.0)
-    return times * fixed + prices.tool_call(took_us / US) - fixed
+    return count * fixed + prices.tool_call(total_us / US) - fixed

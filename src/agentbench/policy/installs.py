@@ -1,4 +1,4 @@
-"""Which command lines install or resolve dependencies: each is an event that amplifies cost and changes the supply chain."""
+"""Recognises commands that install or resolve dependencies."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _INSTALLS = re.compile(
 
 
 def installs_of(line: str) -> tuple[str, ...]:
-    """The commands of a line that install or resolve dependencies, each in one normal form."""
+    """Return the commands of a line that install or resolve dependencies, normalised."""
     if not _HINT.search(line):
-        # A bare `yarn` installs; it has no word to recognise it by but its name.
+        # A bare `yarn` installs too.
         return ("yarn",) if line.strip() == "yarn" else ()
-    words = (" ".join(command.words) for command in simple_commands(line))
-    return tuple(one for one in words if _INSTALLS.match(one))
+    commands = (" ".join(command.words) for command in simple_commands(line))
+    return tuple(command for command in commands if _INSTALLS.match(command))
 
 
 _NOT_NEW = re.compile(r"-|\.|/|~|.*\.(?:txt|in|toml|cfg|whl|tar\.gz|lock)$|.*==.*\{")
@@ -67,8 +67,8 @@ _TAKES_VALUE = frozenset(
 
 
 def new_packages(line: str) -> tuple[str, ...]:
-    """Packages that a line installs by name. Installing what a project declares (`-r`, `.`, a lock file) names none."""
-    found: list[str] = []
+    """Return packages that a line installs by name, not what a project declares (`-r`, `.`, a lock file)."""
+    packages: list[str] = []
     for install in installs_of(line):
         words = install.split(" ")
         start = next((at for at, word in enumerate(words) if _ADDS.match(word)), None)
@@ -81,5 +81,5 @@ def new_packages(line: str) -> tuple[str, ...]:
             if skip or word.startswith("-"):
                 skip = word in _TAKES_VALUE
             elif not _NOT_NEW.match(word):
-                found.append(word)
-    return tuple(found)
+                packages.append(word)
+    return tuple(packages)

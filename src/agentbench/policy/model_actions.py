@@ -1,4 +1,4 @@
-"""What a model says or does in one event: commands, code and natural text, each told apart from the others."""
+"""Extracts what a model writes or executes in one event: commands, code and natural text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from agentbench.trace.events import (
     ToolCallStarted,
 )
 
-MAX_SPOKEN = 200_000
-"""Characters of one utterance that are looked at. More is no honest plan, command or patch."""
+MAX_TEXT = 200_000
+"""Longest text that is inspected, in characters. No honest plan, command or patch is longer."""
 
 Form = Literal["command", "line", "code", "text"]
 Blobs = Callable[[str], str | None]
-"""The text of a stored blob, None when it cannot be had."""
+"""Returns the text of a stored blob, or None."""
 
 _FENCE = re.compile(
     r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -35,90 +35,90 @@ _PROMPT = re.compile(r"^[ \t]*[$#>]\s+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Utterance:
-    """A piece of what was said or done. `acted`: it is about to be carried out, so it can be denied."""
+class ModelAction:
+    """A piece of a model's output. `executed`: it is about to be executed, so it can be denied."""
 
     form: Form
     text: str
-    acted: bool = False
+    executed: bool = False
 
 
-def utterances(payload: Payload, blobs: Blobs) -> Iterator[Utterance]:
-    """Everything the model says or does in this event; nothing for events that are not the model's."""
+def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
+    """Yield everything the model writes or executes in this event."""
     match payload:
         case ToolCallStarted() if payload.call_id.startswith("c"):
             yield from _call(payload, blobs)
         case LlmResponse():
-            yield from _answer(_whole(payload.content.model_dump(), blobs))
+            yield from _answer(_full_text(payload.content.model_dump(), blobs))
         case Delegation():
-            yield from prose(_whole(payload.task.model_dump(), blobs))
+            yield from prose(_full_text(payload.task.model_dump(), blobs))
         case NetworkRequest():
             yield from _network(payload, blobs)
         case NetworkResponse():
-            yield Utterance("code", _whole(payload.request_body.model_dump(), blobs))
+            yield ModelAction("code", _full_text(payload.request_body.model_dump(), blobs))
         case _:
             return
 
 
-def _network(request: NetworkRequest, blobs: Blobs) -> Iterator[Utterance]:
-    """What is asked of the network. What the proxy refused is judged as the command that would have asked for it."""
+def _network(request: NetworkRequest, blobs: Blobs) -> Iterator[ModelAction]:
+    """Yield the content of a network request. A refused one is checked like the command that would have made it."""
     if request.refused and request.host:
-        yield Utterance("command", f"curl http://{request.host}:{request.port}/", acted=True)
-    yield Utterance("code", f"{request.target}\n{_whole(request.head.model_dump(), blobs)}")
+        yield ModelAction("command", f"curl http://{request.host}:{request.port}/", executed=True)
+    yield ModelAction("code", f"{request.target}\n{_full_text(request.head.model_dump(), blobs)}")
 
 
-def _answer(raw: str) -> Iterator[Utterance]:
-    """An answer as its service sent it, or as plain text."""
+def _answer(raw: str) -> Iterator[ModelAction]:
+    """Yield the actions in a raw response."""
     answer = read_answer(raw)
     if answer is None:
         yield from prose(raw)
         return
     yield from prose(answer.text)
-    yield from (Utterance("command", one) for one in answer.commands)
-    yield from (Utterance("code", one) for one in answer.code)
+    yield from (ModelAction("command", command) for command in answer.commands)
+    yield from (ModelAction("code", code) for code in answer.code)
 
 
-def prose(text: str) -> Iterator[Utterance]:
-    """Natural text with fenced code in it."""
+def prose(text: str) -> Iterator[ModelAction]:
+    """Split natural text from the fenced code in it."""
     if "```" not in text and "~~~" not in text:
         if text:
-            yield Utterance("text", text)
+            yield ModelAction("text", text)
         return
     last = 0
     for fence in _FENCE.finditer(text):
-        yield Utterance("text", text[last : fence.start()])
+        yield ModelAction("text", text[last : fence.start()])
         last = fence.end()
         if fence[2].lower() in _SHELL_FENCES:
-            yield Utterance("command", _PROMPT.sub("", fence[3]))
+            yield ModelAction("command", _PROMPT.sub("", fence[3]))
         else:
-            yield Utterance("code", fence[3])
-    yield Utterance("text", text[last:])
+            yield ModelAction("code", fence[3])
+    yield ModelAction("text", text[last:])
 
 
-def _call(started: ToolCallStarted, blobs: Blobs) -> Iterator[Utterance]:
+def _call(started: ToolCallStarted, blobs: Blobs) -> Iterator[ModelAction]:
     arguments = started.arguments
     match started.tool:
         case "run":
-            yield Utterance("command", _whole(arguments.get("command"), blobs), acted=True)
+            yield ModelAction("command", _full_text(arguments.get("command"), blobs), executed=True)
         case "apply_patch":
-            yield Utterance("code", added_lines(_whole(arguments.get("unified_diff"), blobs)), acted=True)
+            yield ModelAction("code", added_lines(_full_text(arguments.get("unified_diff"), blobs)), executed=True)
         case "read_file":
-            yield Utterance("command", f"cat '{_whole(arguments.get('path'), blobs)}'", acted=True)
+            yield ModelAction("command", f"cat '{_full_text(arguments.get('path'), blobs)}'", executed=True)
         case _:
             return
 
 
 def added_lines(patch: str) -> str:
-    """What a patch brings in. Lines it takes away or shows are not the model's words."""
+    """Return the lines that a patch adds."""
     return "\n".join(line[1:] for line in patch.split("\n") if line.startswith("+") and not line.startswith("+++"))
 
 
-def _whole(value: JsonValue | Mapping[str, object], blobs: Blobs) -> str:
-    """Text as it was given: short text is in the event, long text in a blob."""
+def _full_text(value: JsonValue | Mapping[str, object], blobs: Blobs) -> str:
+    """Return the full text: short text is in the event, long text in a blob."""
     if isinstance(value, str):
-        return value[:MAX_SPOKEN]
+        return value[:MAX_TEXT]
     if not isinstance(value, Mapping) or not {"sha256", "text"} <= set(value):
         return ""
-    shown = Excerpt.model_validate(value)
-    stored = blobs(shown.blob) if shown.blob is not None else None
-    return (shown.text if stored is None else stored)[:MAX_SPOKEN]
+    excerpt = Excerpt.model_validate(value)
+    stored = blobs(excerpt.blob) if excerpt.blob is not None else None
+    return (excerpt.text if stored is None else stored)[:MAX_TEXT]

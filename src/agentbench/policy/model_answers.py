@@ -1,7 +1,7 @@
-"""What a model said in an answer as its service sent it: a JSON body or a stream of events, of whatever dialect.
+"""Extracts text and tool calls from a raw model response: a JSON body or an event stream, in any dialect.
 
-Monitors must see the words and the tool calls, not the wrapping. Nothing here depends on a dialect: text is what stands under
-the names that all of them use for it, and the arguments of tool calls are JSON inside JSON.
+Monitors must see the text and the tool calls, not the wire format. The extraction does not depend on a dialect: it collects
+the keys that all of them use for text, and parses tool call arguments as JSON inside JSON.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-_SAID = frozenset({"content", "text", "reasoning", "reasoning_content", "thinking", "delta", "refusal"})
-_ARGUMENTS = frozenset({"arguments", "partial_json", "input"})
-_COMMANDS = frozenset({"command", "cmd", "script", "commands", "shell"})
+_TEXT_KEYS = frozenset({"content", "text", "reasoning", "reasoning_content", "thinking", "delta", "refusal"})
+_ARGUMENT_KEYS = frozenset({"arguments", "partial_json", "input"})
+_COMMAND_KEYS = frozenset({"command", "cmd", "script", "commands", "shell"})
 _MAX_DEPTH = 12
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(slots=True)
 class Answer:
-    """The text of an answer, and the commands and other values that its tool calls hold."""
+    """The text of a response, and the commands and other string values in its tool calls."""
 
     text: str = ""
     commands: list[str] = field(default_factory=list)
@@ -30,16 +30,16 @@ class Answer:
 
 
 def read_answer(raw: str) -> Answer | None:
-    """Take an answer apart; None when it is no JSON and no stream of it, but plain text."""
+    """Parse a response; None if it is plain text, neither JSON nor an event stream."""
     documents = list(_documents(raw))
     if not documents:
         return None
-    said: list[str] = []
+    texts: list[str] = []
     arguments: list[str] = []
     answer = Answer()
     for document in documents:
-        _walk(document, "", said, arguments, answer, 0)
-    answer.text = "".join(said)
+        _walk(document, "", texts, arguments, answer, 0)
+    answer.text = "".join(texts)
     for value in _values("".join(arguments)):
         _argument(value, answer)
     return answer
@@ -53,7 +53,7 @@ def _documents(raw: str) -> Iterator[JsonValue]:
         except (ValueError, RecursionError):
             return
     elif start.startswith(("data:", "event:", ":")):
-        # Ends of lines as a stream of events has them: U+2028 and its like may stand within the text of an answer.
+        # Only the line ends of event streams: U+2028 and similar may be part of the text.
         for line in _LINE_END.split(raw):
             if line.startswith("data:"):
                 try:
@@ -62,27 +62,27 @@ def _documents(raw: str) -> Iterator[JsonValue]:
                     continue
 
 
-def _walk(value: JsonValue, key: str, said: list[str], arguments: list[str], answer: Answer, depth: int) -> None:
+def _walk(value: JsonValue, key: str, texts: list[str], arguments: list[str], answer: Answer, depth: int) -> None:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        if key in _ARGUMENTS:
+        if key in _ARGUMENT_KEYS:
             arguments.append(value)
-        elif key in _SAID:
-            said.append(value)
+        elif key in _TEXT_KEYS:
+            texts.append(value)
     elif isinstance(value, list):
         for inner in value:
-            _walk(inner, key, said, arguments, answer, depth + 1)
+            _walk(inner, key, texts, arguments, answer, depth + 1)
     elif isinstance(value, dict):
-        if key in _ARGUMENTS:
+        if key in _ARGUMENT_KEYS:
             _argument(value, answer)
             return
         for name, inner in value.items():
-            _walk(inner, name, said, arguments, answer, depth + 1)
+            _walk(inner, name, texts, arguments, answer, depth + 1)
 
 
 def _values(text: str) -> Iterator[JsonValue]:
-    """JSON values that stand one behind the other."""
+    """Parse concatenated JSON values."""
     decoder = json.JSONDecoder()
     at = 0
     while at < len(text):
@@ -99,9 +99,9 @@ def _argument(value: JsonValue, answer: Answer, key: str = "", depth: int = 0) -
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        (answer.commands if key in _COMMANDS else answer.code).append(value)
+        (answer.commands if key in _COMMAND_KEYS else answer.code).append(value)
     elif isinstance(value, list):
-        if key in _COMMANDS and all(isinstance(one, str) for one in value):
+        if key in _COMMAND_KEYS and all(isinstance(item, str) for item in value):
             answer.commands.append(" ".join(map(str, value)))
             return
         for inner in value:

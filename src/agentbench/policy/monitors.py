@@ -1,7 +1,7 @@
-"""Policy monitors: one engine with rules from a file, over everything a model says or does.
+"""Policy monitors: rules from a file, matched against everything a model writes or executes.
 
-The same rules hold for commands, for code in patches and for plans in plain text; the alert records which of them it was
-(`format`). Only what is about to be done can be denied: what is merely said, or written into the repository, is noted.
+The same rules apply to commands, code in patches and natural text; the alert's `format` records which it was. Only a command
+that is about to be executed can be denied. Text, and code written to the repository, is only noted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Action, Severity, Trip
 from agentbench.policy.installs import new_packages
-from agentbench.policy.model_actions import Blobs, Form, Utterance, utterances
+from agentbench.policy.model_actions import Blobs, Form, ModelAction, model_actions
 from agentbench.policy.shell import Script, read_script
-from agentbench.policy.text_windows import in_pieces
+from agentbench.policy.text_windows import split_long_lines
 from agentbench.trace.events import NetworkRequest, Payload
 
 POLICY = "policy"
@@ -31,7 +31,7 @@ MONITORS = frozenset({POLICY, DENY_COMMANDS})
 NEW_DEPENDENCY = "dependency.new"
 NETWORK_REFUSED = "network.refused"
 NETWORK_INSIDE = "network.inside"
-"""Asked for something that is no public address: nobody's business but the harness's."""
+"""A request for an address that is not public, such as the host's own services."""
 
 SHOWN = 300
 FORMS: tuple[Form, ...] = ("command", "line", "code", "text")
@@ -45,7 +45,7 @@ _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of `monitors.json`. Patterns by form; `hints` are words without which no pattern of that form can match."""
+    """One rule of `monitors.json`: patterns by form, and `hints`, words without which no pattern can match."""
 
     id: str
     action: Action
@@ -55,10 +55,10 @@ class Rule:
     patterns: Mapping[Form, tuple[re.Pattern[str], ...]]
     with_operator: Action | None = None
 
-    def found(self, form: Form, subject: str) -> str | None:
-        """The part of a subject that breaks the rule."""
+    def match(self, form: Form, subject: str) -> str | None:
+        """Return the part of a subject that violates the rule."""
         for pattern in self.patterns.get(form, ()):
-            # Commands are matched from their first word: what is only mentioned in an argument is no act.
+            # Commands are matched from their first word: a mention in an argument is not a violation.
             match = pattern.match(subject) if form == "command" else pattern.search(subject)
             if match is not None and not (form == "text" and _NEGATED.search(subject[: match.start()])):
                 return match[0]
@@ -67,36 +67,36 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """All rules, and the digest by which a manifest names them."""
+    """All rules, and the digest that manifests refer to them by."""
 
     rules: tuple[Rule, ...]
     digest: str
     hints: Mapping[Form, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def candidates(self, form: Form, text: str) -> list[tuple[Rule, list[str]]]:
-        """Rules that may match, with the hints that were found: for most of what is said there are none."""
-        low = text.lower()
-        found: dict[int, list[str]] = {}
+        """Return the rules that may match, with the hints found in the text; usually none."""
+        lowered = text.lower()
+        hints: dict[int, list[str]] = {}
         for hint, indices in self.hints[form].items():
-            if hint in low:
+            if hint in lowered:
                 for index in indices:
-                    found.setdefault(index, []).append(hint)
-        return [(self.rules[index], found[index]) for index in sorted(found)]
+                    hints.setdefault(index, []).append(hint)
+        return [(self.rules[index], hints[index]) for index in sorted(hints)]
 
 
 @dataclass(frozen=True, slots=True)
 class ContractRules:
-    """What a contract adds: denied command patterns with their severity, and its word about new dependencies."""
+    """Rules that a task adds: denied command patterns with their severity, and whether new dependencies are allowed."""
 
     deny_commands: tuple[tuple[str, Literal["gate", "penalty"]], ...] = ()
     allow_new_dependencies: bool = True
     dependency_severity: Literal["gate", "penalty"] = "penalty"
     operator: bool = False
-    """Somebody can be asked: rules that say so pause instead of deciding alone."""
+    """An operator is available: rules with `with_operator` pause instead of deciding."""
 
 
 class PolicyMonitor:
-    """Looks at every event; see `Guard`."""
+    """Checks every event against the rules; see `RuleEngine`."""
 
     def __init__(
         self,
@@ -109,81 +109,81 @@ class PolicyMonitor:
         self._contract = contract or ContractRules()
         self._rules = rules or published_rules()
         self._blobs = blobs
+        # Rules see redacted text, as in the log, so that recomputed decisions are the same.
         self._redact = redact
-        # What a log keeps is without secrets: the decision must be the same for who reads it later.
 
     def __call__(self, seq: int, payload: Payload) -> tuple[Trip, ...]:
-        trips = tuple(trip for one in utterances(payload, self._blobs) for trip in self._judge(seq, one))
+        trips = tuple(trip for action in model_actions(payload, self._blobs) for trip in self._check(seq, action))
         if isinstance(payload, NetworkRequest) and payload.refused:
-            return (*trips, _turned_down(seq, payload))
+            return (*trips, _refused_request(seq, payload))
         return trips
 
-    def _judge(self, seq: int, said: Utterance) -> Iterator[Trip]:
-        text = self._redact(said.text)
+    def _check(self, seq: int, action: ModelAction) -> Iterator[Trip]:
+        text = self._redact(action.text)
         contract = self._contract
-        if said.form == "command" and said.acted:
+        if action.form == "command" and action.executed:
             if (denied := denied_by(text, contract.deny_commands)) is not None:
                 pattern, severity = denied
                 detail = f"denied command: {_shown(text)}"
                 yield Trip(DENY_COMMANDS, pattern, "deny", detail, severity, evidence=(seq,), format="code")
             if not contract.allow_new_dependencies and (packages := new_packages(text)):
-                detail = f"installs what the contract does not declare: {_shown(' '.join(packages))}"
+                detail = f"installs packages that the task does not declare: {_shown(' '.join(packages))}"
                 severity = contract.dependency_severity
                 yield Trip(POLICY, NEW_DEPENDENCY, "deny", detail, severity, evidence=(seq,), format="code")
-        candidates = self._rules.candidates(said.form, text)
+        candidates = self._rules.candidates(action.form, text)
         if not candidates:
             return
-        subjects = tuple(_subjects(said.form, text))
+        subjects = tuple(_subjects(action.form, text))
         for rule, hints in candidates:
-            what = _first(rule, hints, subjects)
-            if what is not None:
-                yield self._trip(seq, rule, said, what)
+            match = _first_match(rule, hints, subjects)
+            if match is not None:
+                yield self._trip(seq, rule, action, match)
 
-    def _trip(self, seq: int, rule: Rule, said: Utterance, what: str) -> Trip:
-        detail = f"{rule.description}: {_shown(what)}"
-        shape: Literal["natural_text", "code"] = "natural_text" if said.form == "text" else "code"
-        if not said.acted or said.form != "command":
-            return Trip(POLICY, rule.id, "note", detail, evidence=(seq,), format=shape)
+    def _trip(self, seq: int, rule: Rule, model_action: ModelAction, match: str) -> Trip:
+        detail = f"{rule.description}: {_shown(match)}"
+        text_format: Literal["natural_text", "code"] = "natural_text" if model_action.form == "text" else "code"
+        if not model_action.executed or model_action.form != "command":
+            return Trip(POLICY, rule.id, "note", detail, evidence=(seq,), format=text_format)
         action = rule.with_operator if self._contract.operator and rule.with_operator else rule.action
         code = TerminationCode.SAFETY if action == "terminate" else None
-        return Trip(POLICY, rule.id, action, detail, rule.severity, code, evidence=(seq,), format=shape)
+        return Trip(POLICY, rule.id, action, detail, rule.severity, code, evidence=(seq,), format=text_format)
 
 
-def _turned_down(seq: int, request: NetworkRequest) -> Trip:
-    """The proxy has refused already: clients ask for this and that by themselves, but none for what is inside by accident."""
-    inside = request.refused == "not_public"
+def _refused_request(seq: int, request: NetworkRequest) -> Trip:
+    """Report a request that the proxy refused. Clients request unlisted hosts on their own, but never internal addresses."""
+    internal = request.refused == "not_public"
     detail = f"the proxy refused {_shown(request.target or request.method)}: {_shown(request.why)}"
-    rule, severity = (NETWORK_INSIDE, "penalty") if inside else (NETWORK_REFUSED, "note")
+    rule, severity = (NETWORK_INSIDE, "penalty") if internal else (NETWORK_REFUSED, "note")
     return Trip(POLICY, rule, "deny", detail, severity, evidence=(seq,), format="code")  # type: ignore[arg-type]
 
 
-def _first(rule: Rule, hints: Sequence[str], subjects: Sequence[tuple[Form, str, str]]) -> str | None:
-    """The first thing that breaks the rule. A sentence without any of the words that were found is not looked at."""
-    for form, subject, low in subjects:
-        if form == "text" and not any(hint in low for hint in hints):
+def _first_match(rule: Rule, hints: Sequence[str], subjects: Sequence[tuple[Form, str, str]]) -> str | None:
+    """Return the first match of a rule. Sentences without any of the hints are skipped."""
+    for form, subject, lowered in subjects:
+        if form == "text" and not any(hint in lowered for hint in hints):
             continue
-        what = rule.found(form, subject)
-        if what is not None:
-            return what
+        match = rule.match(form, subject)
+        if match is not None:
+            return match
     return None
 
 
 def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str, str]]:
-    """What patterns are held against: each sentence (also in small letters), code in its lines, each command and pipeline."""
+    """Yield what patterns are matched against: sentences (also in lower case), code, commands and pipelines."""
     if form == "text":
-        yield from ((form, one, one.lower()) for one in map(in_pieces, _SENTENCES.split(text)))
+        yield from ((form, sentence, sentence.lower()) for sentence in map(split_long_lines, _SENTENCES.split(text)))
         return
     if form != "command":
-        yield form, in_pieces(text), ""
+        yield form, split_long_lines(text), ""
         return
     script = read_script(text)
-    yield "line", in_pieces(text), ""
-    yield from (("command", one, "") for one in command_texts(script))
-    yield from (("code", in_pieces(one), "") for one in script.embedded)
+    yield "line", split_long_lines(text), ""
+    yield from (("command", command, "") for command in command_texts(script))
+    yield from (("code", split_long_lines(code), "") for code in script.embedded)
 
 
 def command_texts(script: Script) -> Iterator[str]:
-    """Each command as its words with single spaces; a command behind a pipe also with all that leads into it."""
+    """Yield each command with single spaces between words; after a pipe, also the whole pipeline up to it."""
     before = ""
     for command in script.commands:
         own = " ".join(command.words)
@@ -196,9 +196,9 @@ def command_texts(script: Script) -> Iterator[str]:
 def denied_by(
     line: str, patterns: Sequence[tuple[str, Literal["gate", "penalty"]]]
 ) -> tuple[str, Literal["gate", "penalty"]] | None:
-    """The first pattern of a contract that the line, or one command of it, matches.
+    """Return the first pattern of a task that the line, or one of its commands, matches.
 
-    A shell has endless ways to say a thing: this tells an agent the rule, it is no boundary. The sandbox is.
+    A shell offers many ways around a pattern. This tells an honest agent the rule; the boundary is the sandbox.
     """
     if not patterns:
         return None
@@ -215,12 +215,12 @@ def _shown(text: str) -> str:
 
 @cache
 def published_rules() -> RuleSet:
-    """The rules of this version."""
+    """Return the rules of this version."""
     return parse_rules(_published())
 
 
 def published_document() -> Json:
-    """The same as the document that they are."""
+    """Return the rule file of this version as JSON."""
     document: Json = json.loads(_published())
     return document
 
@@ -236,17 +236,17 @@ def parse_rules(text: str) -> RuleSet:
     """
     document = json.loads(text)
     parts: Mapping[str, str] = document["parts"]
-    rules = tuple(_rule(one, parts) for one in document["rules"])
+    rules = tuple(_rule(rule, parts) for rule in document["rules"])
     return RuleSet(rules, digest(document), {form: _hints(form, rules) for form in FORMS})
 
 
 def _hints(form: Form, rules: Sequence[Rule]) -> dict[str, tuple[int, ...]]:
-    """Hint -> which rules to look at."""
-    found: dict[str, tuple[int, ...]] = {}
+    """Map each hint to the indices of its rules."""
+    indices: dict[str, tuple[int, ...]] = {}
     for index, rule in enumerate(rules):
         for hint in rule.hints.get(form, ()):
-            found[hint] = (*found.get(hint, ()), index)
-    return found
+            indices[hint] = (*indices.get(hint, ()), index)
+    return indices
 
 
 def _rule(data: Mapping[str, object], parts: Mapping[str, str]) -> Rule:
@@ -255,7 +255,7 @@ def _rule(data: Mapping[str, object], parts: Mapping[str, str]) -> Rule:
         if not isinstance(listed, list):
             raise TypeError(form)
         flags = re.IGNORECASE if form == "text" else 0
-        return tuple(re.compile(_filled(str(one), parts), flags) for one in listed)
+        return tuple(re.compile(_expand(str(pattern), parts), flags) for pattern in listed)
 
     hints = data["hints"]
     if not isinstance(hints, Mapping):
@@ -271,6 +271,6 @@ def _rule(data: Mapping[str, object], parts: Mapping[str, str]) -> Rule:
     )
 
 
-def _filled(pattern: str, parts: Mapping[str, str]) -> str:
-    """`{NAME}` stands for a part that several patterns share."""
-    return re.sub(r"\{([A-Z_]+)\}", lambda found: f"(?:{parts[found[1]]})", pattern)
+def _expand(pattern: str, parts: Mapping[str, str]) -> str:
+    """Replace `{NAME}` by the shared part of that name."""
+    return re.sub(r"\{([A-Z_]+)\}", lambda match: f"(?:{parts[match[1]]})", pattern)

@@ -1,9 +1,9 @@
-"""What things cost: a table of prices, or the fallback schedule where there is none.
+"""Prices: a table from a CSV file, or the fallback schedule.
 
-Projected cost, never a bill: it is computed from what the log holds, so that anybody computes the same. A table is CSV with
-`action_type, unit, unit_price, notes` and optionally `model, direction`; other columns are kept for people. The most specific
-row wins: a row that names the model (or matches it by `*`) before one that does not, then one that names the direction.
-Money is counted in whole micro-units: micro-dollars under a table, micro-units of the schedule without one.
+Costs are projected from the log and are not bills. A table has the columns `action_type, unit, unit_price, notes` and
+optionally `model, direction`; other columns are ignored. The most specific row wins: first one that names or matches (`*`)
+the model, then one that names the direction. Amounts are integers in micro-units: micro-dollars with a table, micro-units of
+the schedule without one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
     "gigabyte": ("byte", Decimal(10**9)),
     "gigabyte-day": ("byte-day", Decimal(10**9)),
 }
-"""Unit of a row -> what it counts, and how much of it one unit is."""
+"""Unit of a row, to what it counts and how many of these make one unit."""
 
 _REQUIRED = ("action_type", "unit", "unit_price")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of one request. `cached` are part of `prompt` and priced apart where the table does."""
+    """Tokens of one request. `cached` is part of `prompt`; a table may price it separately."""
 
     prompt: int = 0
     completion: int = 0
@@ -53,18 +53,18 @@ class Tokens:
 
 
 class Prices(Protocol):
-    """A way to project cost. `method_id` says which, in every record."""
+    """A way to project costs. Records name it by `method_id`."""
 
     @property
     def method_id(self) -> str: ...
 
     @property
     def unit(self) -> str:
-        """`usd`, or `abstract` under the fallback schedule."""
+        """Return `usd`, or `abstract` for the fallback schedule."""
         ...
 
     def request(self, model: str, tokens: Tokens) -> int:
-        """Micro-units of one model request."""
+        """Return the price of one model request in micro-units."""
         ...
 
     def tool_call(self, seconds: float) -> int: ...
@@ -74,7 +74,7 @@ class Prices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """One row: the price of one `counts` (token, call, second, byte, byte-day) in units of money."""
+    """One row: the price of one token, call, second, byte or byte-day (`counts`)."""
 
     action_type: str
     counts: str
@@ -84,7 +84,7 @@ class PriceRow:
     line: int = 0
 
     def rank(self, model: str, direction: str) -> tuple[int, int, int] | None:
-        """How specific the row is for this use; None when it does not apply."""
+        """Return how specific the row is for this use, or None if it does not apply."""
         if self.direction and self.direction != direction:
             return None
         if not self.model:
@@ -100,7 +100,7 @@ class PriceRow:
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """A table as read by `parse_prices`. `digest` is that of the file's bytes: it is what a report names."""
+    """A parsed price table. `digest` is that of the file's bytes, which reports name."""
 
     rows: tuple[PriceRow, ...]
     digest: str
@@ -112,16 +112,16 @@ class PriceTable:
 
     def request(self, model: str, tokens: Tokens) -> int:
         cached = min(tokens.cached, tokens.prompt)
-        # Where the table has no price for what came from a cache, it costs what other prompt tokens cost.
-        apart = any(
+        # Without a price for cached tokens they cost as much as other prompt tokens.
+        priced_cached = any(
             row.action_type == "llm_request" and row.direction == "cached" and row.rank(model, "cached")
             for row in self.rows
         )
-        prompt = tokens.prompt - cached if apart else tokens.prompt
+        prompt = tokens.prompt - cached if priced_cached else tokens.prompt
         total = self._price("llm_request", "call", model)
         total += prompt * self._price("llm_request", "token", model, "prompt")
         total += tokens.completion * self._price("llm_request", "token", model, "completion")
-        if apart:
+        if priced_cached:
             total += cached * self._price("llm_request", "token", model, "cached")
         return _micro(total)
 
@@ -130,11 +130,11 @@ class PriceTable:
         return _micro(fixed + Decimal(repr(max(seconds, 0.0))) * self._price("tool_call", "second"))
 
     def storage(self, size: int, days: float) -> int:
-        lasting = Decimal(repr(max(days, 0.0))) * self._price("artifact_storage", "byte-day")
-        return _micro(size * (self._price("artifact_storage", "byte") + lasting))
+        per_byte = Decimal(repr(max(days, 0.0))) * self._price("artifact_storage", "byte-day")
+        return _micro(size * (self._price("artifact_storage", "byte") + per_byte))
 
     def knows(self, model: str) -> bool:
-        """Whether some row prices requests of this model."""
+        """Return whether a row prices requests of this model."""
         return any(
             row.action_type == "llm_request" and row.rank(model, direction) is not None
             for row in self.rows
@@ -154,10 +154,10 @@ class PriceTable:
 
 @dataclass(frozen=True, slots=True)
 class FallbackSchedule:
-    """Abstract units for runs without a table: they depend on the trace alone and stay the same within a study.
+    """Abstract units for runs without a price table.
 
-    The coefficients are policy, not measurement. They are on the high side of what hosted models cost in dollars, so that a
-    cap given in dollars stops a run without a table early rather than late.
+    The coefficients are policy choices, not measurements. They are on the high side of what hosted models cost in dollars, so
+    that a cap in dollars stops a run without a table early rather than late.
     """
 
     version: str = "1"
@@ -183,21 +183,21 @@ class FallbackSchedule:
 
 
 FALLBACKS: Mapping[str, FallbackSchedule] = {"1": FallbackSchedule()}
-"""Every schedule there ever was: an old study can be computed again."""
+"""All schedules, so that old runs can be recomputed."""
 
 FALLBACK = FALLBACKS["1"]
 
 
 def parse_prices(data: bytes, name: str) -> PriceTable:
-    """Read a table. `name` is how messages call the file.
+    """Parse a price table. Messages refer to the file as `name`.
 
     Raises:
-        ContractError: with every problem, its line and what was expected.
+        ContractError: the table is invalid; lists every problem with its line.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _refused(name, [f"{name}: not UTF-8 at byte {error.start}"]) from None
+        raise _invalid(name, [f"{name}: not UTF-8 at byte {error.start}"]) from None
     reader = csv.DictReader(text.splitlines(keepends=True), skipinitialspace=True)
     problems: list[str] = []
     rows: list[PriceRow] = []
@@ -206,7 +206,7 @@ def parse_prices(data: bytes, name: str) -> PriceTable:
         reader.fieldnames = head
         missing = [column for column in _REQUIRED if column not in head]
         if missing:
-            raise _refused(
+            raise _invalid(
                 name, [f"{name}:1: expected the columns {', '.join(_REQUIRED)}; missing: {', '.join(missing)}"]
             )
         for record in reader:
@@ -218,24 +218,24 @@ def parse_prices(data: bytes, name: str) -> PriceTable:
                 problems += [f"{name}:{line}: {problem}" for problem in row]
     except csv.Error as error:
         problems.append(f"{name}:{reader.line_num}: {error}")
-    problems += _doubles(rows, name)
+    problems += _duplicates(rows, name)
     if not rows and not problems:
-        problems.append(f"{name}: no price in it")
+        problems.append(f"{name}: the table has no rows")
     if problems:
-        raise _refused(name, problems)
+        raise _invalid(name, problems)
     return PriceTable(tuple(rows), "sha256:" + sha256_hex(data))
 
 
 def _row(cells: Mapping[str, str], line: int) -> PriceRow | list[str]:
     problems = []
     if not cells["action_type"]:
-        problems.append("action_type: expected a word such as llm_request, tool_call, artifact_storage")
+        problems.append("action_type: expected for example llm_request, tool_call or artifact_storage")
     unit = UNITS.get(cells["unit"].lower())
     if unit is None:
         problems.append(f"unit: expected one of {', '.join(UNITS)}, found {cells['unit']!r}")
     price = _number(cells["unit_price"])
     if price is None:
-        problems.append(f"unit_price: expected a number that is not negative, found {cells['unit_price']!r}")
+        problems.append(f"unit_price: expected a non-negative number, found {cells['unit_price']!r}")
     direction = cells.get("direction", "")
     if direction and direction not in DIRECTIONS:
         problems.append(f"direction: expected {', '.join(DIRECTIONS)} or nothing, found {direction!r}")
@@ -253,22 +253,22 @@ def _number(text: str) -> Decimal | None:
     return value if value.is_finite() and 0 <= value < 10**12 else None
 
 
-def _doubles(rows: list[PriceRow], name: str) -> list[str]:
-    """Two rows for the same thing: which of them holds would hang on their order."""
+def _duplicates(rows: list[PriceRow], name: str) -> list[str]:
+    """Report rows that price the same thing."""
     first: dict[tuple[str, str, str, str], int] = {}
     problems = []
     for row in rows:
         key = (row.action_type, row.counts, row.model, row.direction)
         if key in first:
-            problems.append(f"{name}:{row.line}: the same thing is priced in line {first[key]}")
+            problems.append(f"{name}:{row.line}: duplicates line {first[key]}")
         first.setdefault(key, row.line)
     return problems
 
 
-def _refused(name: str, problems: list[str]) -> ContractError:
-    return ContractError(f"the price table {name} cannot be used", problems=tuple(problems))
+def _invalid(name: str, problems: list[str]) -> ContractError:
+    return ContractError(f"invalid price table {name}", problems=tuple(problems))
 
 
 def _micro(money: Decimal) -> int:
-    """Upwards: what is spent is never counted as less."""
+    """Convert to micro-units, rounding up so that costs are never understated."""
     return math.ceil(money * MICRO)

@@ -1,10 +1,9 @@
-"""Every decision of a guard made again from the log, and held against what the log says was decided.
+"""Recomputes every decision of the rule engine from a log and compares it with the logged decision.
 
-Both ways: what was decided must be what the events give, and what the events give must have been decided.
+The comparison goes both ways: logged decisions must follow from the events, and decisions that follow must be logged.
 
-A decision is its codes, rules, severities, signals and evidence. The words that explain it (`detail`) are not compared: they
-may be reworded between versions, and a run recorded by an older version must still verify. Changed words in a log are found by
-its hash chain.
+A decision consists of codes, rules, severities, signals and evidence. Its explanation (`detail`) is not compared, because
+wording may change between versions and older runs must still verify. The hash chain detects edited explanations.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.budget import reached
-from agentbench.policy.rule_engine import Guard, Limits, Monitor, ends_by_guard, responses
+from agentbench.policy.budget import reached_cap
+from agentbench.policy.rule_engine import Limits, Monitor, RuleEngine, decision_events, ends_by_rule
 from agentbench.trace.events import Actor, Briefing, Intervention, MonitorAlert, Payload, Termination, ToolCallStarted
 
 BUDGET = "budget"
 CLOCK_SLACK_US = 20_000
-"""A session ends a little before its last moment: in what is left nothing can be done."""
+"""A session may end this much before its time limit, because nothing could be done in the rest."""
 
 _CUT_SHORT = frozenset({TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.OPERATOR_ABORT})
-"""Ends that may come between a decision and its being carried out."""
+"""Terminations that may come between a decision and its execution."""
 
 
 class EventLike(Protocol):
@@ -38,30 +37,28 @@ def recheck(
     events: Iterable[EventLike],
     limits: Limits,
     monitor: Monitor = lambda _seq, _payload: (),
-    guards: frozenset[str] = frozenset(),
+    engine_monitors: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Where the log and its own events disagree; empty when every decision is confirmed.
+    """Return where the logged decisions differ from the recomputed ones.
 
-    `guards` are the monitors whose alerts must all come out again; alerts of others are nobody's decision here.
+    Every alert of `engine_monitors` must be reproduced; alerts of other monitors are not decisions of the rule engine.
     """
-    work = _Recheck(limits, monitor, guards)
+    recheck = _Recheck(limits, monitor, engine_monitors)
     for event in events:
-        work.see(event.seq, event.payload)
-    return work.problems
+        recheck.observe(event.seq, event.payload)
+    return recheck.problems
 
 
 class _Recheck:
-    def __init__(self, limits: Limits, monitor: Monitor, guards: frozenset[str]) -> None:
+    def __init__(self, limits: Limits, monitor: Monitor, engine_monitors: frozenset[str]) -> None:
         self.problems: list[str] = []
         self._limits = limits
-        self._guards = guards
-        self._guard = Guard(limits, monitor)
+        self._engine_monitors = engine_monitors
+        self._engine = RuleEngine(limits, monitor)
         self._due: deque[tuple[Payload, Actor]] = deque()
-        self._decided: set[int] = set()
-        """Alerts that this guard made too."""
         self._briefed = False
 
-    def see(self, seq: int, payload: Payload) -> None:
+    def observe(self, seq: int, payload: Payload) -> None:
         if isinstance(payload, Briefing):
             self._briefed = True
         if not self._briefed:
@@ -70,71 +67,71 @@ class _Recheck:
             self._expect(seq, payload)
             return
         match payload:
-            case MonitorAlert() if payload.monitor in self._guards:
-                self._wrong(seq, f"{payload.monitor} {payload.rule}: no event gives this decision")
+            case MonitorAlert() if payload.monitor in self._engine_monitors:
+                self._report(seq, f"{payload.monitor} {payload.rule}: this decision does not follow from the events")
             case MonitorAlert() if payload.monitor == BUDGET:
-                self._cap(seq, payload)
+                self._check_cap(seq, payload)
             case ToolCallStarted() if payload.call_id.startswith("c"):
-                self._within_caps(seq)
+                self._check_within_caps(seq)
             case Termination():
-                self._ending(seq, payload)
+                self._check_termination(seq, payload)
                 self._briefed = False
             case _:
                 pass
-        self._due.extend(responses(seq, self._guard.see(seq, payload), self._guard.stage))
+        self._due.extend(decision_events(seq, self._engine.observe(seq, payload), self._engine.stage))
 
     def _expect(self, seq: int, payload: Payload) -> None:
         wanted, _ = self._due.popleft()
         if _decision(payload) == _decision(wanted):
             return
         if isinstance(payload, Termination) and payload.code in _CUT_SHORT:
-            # The process died between an event and what had to follow it.
+            # The process died between an event and the decision that had to follow it.
             self._due.clear()
             self._briefed = False
             return
-        what = f"{wanted.monitor} {wanted.rule}" if isinstance(wanted, MonitorAlert) else wanted.type
-        self._wrong(seq, f"expected the decision {what}, found {_named(payload)}")
+        expected = f"{wanted.monitor} {wanted.rule}" if isinstance(wanted, MonitorAlert) else wanted.type
+        self._report(seq, f"expected the decision {expected}, found {_named(payload)}")
         self._due.clear()
 
-    def _cap(self, seq: int, alert: MonitorAlert) -> None:
+    def _check_cap(self, seq: int, alert: MonitorAlert) -> None:
         if alert.rule == TerminationCode.WALL_CAP:
             elapsed, cap = alert.signals.get("elapsed_us", -1), alert.signals.get("cap_us", -1)
             if cap != self._limits.wall_us or elapsed + CLOCK_SLACK_US < cap:
-                self._wrong(seq, f"the wall clock stood at {elapsed} of {self._limits.wall_us} microseconds")
+                self._report(seq, f"wall_cap alert at {elapsed} of {self._limits.wall_us} microseconds")
             return
         if alert.signals.get("refused"):
-            # The ledger also counts what is in flight, and what other attempts spend of a shared cap.
+            # The ledger also counts requests in flight and what other attempts spend of a shared cap.
             own = self._limits.budget
             capped = {"cost_cap": own.cost_micro_usd, "token_cap": own.tokens}.get(alert.rule)
             if capped is None and not alert.signals.get("shared"):
-                self._wrong(seq, f"budget {alert.rule}: the attempt has no such cap")
+                self._report(seq, f"budget {alert.rule}: the attempt has no such cap")
             return
-        found = reached(self._guard.spent, self._limits.budget)
-        if found is None or found.code != alert.rule:
-            self._wrong(seq, f"budget {alert.rule}: computed again, {found.code if found else 'no cap'} is reached")
+        reached = reached_cap(self._engine.spent, self._limits.budget)
+        if reached is None or reached.code != alert.rule:
+            self._report(seq, f"budget {alert.rule}: recomputed as {reached.code if reached else 'no reached cap'}")
 
-    def _within_caps(self, seq: int) -> None:
-        found = reached(self._guard.spent, self._limits.budget)
-        if found is not None:
-            self._wrong(seq, f"a tool call although {found.code} was reached: {found.rationale}")
-        elif self._guard.stop is not None:
-            self._wrong(seq, f"a tool call although {self._guard.stop.rule} had ended the run")
+    def _check_within_caps(self, seq: int) -> None:
+        cap = reached_cap(self._engine.spent, self._limits.budget)
+        if cap is not None:
+            self._report(seq, f"tool call after {cap.code} was reached: {cap.rationale}")
+        elif self._engine.stop is not None:
+            self._report(seq, f"tool call after {self._engine.stop.rule} ended the attempt")
 
-    def _ending(self, seq: int, ending: Termination) -> None:
-        stop = self._guard.stop
-        if ending.code in _CUT_SHORT:
+    def _check_termination(self, seq: int, termination: Termination) -> None:
+        stop = self._engine.stop
+        if termination.code in _CUT_SHORT:
             return
-        if stop is not None and ending.code != stop.code:
-            self._wrong(seq, f"the run ended as {ending.code}, and {stop.rule} had ended it as {stop.code}")
-        if stop is None and ends_by_guard(ending.code):
-            self._wrong(seq, f"the run ended as {ending.code}, and no event gives that decision")
+        if stop is not None and termination.code != stop.code:
+            self._report(seq, f"the attempt ended as {termination.code}, but {stop.rule} ended it as {stop.code}")
+        if stop is None and ends_by_rule(termination.code):
+            self._report(seq, f"the attempt ended as {termination.code}, which does not follow from the events")
 
-    def _wrong(self, seq: int, message: str) -> None:
+    def _report(self, seq: int, message: str) -> None:
         self.problems.append(f"event {seq}: {message}")
 
 
 def _decision(payload: Payload) -> dict[str, object]:
-    """The fields of an event that decide something, without the words that explain it."""
+    """Return the fields of an event that make up the decision, without its explanation."""
     return {"type": payload.type, **payload.model_dump(exclude={"detail"})}
 
 

@@ -1,4 +1,4 @@
-"""The state of the repository as the log tells it: which files differ from how the agent found them."""
+"""Tracks from the log which files differ from the base repository."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from agentbench.trace.events import FileDigest, PatchApplied, Payload, Workspace
 
 
 class RepositoryState:
-    """A fold over mutation events. Generated files do not count; what an event left out makes a state of its own."""
+    """Accumulates mutation events. Generated files do not count; changes without file digests count as a new state."""
 
     def __init__(self) -> None:
         self.changes = 0
         """How often the repository changed."""
         self._base: dict[str, str] = {}
         self._now: dict[str, str] = {}
-        self._mark = 0
-        self._opaque = 0
+        self._hash = 0
+        self._undigested = 0
 
     @property
     def differs(self) -> bool:
-        """Whether anything is not as the agent found it."""
-        return bool(self._now) or self._opaque > 0
+        """Return whether any file differs from the start of the agent phase."""
+        return bool(self._now) or self._undigested > 0
 
     @property
     def signature(self) -> Hashable:
-        """Equal for equal states, whatever way led to them."""
-        return (self._mark, self._opaque)
+        """Return a value that is equal for equal states."""
+        return (self._hash, self._undigested)
 
-    def after(self, payload: Payload) -> bool:
-        """Account for one event; whether the repository changed by it."""
+    def update(self, payload: Payload) -> bool:
+        """Process one event and return whether it changed the repository."""
         match payload:
             case WorkspaceMutated():
                 files, hidden = payload.files, payload.omitted > 0 or not payload.files
@@ -42,7 +42,7 @@ class RepositoryState:
         for path, before, after in _contents(files):
             changed = True
             self._put(path, before, after)
-        self._opaque += hidden
+        self._undigested += hidden
         self.changes += changed
         return changed
 
@@ -50,29 +50,29 @@ class RepositoryState:
         base = self._base.setdefault(path, before)
         known = self._now.pop(path, None)
         if known is not None:
-            self._mark ^= _mark(path, known)
+            self._hash ^= _hash(path, known)
         if after != base:
             self._now[path] = after
-            self._mark ^= _mark(path, after)
+            self._hash ^= _hash(path, after)
 
 
 def _contents(files: list[FileDigest]) -> Iterator[tuple[str, str, str]]:
-    """Path with what it held before and after; a rename is two of them."""
-    for one in files:
-        if one.generated:
+    """Yield each path with its content before and after; a rename yields two."""
+    for file in files:
+        if file.generated:
             continue
-        before, after = _content(one.before_sha256, one.before_mode), _content(one.after_sha256, one.after_mode)
-        if one.old_path is not None and one.old_path != one.path:
-            yield one.old_path, before, ""
-            yield one.path, "", after
+        before, after = _content(file.before_sha256, file.before_mode), _content(file.after_sha256, file.after_mode)
+        if file.old_path is not None and file.old_path != file.path:
+            yield file.old_path, before, ""
+            yield file.path, "", after
         else:
-            yield one.path, before, after
+            yield file.path, before, after
 
 
 def _content(sha256: str | None, mode: str | None) -> str:
     return "" if sha256 is None else f"{mode or ''}:{sha256}"
 
 
-def _mark(path: str, content: str) -> int:
-    """Marks of all changed files are combined by XOR, so one more change costs the same however many there are."""
+def _hash(path: str, content: str) -> int:
+    """Hash one changed file. Hashes are combined by XOR, so the cost of a change does not grow with their number."""
     return int.from_bytes(hashlib.sha256(f"{path}\0{content}".encode("utf-8", "backslashreplace")).digest()[:16])

@@ -1,7 +1,7 @@
-"""The guard of a run: every breaker and monitor, shown every event, and what they decide in the order of the log.
+"""The rule engine: passes every event of an attempt to all breakers and monitors and collects their decisions.
 
-Live, the guard attends the attempt's log: what it decides is written right behind the event that made it decide, and the
-session carries it out. Afterwards anybody shows the same events to another guard and gets the same decisions (`recheck`).
+While an attempt runs, each decision is logged directly after the event that caused it, and the session carries it out.
+`recheck` feeds the same events to a new engine and must get the same decisions.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.backpressure import PRESSURE, Backpressure
+from agentbench.policy.backpressure import BACKPRESSURE, Backpressure
 from agentbench.policy.breakers import (
     BREAKER,
+    AttemptState,
     Breaker,
     CommandCeiling,
     Dominance,
@@ -23,17 +24,16 @@ from agentbench.policy.breakers import (
     RepeatedInstalls,
     Trip,
     Violations,
-    World,
 )
 from agentbench.policy.budget import Budget, Spent
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.trace.events import Actor, Briefing, Intervention, MonitorAlert, Payload, Termination
 
-GUARDS = frozenset({BREAKER, PRESSURE})
-"""Monitors whose every alert is a decision of a guard."""
+ENGINE_MONITORS = frozenset({BREAKER, BACKPRESSURE})
+"""Values of `MonitorAlert.monitor` that only the rule engine writes."""
 
 Monitor = Callable[[int, Payload], tuple[Trip, ...]]
-"""Looks at what is said or done in one event."""
+"""Returns the violations in one event."""
 
 
 BREAKERS: tuple[Callable[[], Breaker], ...] = (
@@ -46,12 +46,12 @@ BREAKERS: tuple[Callable[[], Breaker], ...] = (
     NoProgress,
     Dominance,
 )
-"""Every breaker, in the order in which they are asked. (`Violations` counts what monitors decide, and is asked with them.)"""
+"""Every breaker, in the order they are asked. `Violations` is separate: it counts the monitors' decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All that a guard's decisions depend on besides the events. A manifest holds it, so that they can be made again."""
+    """Everything besides the events that decisions depend on. The manifest records it."""
 
     budget: Budget = field(default_factory=Budget)
     wall_us: int | None = None
@@ -59,53 +59,53 @@ class Limits:
     max_installs: int | None = None
 
 
-class Guard:
-    """A fold over the events of one attempt; active from the briefing to the termination."""
+class RuleEngine:
+    """Evaluates all rules over the events of one attempt; active from the briefing to the termination."""
 
     def __init__(self, limits: Limits, monitor: Monitor = lambda _seq, _payload: ()) -> None:
-        most = limits.max_installs
-        self._world = World(
+        max_installs = limits.max_installs
+        self._state = AttemptState(
             limits.budget,
             limits.wall_us,
             limits.thresholds,
-            limits.thresholds.dependency_events if most is None else most,
+            limits.thresholds.dependency_events if max_installs is None else max_installs,
         )
         self._monitor = monitor
         self._violations = Violations()
         self._breakers: tuple[Breaker, ...] = tuple(make() for make in BREAKERS)
-        self._writes = next(one for one in self._breakers if isinstance(one, FailedWrites))
+        self._writes = next(breaker for breaker in self._breakers if isinstance(breaker, FailedWrites))
         self._active = False
         self.quarantined: Trip | None = None
-        """Set once something prohibited was tried: the agent may only read from then on."""
+        """The violation that put the workspace in quarantine. From then on the agent may only read."""
         self.stop: Trip | None = None
-        """The first decision that ends the run."""
+        """The first decision that ends the attempt."""
 
     @property
     def spent(self) -> Spent:
-        return self._world.spent
+        return self._state.spent
 
     @property
     def stage(self) -> str | None:
-        return self._world.stage
+        return self._state.stage
 
     @property
     def writes_suspended(self) -> bool:
         return self._writes.suspended
 
-    def see(self, seq: int, payload: Payload) -> tuple[Trip, ...]:
-        """Account for one event; what it makes necessary."""
+    def observe(self, seq: int, payload: Payload) -> tuple[Trip, ...]:
+        """Process one event and return the rules it triggers."""
         if isinstance(payload, Briefing):
             self._active = True
         elif isinstance(payload, Termination):
             self._active = False
         if not self._active or isinstance(payload, (MonitorAlert, Intervention)):
             return ()
-        self._world.after(seq, payload)
+        self._state.update(seq, payload)
         trips = self._monitor(seq, payload)
-        repeated = self._violations.count(seq, trips, self._world) if trips else None
-        trips += (repeated,) if repeated else ()
+        too_many = self._violations.count(seq, trips, self._state) if trips else None
+        trips += (too_many,) if too_many else ()
         for breaker in self._breakers:
-            trip = breaker.see(seq, payload, self._world)
+            trip = breaker.observe(seq, payload, self._state)
             trips += (trip,) if trip else ()
         for trip in trips:
             if trip.action == "quarantine" and self.quarantined is None:
@@ -115,12 +115,12 @@ class Guard:
         return trips
 
 
-def responses(seq: int, trips: Iterable[Trip], stage: str | None = None) -> tuple[tuple[Payload, Actor], ...]:
-    """The events that tell of decisions made on event `seq`: they follow it at once, each alert with its intervention."""
-    told: list[tuple[Payload, Actor]] = []
+def decision_events(seq: int, trips: Iterable[Trip], stage: str | None = None) -> tuple[tuple[Payload, Actor], ...]:
+    """Return the events that record decisions on event `seq`. They follow it directly, each alert with its intervention."""
+    events: list[tuple[Payload, Actor]] = []
     for trip in trips:
-        alert = seq + len(told) + 1
-        told.append(
+        alert = seq + len(events) + 1
+        events.append(
             (
                 MonitorAlert(
                     monitor=trip.monitor,
@@ -136,31 +136,33 @@ def responses(seq: int, trips: Iterable[Trip], stage: str | None = None) -> tupl
             )
         )
         if trip.action != "note":
-            told.append((Intervention(action=trip.action, alert=alert, detail=done_about(trip)), "harness"))
-    return tuple(told)
+            events.append(
+                (Intervention(action=trip.action, alert=alert, detail=describe_intervention(trip)), "harness")
+            )
+    return tuple(events)
 
 
-_DONE = {
-    "throttle": "the call waits",
-    "deny": "refused",
+_INTERVENTIONS = {
+    "throttle": "the call is delayed",
+    "deny": "denied",
     "kill": "the command was killed",
     "pause": "the attempt waits for an operator",
-    "quarantine": "the workspace is in quarantine: the agent may only read from now on",
-    "terminate": "the run ends",
+    "quarantine": "the workspace is in quarantine: the agent may only read",
+    "terminate": "the attempt ends",
 }
 
 
-def done_about(trip: Trip) -> str:
-    """The intervention in words."""
-    return _DONE[trip.action] + (f" ({trip.code})" if trip.code else "")
+def describe_intervention(trip: Trip) -> str:
+    """Describe the intervention."""
+    return _INTERVENTIONS[trip.action] + (f" ({trip.code})" if trip.code else "")
 
 
-def ends_by_guard(code: TerminationCode) -> bool:
-    """Whether only a guard's decision can end a run like this."""
-    return code in _BY_GUARD
+def ends_by_rule(code: TerminationCode) -> bool:
+    """Return whether only the rule engine can end an attempt with this code."""
+    return code in _ENDS_BY_RULE
 
 
-_BY_GUARD = frozenset(
+_ENDS_BY_RULE = frozenset(
     {
         TerminationCode.REPEATED_CALLS,
         TerminationCode.REPEATED_INSTALLS,

@@ -1,7 +1,7 @@
-"""A shell line taken apart as far as monitors need it: which programs it names, with which words.
+"""Parses shell lines as far as monitors need: the programs and their arguments.
 
-No shell is this simple, and a program may be named in endless ways: what is read here tells an honest agent the rules and
-leaves evidence of a careless one. The boundary is the sandbox.
+This is not a full shell grammar, and an agent can always hide a program from it. It tells an honest agent the rules and
+records evidence about a careless one; the security boundary is the sandbox.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ _NUMBER = re.compile(r"[\d.]+[smhd]?$")
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One program with its words, quotes taken off; redirections are words too (`>` then the file)."""
+    """One program and its arguments without quotes. Redirections are words too (`>`, then the file)."""
 
     words: tuple[str, ...]
     piped_into: bool = False
-    """Its input is another command's output."""
+    """Whether its input comes from a pipe."""
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Parser:
     words: list[str] = field(default_factory=list)
     piped: bool = False
     tags: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A line as commands, and the pieces of code or text that are embedded in it."""
+    """The commands of a line, and the code or text embedded in it."""
 
     commands: tuple[SimpleCommand, ...]
     embedded: tuple[str, ...]
@@ -88,21 +88,21 @@ def simple_commands(line: str) -> tuple[SimpleCommand, ...]:
 
 
 def read_script(line: str, depth: int = 0) -> Script:
-    """Take a line apart. What cannot be understood is still words: nothing is refused."""
+    """Parse a line. Anything not understood becomes words; nothing is rejected."""
     commands: list[SimpleCommand] = []
     embedded: list[str] = []
     for command in _split(line[:MAX_LINE], embedded):
         for word in command.words:
-            # A variable set for one command is an act of its own: LD_PRELOAD=x.
+            # A variable set for one command counts as a command: LD_PRELOAD=x.
             if not _ASSIGNMENT.match(word):
                 break
             commands.append(SimpleCommand((word,)))
-        stripped = _unwrapped(command.words)
-        commands.append(SimpleCommand(stripped, command.piped_into))
-        if stripped[0] in _AS_ROOT and len(stripped) > 1:
-            stripped = _unwrapped(("env", *stripped[1:]))
-            commands.append(SimpleCommand(stripped, command.piped_into))
-        inner = _inner(stripped)
+        unwrapped = _unwrap(command.words)
+        commands.append(SimpleCommand(unwrapped, command.piped_into))
+        if unwrapped[0] in _AS_ROOT and len(unwrapped) > 1:
+            unwrapped = _unwrap(("env", *unwrapped[1:]))
+            commands.append(SimpleCommand(unwrapped, command.piped_into))
+        inner = _inline_code(unwrapped)
         if inner is None or depth >= _MAX_DEPTH:
             continue
         kind, text = inner
@@ -116,54 +116,54 @@ def read_script(line: str, depth: int = 0) -> Script:
 
 
 def _nested(line: str, embedded: list[str], depth: int) -> Iterator[SimpleCommand]:
-    """What a substitution runs; too deep ones are left alone."""
+    """Yield the commands of a substitution, unless nested too deeply."""
     return _split(line, embedded, depth + 1) if depth < _MAX_DEPTH else iter(())
 
 
 def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCommand]:
-    reading = _Reading()
+    parser = _Parser()
     position = 0
     while position < len(line):
-        found = _TOKEN.match(line, position)
-        if found is None:
+        token = _TOKEN.match(line, position)
+        if token is None:
             position += 1
             continue
-        position = found.end()
-        kind = found.lastgroup
+        position = token.end()
+        kind = token.lastgroup
         if kind == "word":
-            reading.words.append(_unquoted(found[0]))
-            for inside in _quoted_substitutions(found[0]):
+            parser.words.append(_unquoted(token[0]))
+            for inside in _quoted_substitutions(token[0]):
                 yield from _nested(inside, embedded, depth)
         elif kind == "redirect":
-            reading.words.append(found[0].lstrip("0123456789") or found[0])
-        elif found["tag"] is not None:
-            reading.tags.append(found["tag"])
+            parser.words.append(token[0].lstrip("0123456789") or token[0])
+        elif token["tag"] is not None:
+            parser.tags.append(token["tag"])
         elif kind == "substitution":
-            stop = _closing(line, position, found[0])
+            stop = _closing(line, position, token[0])
             inside = line[position:stop]
-            reading.words.append(f"{found[0]}{inside}{line[stop : stop + 1]}")
+            parser.words.append(f"{token[0]}{inside}{line[stop : stop + 1]}")
             position = stop + 1
             yield from _nested(inside, embedded, depth)
         elif kind == "break":
-            if reading.words:
-                yield SimpleCommand(tuple(reading.words), reading.piped)
-            reading.words, reading.piped = [], found[0] == "|"
-            if found[0] == "\n" and reading.tags:
-                position = _skip_heredocs(line, position, reading.tags, embedded)
-                reading.tags = []
-    if reading.words:
-        yield SimpleCommand(tuple(reading.words), reading.piped)
+            if parser.words:
+                yield SimpleCommand(tuple(parser.words), parser.piped)
+            parser.words, parser.piped = [], token[0] == "|"
+            if token[0] == "\n" and parser.tags:
+                position = _skip_heredocs(line, position, parser.tags, embedded)
+                parser.tags = []
+    if parser.words:
+        yield SimpleCommand(tuple(parser.words), parser.piped)
 
 
 def _quoted_substitutions(word: str) -> Iterator[str]:
-    """A substitution inside double quotes runs all the same."""
+    """Yield substitutions inside double quotes, which also run."""
     if '"' in word:
-        for one in _SUBSTITUTION.finditer(word):
-            yield one[1] or one[2] or ""
+        for match in _SUBSTITUTION.finditer(word):
+            yield match[1] or match[2] or ""
 
 
 def _closing(line: str, position: int, opening: str) -> int:
-    """Where a substitution ends. Parentheses inside quotes are counted too: an honest line hardly has odd ones."""
+    """Return where a substitution ends. Parentheses inside quotes count too; unbalanced ones are rare."""
     if opening == "`":
         end = line.find("`", position)
         return len(line) if end < 0 else end
@@ -190,11 +190,11 @@ _QUOTED = re.compile(r"\\(.)|'([^']*)'|\"((?:\\.|[^\"\\])*)\"", re.DOTALL)
 def _unquoted(word: str) -> str:
     if not any(char in word for char in "\\'\""):
         return word
-    return _QUOTED.sub(lambda found: found[1] or found[2] or re.sub(r"\\(.)", r"\1", found[3] or ""), word)
+    return _QUOTED.sub(lambda match: match[1] or match[2] or re.sub(r"\\(.)", r"\1", match[3] or ""), word)
 
 
-def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Without assignments and programs that only start another one."""
+def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop assignments and programs that only start another program."""
     at = 0
     wrapped = False
     while at < len(words):
@@ -209,8 +209,8 @@ def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
     return (first.rsplit("/", 1)[-1] or first, *rest)
 
 
-def _inner(words: tuple[str, ...]) -> tuple[str, str] | None:
-    """What a shell or an interpreter is given to run, when it is on the line."""
+def _inline_code(words: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the code passed to a shell or interpreter on the line, if any."""
     if words[0] == "eval":
         return "shell", " ".join(words[1:])
     shell = words[0] in _SHELLS

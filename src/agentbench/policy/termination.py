@@ -1,4 +1,4 @@
-"""The five termination categories of the protocol (P5.2): which ending belongs to which, and what mitigates it."""
+"""Termination categories: the category of each termination code, and its mitigation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agentbench.core.reasons import TerminationCategory, TerminationCode
 
 MITIGATIONS: Mapping[TerminationCategory, str] = {
-    TerminationCategory.NON_TERMINATION: "a ceiling on every command, a cap on the run, and breakers for calls without progress",
+    TerminationCategory.NON_TERMINATION: "a time limit on every command, a cap on the attempt, and breakers for calls without progress",
     TerminationCategory.DEPENDENCY_AMPLIFICATION: "prepared environments, pinned sources, and a cap on dependency resolution",
     TerminationCategory.BOUNDARY_VIOLATION: "least privilege in the sandbox, no secrets inside, no network unless declared",
     TerminationCategory.SUPPLY_CHAIN: "new dependencies declared, registries restricted, dependency changes reviewed by a person",
@@ -38,11 +38,11 @@ _BY_CODE: Mapping[TerminationCode, TerminationCategory | None] = {
 }
 
 DEPENDENCY_RULES = "dependency."
-"""Prefix of the rules about dependencies: a run ended by one of them is a supply-chain matter."""
+"""Prefix of the dependency rules. An attempt that one of them ended has category `supply_chain`."""
 
 
 def category_of(code: TerminationCode, rule: str = "") -> TerminationCategory | None:
-    """The category of an ending, None where none fits. `rule` is the rule of the alert that ended the run, if one did."""
+    """Return the category of a termination, or None. `rule` is the rule of the alert that ended the attempt, if any."""
     if code is TerminationCode.SAFETY and rule.startswith(DEPENDENCY_RULES):
         return TerminationCategory.SUPPLY_CHAIN
     return _BY_CODE[code]

@@ -1,4 +1,4 @@
-"""The thresholds of breakers, backpressure and escalation: one documented file, the same for every method."""
+"""Thresholds of breakers, backpressure and escalation, read from one file for all agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Values of `thresholds.json`, where each has its meaning."""
+    """The values of `thresholds.json`, which documents each of them."""
 
     identical_calls: int
     identical_installs: int
@@ -39,25 +39,25 @@ class Thresholds:
     def of(cls, values: Mapping[str, int]) -> Thresholds:
         """
         Raises:
-            ValueError: a threshold is missing, unknown or no positive number.
+            ValueError: a threshold is missing, unknown or not a positive number.
         """
         names = {field.name for field in fields(cls)}
         wrong = sorted(names ^ set(values)) or sorted(name for name, value in values.items() if value < 1)
         if wrong:
-            msg = f"thresholds: {', '.join(wrong)}: missing, unknown or no positive whole number"
+            msg = f"thresholds: {', '.join(wrong)}: missing, unknown or not a positive integer"
             raise ValueError(msg)
         return cls(**values)
 
 
 @cache
 def published_thresholds() -> Thresholds:
-    """The thresholds of this version."""
-    return Thresholds.of({name: one["value"] for name, one in _document()["thresholds"].items()})
+    """Return the thresholds of this version."""
+    return Thresholds.of({name: entry["value"] for name, entry in _document()["thresholds"].items()})
 
 
 def threshold_meanings() -> Mapping[str, str]:
-    """What each threshold does, for documentation."""
-    return {name: str(one["meaning"]) for name, one in _document()["thresholds"].items()}
+    """Return the description of each threshold, for documentation."""
+    return {name: str(entry["meaning"]) for name, entry in _document()["thresholds"].items()}
 
 
 @cache

@@ -12,7 +12,7 @@ from agentbench.core.canonical import Json
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import GUARDS, Limits
+from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits
 from agentbench.policy.thresholds import Thresholds
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
@@ -146,7 +146,7 @@ def recompute_guard(events: Iterable[Event], plan: GuardPlan, kept: Kept | None 
         why = f"rules differ ({plan.monitors[:19]}… then, {own.digest[:19]}… here), and the run does not keep them"
         return Recomputed(skipped=f"decisions of breakers and monitors: {why}")
     return Recomputed(
-        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=kept.blob), GUARDS | MONITORS))
+        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=kept.blob), ENGINE_MONITORS | MONITORS))
     )
 
 

@@ -11,7 +11,7 @@ from agentbench.core.command import Stream
 from agentbench.core.errors import RecordError
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Trip
-from agentbench.policy.rule_engine import Guard, Limits, responses
+from agentbench.policy.rule_engine import Limits, RuleEngine, decision_events
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
 from agentbench.trace.events import (
@@ -33,10 +33,10 @@ _TOO_DEEP = f"[nested deeper than {MAX_DEPTH}]"
 class EventRecorder:
     """The attempt's log, its blob store, and the guard that sees every event."""
 
-    def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: Guard | None = None) -> None:
+    def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: RuleEngine | None = None) -> None:
         self._log = log
         self._blobs = blobs
-        self.guard = guard or Guard(Limits())
+        self.guard = guard or RuleEngine(Limits())
         self._trips: dict[int, tuple[Trip, ...]] = {}
         self._alerts: dict[int, int] = {}
         self._stop: int | None = None
@@ -61,10 +61,10 @@ class EventRecorder:
         return self._alerts.get(id(trip), 0)
 
     def _attend(self, seq: int, payload: Payload) -> Iterable[tuple[Payload, Actor]]:
-        trips = self.guard.see(seq, payload)
+        trips = self.guard.observe(seq, payload)
         if not trips:
             return ()
-        reactions = responses(seq, trips, self.guard.stage)
+        reactions = decision_events(seq, trips, self.guard.stage)
         numbers = (seq + i for i, (reaction, _) in enumerate(reactions, start=1) if isinstance(reaction, MonitorAlert))
         alerts = {id(trip): alert for trip, alert in zip(trips, numbers, strict=True)}
         if isinstance(payload, ToolCallStarted):

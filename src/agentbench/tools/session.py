@@ -22,10 +22,10 @@ from agentbench.core.errors import InputError, Interrupted, SandboxError, ToolFa
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import READING, WRITING, Trip
-from agentbench.policy.budget import reached
+from agentbench.policy.budget import reached_cap
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.policy.prices import MICRO
-from agentbench.policy.rule_engine import Guard
+from agentbench.policy.rule_engine import RuleEngine
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Execution, Tool, ToolContext
@@ -54,7 +54,7 @@ _MIN_TIME_LEFT = 0.01
 
 
 class SessionEnded(BaseException):
-    """A cap was reached, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
+    """A cap was reached_cap, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
 
     def __init__(
         self, code: TerminationCode, rationale: str, evidence: tuple[int, ...] = (), *, rule: str = ""
@@ -141,7 +141,7 @@ class SessionLimits:
         clock: Callable[[], float],
         cancelled: Callable[[], bool],
     ) -> None:
-        self.guard = Guard(rules.limits, _monitor(rules, record))
+        self.guard = RuleEngine(rules.limits, _monitor(rules, record))
         self.recorder = EventRecorder(record.log, record.blobs, self.guard)
         self.clock = clock
         self.sleep: Callable[[float], None] = time.sleep
@@ -183,7 +183,7 @@ class SessionLimits:
         """
         self.check_open()
         self.check_breakers()
-        cap = reached(self.guard.spent, self._rules.caps.budget)
+        cap = reached_cap(self.guard.spent, self._rules.caps.budget)
         if cap is not None:
             self._end_by_cap(cap.code, cap.rationale)
         shared = self._shared_cap()
