@@ -1,8 +1,8 @@
-"""The one door to processes on the host.
+"""Runs trusted programs on the host. The only module that may import `subprocess`.
 
-Owns spawning, group kill, output caps and timeouts. A non-zero exit, a signal or a timeout is data in `Completed`, not an
-exception. Only trusted programs of the host come through here (git, interpreters, our own spawner); nothing of a task or
-an agent does: that runs in a sandbox.
+Owns spawning, group kill, output limits and timeouts. A non-zero exit, a signal or a timeout is data in `Completed`,
+not an exception. Only trusted programs run here (git, interpreters, docker, the harness's own spawner), never those of
+a task or an agent: they run in a sandbox.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from agentbench.core.errors import HarnessError
 
 _CHUNK = 65536
 _LINE_BYTES = 1 << 20
-_WITH_US = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
-"""A program that ends when its own stdin does, which is when we do, however we end."""
+_WATCH_PARENT = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
+"""Kills the program when this process ends, in whatever way: its stdin, a pipe from this process, then closes."""
 _DRAIN_SEC = 0.2
-"""How long output may still come after the program itself has ended, from children that hold its pipes."""
+"""How long to read on after the program has ended, if its children hold its pipes open."""
 
 
 class Capture:
-    """Keeps the two ends of a stream in bounded memory, and the digest and length of all of it."""
+    """Keeps the beginning and the end of a stream in bounded memory, and the digest and length of all of it."""
 
     def __init__(self, keep_bytes: int) -> None:
         self._head_room = (keep_bytes + 1) // 2
@@ -73,12 +73,12 @@ def run_host(
     timeout_sec: float = 60.0,
     keep_bytes: int = 1 * MIB,
 ) -> Completed:
-    """Run a trusted program of the host to its end; its whole process group is dead when this returns.
+    """Run a trusted program to its end. Its whole process group is dead when this returns.
 
-    `stdin` is what it reads, or a descriptor to read from. `env` is the entire environment of the program (None: ours is inherited).
+    `stdin` is the data or a descriptor to read from. `env` is the entire environment (None: inherited).
 
     Raises:
-        HarnessError: the program cannot be started at all.
+        HarnessError: the program cannot be started.
     """
     started = time.monotonic()
     try:
@@ -94,37 +94,37 @@ def run_host(
     except OSError as error:
         program = os.fsdecode(argv[0])
         msg = f"cannot start {program}: {error.strerror or error}"
-        raise HarnessError(msg, remedy=f"check that {program} is installed and can be executed") from error
+        raise HarnessError(msg, remedy=f"check that {program} is installed and executable") from error
     try:
-        pumps = _Pumps(child, b"" if isinstance(stdin, int) else stdin, keep_bytes)
-        timed_out = pumps.run(started + timeout_sec)
+        pipes = _Pipes(child, b"" if isinstance(stdin, int) else stdin, keep_bytes)
+        timed_out = pipes.transfer(started + timeout_sec)
     finally:
-        # Also on an exception or Ctrl-C: nothing of this program may outlive the call.
+        # Also on an exception or Ctrl-C: no process of this program may outlive the call.
         kill_group(child.pid)
         child.wait()
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
     code = child.returncode
-    died_of = -code if code < 0 else None
+    signal_number = -code if code < 0 else None
     return Completed(
-        exit_code=None if timed_out else (128 + died_of if died_of else code),
-        stdout=pumps.stdout.stream(),
-        stderr=pumps.stderr.stream(),
+        exit_code=None if timed_out else (128 + signal_number if signal_number else code),
+        stdout=pipes.stdout.stream(),
+        stderr=pipes.stderr.stream(),
         duration_sec=time.monotonic() - started,
         timed_out=timed_out,
-        signal=died_of,
+        signal=signal_number,
     )
 
 
 def kill_group(pid: int) -> None:
-    """SIGKILL to the whole group led by `pid`; nothing when it is gone."""
+    """Send SIGKILL to the process group of `pid`. Do nothing if it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
-class _Pumps:
-    """Moves stdin, stdout and stderr of one child without ever blocking on any of them."""
+class _Pipes:
+    """Transfers stdin, stdout and stderr of one child without blocking on any of them."""
 
     def __init__(self, child: subprocess.Popen[bytes], stdin: bytes, keep_bytes: int) -> None:
         self._child = child
@@ -132,8 +132,8 @@ class _Pumps:
         self.stdout = Capture(keep_bytes)
         self.stderr = Capture(keep_bytes)
 
-    def run(self, deadline: float) -> bool:
-        """True when the deadline came first."""
+    def transfer(self, deadline: float) -> bool:
+        """Return True if the deadline passed before the program ended."""
         with selectors.DefaultSelector() as selector:
             for pipe, target in ((self._child.stdout, self.stdout), (self._child.stderr, self.stderr)):
                 if pipe is not None:
@@ -144,28 +144,28 @@ class _Pumps:
             while True:
                 ended = self._ended()
                 if ended:
-                    # Children that daemonised may hold the pipes for ever; the program itself has ended.
+                    # The program has ended, but daemonised children may hold its pipes open forever.
                     deadline = min(deadline, time.monotonic() + _DRAIN_SEC)
-                if ended and not self._outputs(selector):
+                if ended and not self._has_outputs(selector):
                     return False
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return not ended
-                # Short waits once the pipes are closed: only the exit is still awaited.
-                for key, _ in selector.select(min(left, 0.05 if self._outputs(selector) else 0.002)):
-                    self._move(selector, key)
+                # Short waits once the pipes are closed: only the exit is missing.
+                for key, _ in selector.select(min(left, 0.05 if self._has_outputs(selector) else 0.002)):
+                    self._transfer(selector, key)
 
     def _ended(self) -> bool:
-        # Not reaped here: while it is a zombie its number, and so its group's, cannot be given to anybody else.
+        # Not reaped here: while it is a zombie, its pid and its group's id cannot be reused.
         return os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def _outputs(self, selector: selectors.BaseSelector) -> bool:
+    def _has_outputs(self, selector: selectors.BaseSelector) -> bool:
         return any(key.data is not None for key in selector.get_map().values())
 
-    def _move(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    def _transfer(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]  # only the child's pipes are registered
         if key.data is None:
-            self._feed(selector, pipe)
+            self._write_stdin(selector, pipe)
             return
         data = os.read(pipe.fileno(), _CHUNK)
         if data:
@@ -173,7 +173,7 @@ class _Pumps:
         else:
             selector.unregister(pipe)
 
-    def _feed(self, selector: selectors.BaseSelector, pipe: IO[bytes]) -> None:
+    def _write_stdin(self, selector: selectors.BaseSelector, pipe: IO[bytes]) -> None:
         try:
             self._stdin = self._stdin[os.write(pipe.fileno(), self._stdin[:_CHUNK]) :]
         except BlockingIOError:
@@ -186,7 +186,7 @@ class _Pumps:
 
 
 class BackgroundProcess:
-    """A long-lived process of our own, in a session of its own so that a terminal's Ctrl-C does not reach it first."""
+    """A long-lived process of the harness, in its own session so that a terminal's Ctrl-C does not reach it."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, pass_fds: Sequence[int]) -> None:
         """
@@ -216,26 +216,26 @@ class BackgroundProcess:
         return self._child.poll() is None
 
     def stop(self, timeout_sec: float) -> str:
-        """Wait for it to end by itself, then kill its group; the end of what it said on stderr."""
+        """Wait for the process to end, kill its group if it does not, and return the end of its stderr."""
         try:
             self._child.wait(timeout_sec)
         except subprocess.TimeoutExpired:
             kill_group(self._child.pid)
             self._child.wait()
-        return self._last_words()
+        return self._stderr_tail()
 
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         pipe = self._child.stderr
         if pipe is None or pipe.closed:
             return ""
         os.set_blocking(pipe.fileno(), False)
-        said = pipe.read(_CHUNK) or b""
+        data = pipe.read(_CHUNK) or b""
         pipe.close()
-        return said.decode("utf-8", "replace").strip()[-2000:]
+        return data.decode("utf-8", "replace").strip()[-2000:]
 
 
 class StreamingProcess:
-    """A long-lived program of the host whose lines are handed on as they come, from a thread of its own."""
+    """A long-lived program whose output lines are passed to a callback as they arrive, from a separate thread."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class StreamingProcess:
         """
         try:
             self._child = subprocess.Popen(
-                ["/bin/sh", "-c", _WITH_US, "listener", *argv],
+                ["/bin/sh", "-c", _WATCH_PARENT, "stream", *argv],
                 env=None if env is None else dict(env),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -263,14 +263,14 @@ class StreamingProcess:
             raise HarnessError(msg) from error
         self._on_line = on_line
         self._on_end = on_end
-        self._thread = threading.Thread(target=self._listen, name=f"listener-{self._child.pid}", daemon=True)
+        self._thread = threading.Thread(target=self._read_lines, name=f"stream-{self._child.pid}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         kill_group(self._child.pid)
         self._thread.join(timeout=5)
 
-    def _listen(self) -> None:
+    def _read_lines(self) -> None:
         pipe = self._child.stdout
         if pipe is not None:
             with pipe:

@@ -104,15 +104,15 @@ def test_servers_capture_agrees_with_the_hosts(chunks: list[bytes], keep: int) -
 @pytest.mark.req("M-01")
 def test_nudging_a_server_that_does_not_read_waits_for_nothing(wire: Wire) -> None:
     channel, theirs = wire
-    assert channel.nudge([b"relieve", b"0"])
+    assert channel.try_send([b"kill-largest", b"0"])
     told = 1
     # Nobody reads at the other end: after what the socket holds, the answer is no, at once, and never half a frame.
-    while channel.nudge([b"relieve", b"0"]):
+    while channel.try_send([b"kill-largest", b"0"]):
         told += 1
     theirs.settimeout(5)
-    wanted = frame(b"relieve", b"0") * told
+    wanted = frame(b"kill-largest", b"0") * told
     seen = b""
     while len(seen) < len(wanted):
         seen += theirs.recv(1 << 20)
     assert seen == wanted
-    assert channel.nudge([b"relieve", b"0"])
+    assert channel.try_send([b"kill-largest", b"0"])

@@ -29,8 +29,9 @@ from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.environments.cache import contents, prune
 from agentbench.sandbox.environments.layers import LayerStore
-from agentbench.sandbox.protocol import Phase, Prepared, Served, SetupPlan, SetupStep
+from agentbench.sandbox.protocol import Phase, Prepared, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
+from agentbench.sandbox.served_sandbox import ServedSandbox
 from agentbench.sandbox.usage_sampler import SampledBackend
 from agentbench.tree.entry import FileWrite, Kind
 from tests.sandbox.conftest import SPEC, remove_images, require_docker
@@ -348,7 +349,7 @@ class TestImages:
             prepared = docker.prepare(wanted, replace(spec, phase=Phase.SETUP), on_step=ignore)
             assert b"BusyBox" in prepared.steps[1].stdout
             with docker.open(spec, prepared) as box:
-                assert isinstance(box, Served)
+                assert isinstance(box, ServedSandbox)
                 assert re.fullmatch(r"python 3\.\d+\.\d+, brought along: the image has none that fits", box.server)
                 assert box.run(Command(line="id -u; python3 -V || wc -l < made")).stdout.kept == b"1000\n1\n"
                 assert box.run(Command(line="sleep 60 & yes", timeout_sec=0.5)).timed_out

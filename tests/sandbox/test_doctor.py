@@ -15,7 +15,7 @@ from agentbench.cli.cache import command as cache
 from agentbench.cli.doctor import command as doctor
 from agentbench.cli.doctor import headline
 from agentbench.core.command import Completed, Stream
-from agentbench.sandbox.doctor import BackendHealth, Check, _isolation
+from agentbench.sandbox.doctor import BackendHealth, IsolationCheck, _probe_isolation
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
 from agentbench.sandbox.remedies import start_failure_remedy, user_namespace_remedy
 
@@ -73,7 +73,7 @@ def test_weak_findings_are_the_headline() -> None:
 
     from agentbench.sandbox.doctor import Diagnosis
 
-    weak = BackendHealth("bwrap", available=True, limits=HARD, checks=(Check("mounts", ok=False, detail="x"),))
+    weak = BackendHealth("bwrap", available=True, limits=HARD, checks=(IsolationCheck("mounts", ok=False, detail="x"),))
     diagnosis = Diagnosis((weak,), (), (), {}, (), (), {}, Path("/"), 1, 1, "root")
     assert headline(diagnosis).startswith("WEAK bwrap")
     assert not diagnosis.usable
@@ -87,8 +87,10 @@ def test_probe_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
                 1, Stream(head=b"ok\tuser\tfine\n", total_bytes=13), Stream(head=b"boom", total_bytes=4), 0
             )
 
-    monkeypatch.setattr("agentbench.sandbox.doctor._host_identity", lambda _: Check("host user", ok=True, detail=""))
-    checks = _isolation(Broken(), HARD)  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        "agentbench.sandbox.doctor._host_user", lambda _: IsolationCheck("host user", ok=True, detail="")
+    )
+    checks = _probe_isolation(Broken(), HARD)  # type: ignore[arg-type]
     assert [check.name for check in checks if not check.ok] == ["probe"]
 
 
@@ -132,7 +134,7 @@ def test_doctor_recognises_ubuntus_restriction_and_names_the_switch(
     assert done.exit_code == 3
     assert done.output.startswith("NOT READY")
     assert said in done.output
-    assert "remedy: AppArmor restricts unprivileged user namespaces here (Ubuntu 23.10 and newer)" in done.output
+    assert "remedy: AppArmor restricts unprivileged user namespaces (default since Ubuntu 23.10)" in done.output
     assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in done.output
 
 

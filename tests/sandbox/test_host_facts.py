@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import InputError, SandboxError, SandboxUnavailable
-from agentbench.sandbox.bwrap.host_user import PREFERRED_UID, choose
+from agentbench.sandbox.bwrap.host_user import PREFERRED_UID, choose_uid
 from agentbench.sandbox.environments.interpreter import installed, look
 from agentbench.sandbox.environments.inventory import packages
 from agentbench.sandbox.registry import open_backend
@@ -20,13 +20,13 @@ FULL = "         0          0 4294967295\n"
 
 
 def test_root_drops_to_a_uid_of_its_own() -> None:
-    assert choose(FULL, FULL) == PREFERRED_UID
+    assert choose_uid(FULL, FULL) == PREFERRED_UID
 
 
 def test_container_that_maps_few_uids_gets_one_that_is_mapped_and_not_nobody() -> None:
-    assert choose("0 100000 65536\n", "0 100000 65536\n") == 65535
-    assert choose("0 100000 65535\n", "0 100000 65535\n") == 65533
-    assert choose("0 1000 1\n1 100000 500\n", "0 1000 1\n1 100000 300\n") == 300
+    assert choose_uid("0 100000 65536\n", "0 100000 65536\n") == 65535
+    assert choose_uid("0 100000 65535\n", "0 100000 65535\n") == 65533
+    assert choose_uid("0 1000 1\n1 100000 500\n", "0 1000 1\n1 100000 300\n") == 300
 
 
 def test_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
-"""Sandboxes: where code that nobody vetted runs.
+"""Sandboxes: isolated environments in which untrusted code runs.
 
-Owns the `Sandbox` protocol, its backends, limits, prepared environments and the command channel. A backend's own trouble
-is a `SandboxError` and can never look like a command's output. Knows nothing of tasks' oracles, agents or verdicts.
+Owns the `Sandbox` protocol, its backends, limits, prepared environments and the command channel. A failure of a backend
+is a `SandboxError` and can never look like a command's output. Must not know checks, agents or verdicts.
 """

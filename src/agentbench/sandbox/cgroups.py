@@ -1,7 +1,8 @@
-"""Control groups: where ours go, what is written into them, what is read back.
+"""Control groups: finds usable hierarchies, plans a sandbox's groups and reads usage from them.
 
-Version 1 hierarchies (as root), version 2 with delegation, or none: then the caller falls back to weaker means and says
-so. Nothing here creates a group: the spawner does, from the plan made here, so that it can also remove them.
+Supports version 1 hierarchies (as root) and version 2 with delegation. Where there is neither, the caller falls back to
+weaker limits and reports that. Sandbox groups are not created here: the spawner creates them from a plan, so that it
+can remove them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted hierarchy in which we may make groups below `parent`."""
+    """One mounted hierarchy. The harness may create groups below `parent`."""
 
     version: int
     parent: Path
@@ -29,16 +30,16 @@ class Hierarchy:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The groups of one sandbox: folder -> files to write."""
+class CgroupPlan:
+    """The groups of one sandbox. `settings`: folder -> files to write."""
 
     settings: Mapping[str, Sequence[tuple[str, str]]]
     files: Mapping[str, str] = field(default_factory=dict)
-    """Meaning -> file that holds the number: `memory`, `memory_peak`, `oom`, `pids`, `cpu`."""
+    """`memory`, `memory_peak`, `memory_stat`, `oom`, `pids` or `cpu` -> the file to read it from."""
 
 
 class Cgroups:
-    """The groups of one owner. `discover` finds out what is possible here."""
+    """The groups of one owner, in the hierarchies that `discover` found."""
 
     def __init__(self, hierarchies: Sequence[Hierarchy], owner: str) -> None:
         self._hierarchies = tuple(hierarchies)
@@ -59,23 +60,22 @@ class Cgroups:
         for hierarchy, folder in zip(self._hierarchies, self.owner_dirs(), strict=True):
             folder.mkdir(exist_ok=True)
             if hierarchy.version == 2:
-                wanted = " ".join(f"+{name}" for name in sorted(hierarchy.controllers))
-                (folder / "cgroup.subtree_control").write_text(wanted)
+                _enable(folder, hierarchy.controllers)
 
-    def plan(self, name: str, limits: Limits, memory_bytes: int) -> Plan:
+    def plan(self, name: str, limits: Limits, memory_bytes: int) -> CgroupPlan:
         settings: dict[str, list[tuple[str, str]]] = {}
         files: dict[str, str] = {}
         for hierarchy, owner in zip(self._hierarchies, self.owner_dirs(), strict=True):
             folder = str(owner / name)
             if hierarchy.version == 1:
-                settings[folder] = _v1(hierarchy, limits, memory_bytes)
+                settings[folder] = _settings_v1(hierarchy, limits, memory_bytes)
             else:
-                settings[folder] = _v2(hierarchy.controllers, limits, memory_bytes)
-            files.update({key: f"{folder}/{file}" for key, file in _files(hierarchy).items()})
-        return Plan(settings, files)
+                settings[folder] = _settings_v2(hierarchy.controllers, limits, memory_bytes)
+            files.update({key: f"{folder}/{file}" for key, file in _usage_file_names(hierarchy).items()})
+        return CgroupPlan(settings, files)
 
 
-def _v1(hierarchy: Hierarchy, limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
+def _settings_v1(hierarchy: Hierarchy, limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
     controllers = hierarchy.controllers
     settings = []
     if "memory" in controllers:
@@ -90,7 +90,7 @@ def _v1(hierarchy: Hierarchy, limits: Limits, memory_bytes: int) -> list[tuple[s
     return settings
 
 
-def _v2(controllers: frozenset[str], limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
+def _settings_v2(controllers: frozenset[str], limits: Limits, memory_bytes: int) -> list[tuple[str, str]]:
     settings = []
     if "memory" in controllers:
         settings += [("memory.max", str(memory_bytes)), ("memory.swap.max", "0")]
@@ -101,7 +101,7 @@ def _v2(controllers: frozenset[str], limits: Limits, memory_bytes: int) -> list[
     return settings
 
 
-def _files(hierarchy: Hierarchy) -> dict[str, str]:
+def _usage_file_names(hierarchy: Hierarchy) -> dict[str, str]:
     if hierarchy.version == 1:
         known = {
             "memory": {"memory": "memory.usage_in_bytes", "memory_peak": "memory.max_usage_in_bytes"}
@@ -120,12 +120,12 @@ def _files(hierarchy: Hierarchy) -> dict[str, str]:
 
 
 def oom_kills(text: str) -> int | None:
-    """From memory.oom_control (v1) or memory.events (v2)."""
+    """Parse memory.oom_control (v1) or memory.events (v2)."""
     return _keyed(text, "oom_kill")
 
 
 def cpu_seconds(text: str) -> float | None:
-    """From cpuacct.usage (v1, nanoseconds) or cpu.stat (v2)."""
+    """Parse cpuacct.usage (v1, nanoseconds) or cpu.stat (v2)."""
     if text.strip().isdigit():
         return int(text) / 1e9
     used = _keyed(text, "usage_usec")
@@ -133,7 +133,7 @@ def cpu_seconds(text: str) -> float | None:
 
 
 def program_memory(text: str) -> tuple[int, int]:
-    """From memory.stat: bytes with no file behind them, and shared ones (files in memory among them)."""
+    """Parse memory.stat: bytes of private memory, and bytes of shared memory (including files on a tmpfs)."""
     private = _keyed(text, "anon")
     return _keyed(text, "rss") or 0 if private is None else private, _keyed(text, "shmem") or 0
 
@@ -151,68 +151,72 @@ def _keyed(text: str, key: str) -> int | None:
 
 
 def usage_files(pid: int) -> dict[str, str]:
-    """The files that tell what the groups of a process use, by meaning, as far as this process can see them."""
-    own = _own_groups(_slurp(f"/proc/{pid}/cgroup"))
-    found: dict[str, str] = {}
-    for point, root, kind, options in _cgroup_mounts(_slurp("/proc/self/mountinfo")):
+    """Return the readable usage files of a process's groups, by key of `CgroupPlan.files`."""
+    own = _own_groups(_read(f"/proc/{pid}/cgroup"))
+    files: dict[str, str] = {}
+    for point, root, kind, options in _cgroup_mounts(_read("/proc/self/mountinfo")):
         controllers = frozenset(options) & frozenset(_CONTROLLERS) if kind == "cgroup" else frozenset(_CONTROLLERS)
         group = next((own[name] for name in controllers if name in own), None) if kind == "cgroup" else own.get("")
         if not group or group == "/":
             continue
         hierarchy = Hierarchy(1 if kind == "cgroup" else 2, _below(point, root, group), controllers)
-        for key, name in _files(hierarchy).items():
+        for key, name in _usage_file_names(hierarchy).items():
             path = hierarchy.parent / name
-            if key not in found and os.access(path, os.R_OK):
-                found[key] = str(path)
-    return found
+            if key not in files and os.access(path, os.R_OK):
+                files[key] = str(path)
+    return files
 
 
 def discover(owner: str, *, mountinfo: str | None = None, membership: str | None = None) -> Cgroups:
-    """What this process may use, found from its own mounts and membership (given only by tests)."""
-    mountinfo = _slurp("/proc/self/mountinfo") if mountinfo is None else mountinfo
-    membership = _slurp("/proc/self/cgroup") if membership is None else membership
+    """Find the hierarchies that this process may use, from its mounts and its membership (passed only by tests)."""
+    mountinfo = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
+    membership = _read("/proc/self/cgroup") if membership is None else membership
     own = _own_groups(membership)
-    first: list[Hierarchy] = []
-    second: list[Hierarchy] = []
-    taken: set[str] = set()
+    version_1: list[Hierarchy] = []
+    version_2: list[Hierarchy] = []
+    used: set[str] = set()
     for point, root, kind, options in _cgroup_mounts(mountinfo):
         if kind == "cgroup":
-            controllers = frozenset(options) & frozenset(_CONTROLLERS) - taken
+            controllers = frozenset(options) & frozenset(_CONTROLLERS) - used
             folder = next((own[name] for name in controllers if name in own), None)
             if controllers and folder is not None and _writable(parent := _below(point, root, folder)):
-                taken |= controllers
-                first.append(Hierarchy(1, parent, controllers))
+                used |= controllers
+                version_1.append(Hierarchy(1, parent, controllers))
         elif "" in own:
-            hierarchy = _unified(Path(point), _below(point, root, own[""]))
+            hierarchy = _find_v2(Path(point), _below(point, root, own[""]))
             if hierarchy is not None:
-                second.append(hierarchy)
-    return Cgroups(first or second[:1], owner)
+                version_2.append(hierarchy)
+    return Cgroups(version_1 or version_2[:1], owner)
 
 
-def _unified(top: Path, own: Path) -> Hierarchy | None:
-    """A v2 folder whose children get controllers and that holds no process of its own: ours when delegated, or the top."""
+def _find_v2(top: Path, own: Path) -> Hierarchy | None:
+    """Find a v2 group without processes whose children get controllers: the own group, its parent or the top."""
     for parent in dict.fromkeys((own, own.parent, top)):
         if top not in (parent, *parent.parents) or not _writable(parent):
             continue
-        available = frozenset(_slurp(parent / "cgroup.controllers").split())
-        enabled = frozenset(_slurp(parent / "cgroup.subtree_control").split())
-        wanted = available & frozenset(_CONTROLLERS)
-        if not wanted:
+        available = frozenset(_read(parent / "cgroup.controllers").split())
+        enabled = frozenset(_read(parent / "cgroup.subtree_control").split())
+        controllers = available & frozenset(_CONTROLLERS)
+        if not controllers:
             continue
-        if wanted <= enabled:
-            return Hierarchy(2, parent, wanted)
-        # Controllers can be turned on only where no process lives (the true top is exempt).
+        if controllers <= enabled:
+            return Hierarchy(2, parent, controllers)
+        # Controllers can be enabled only in a group without processes (the real top is exempt).
         with contextlib.suppress(OSError):
             if parent == own:
-                _move_out(own)
-            (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(wanted)))
-            return Hierarchy(2, parent, wanted)
+                _move_to_child(own)
+            _enable(parent, controllers)
+            return Hierarchy(2, parent, controllers)
     return None
 
 
-def _move_out(own: Path) -> None:
-    """Into a group of our own below, when nobody but us lives in a group that was delegated to us (`systemd-run --scope`)."""
-    if _slurp(own / "cgroup.procs").split() != [str(os.getpid())]:
+def _enable(group: Path, controllers: frozenset[str]) -> None:
+    (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
+
+
+def _move_to_child(own: Path) -> None:
+    """Move this process into a child group, if it is alone in a delegated group (`systemd-run --scope`)."""
+    if _read(own / "cgroup.procs").split() != [str(os.getpid())]:
         return
     leaf = own / "agentbench-harness"
     leaf.mkdir(exist_ok=True)
@@ -220,7 +224,7 @@ def _move_out(own: Path) -> None:
 
 
 def _own_groups(membership: str) -> dict[str, str]:
-    """Controller (v2: the empty name) -> our group's path in its hierarchy."""
+    """Return controller (v2: the empty name) -> path of this process's group in its hierarchy."""
     own = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -230,7 +234,7 @@ def _own_groups(membership: str) -> dict[str, str]:
 
 
 def _cgroup_mounts(mountinfo: str) -> list[tuple[str, str, str, list[str]]]:
-    """(mount point, root of the mount in its hierarchy, type, super options)."""
+    """Return (mount point, root of the mount in its hierarchy, type, super options) of each mount."""
     mounts = []
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -241,7 +245,7 @@ def _cgroup_mounts(mountinfo: str) -> list[tuple[str, str, str, list[str]]]:
 
 
 def _below(point: str, root: str, folder: str) -> Path:
-    """A group's folder under a mount that may show only a part of the hierarchy (in containers)."""
+    """Return a group's folder below a mount, which in containers may show only a part of the hierarchy."""
     relative = folder.removeprefix(root.rstrip("/")) if root != "/" else folder
     return Path(point + "/" + relative.strip("/")).resolve() if relative.strip("/") else Path(point)
 
@@ -250,7 +254,7 @@ def _writable(folder: Path) -> bool:
     return folder.is_dir() and os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
 
 
-def _slurp(path: str | Path) -> str:
+def _read(path: str | Path) -> str:
     try:
         return Path(path).read_text()
     except OSError:

@@ -1,8 +1,8 @@
 """The host's end of a sandbox's command channel.
 
-One reader thread per sandbox takes frames off the socket and hands them to the calls they belong to. What comes from
-inside is data of unknown intent: sizes are bounded before anything is allocated, and a frame that does not parse ends the
-channel, never the harness.
+One reader thread per sandbox reads frames from the socket and passes each to the call it answers. Data from inside a
+sandbox is untrusted: sizes are checked before anything is allocated, and a frame that does not parse ends the channel,
+never the harness.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from agentbench.core.errors import SandboxError
 from agentbench.sandbox.server.capture import pack, unpack
 
 _STDIN_WINDOW = 1 * MIB
-"""Bytes of stdin under way to a command that have not been taken by it yet."""
+"""Bytes of stdin that may be sent to a command before it has read them."""
 _STDIN_CHUNK = 64 * 1024
-_SMALL_FRAME = 8 * MIB
-_SEND_PATIENCE_SEC = 60
-_ANSWER_PATIENCE_SEC = 30.0
-"""Beyond a command's own ceiling, which the server inside enforces."""
+_MIN_FRAME_LIMIT = 8 * MIB
+_SEND_TIMEOUT_SEC = 60
+_ANSWER_MARGIN_SEC = 30.0
+"""Added to a command's timeout, which the command server enforces."""
 _DONE_FIELDS = 18
-_LONGEST_SEC = 1e9
+_MAX_TIMEOUT_SEC = 1e9
 
 Callback = Callable[[bytes], None]
 
 
 class ChannelClosed(Exception):
-    """The server went away or stopped making sense. Whose doing that was is for the sandbox to find out."""
+    """The command server exited or sent invalid data. The sandbox decides whether the candidate caused that."""
 
 
 class _Call:
-    """Something that was asked and is answered once."""
+    """A request that gets exactly one answer."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
         self.answer: list[bytes] | None = None
 
     def on_output(self, tag: bytes, data: bytes) -> None:
-        """Only commands have output."""
+        """Ignored: only commands have output."""
 
     def on_ack(self, count: int) -> None:
-        """Only commands have stdin."""
+        """Ignored: only commands have stdin."""
 
     def settle(self, answer: list[bytes] | None) -> None:
         self.answer = answer
@@ -54,7 +54,7 @@ class _Call:
 
 
 class CommandCall(_Call):
-    """A command in flight."""
+    """A command that was started and may still run."""
 
     def __init__(
         self, channel: CommandChannel, name: bytes, command: Command, callbacks: tuple[Callback | None, ...]
@@ -63,9 +63,9 @@ class CommandCall(_Call):
         self._channel = channel
         self._name = name
         self._callbacks = dict(zip((b"1", b"2"), callbacks, strict=True))
-        self._patience = min(command.timeout_sec + _ANSWER_PATIENCE_SEC, threading.TIMEOUT_MAX)
+        self._timeout_sec = min(command.timeout_sec + _ANSWER_MARGIN_SEC, threading.TIMEOUT_MAX)
         self._window = threading.Condition()
-        self._under_way = 0
+        self._unread = 0
         self._callback_error: Exception | None = None
 
     def on_output(self, tag: bytes, data: bytes) -> None:
@@ -74,12 +74,12 @@ class CommandCall(_Call):
             return
         try:
             callback(data)
-        except Exception as error:  # noqa: BLE001 - the reader serves other calls too; `wait` raises it where it belongs
+        except Exception as error:  # noqa: BLE001 - the reader serves other calls too; `wait` raises it
             self._callback_error = error
 
     def on_ack(self, count: int) -> None:
         with self._window:
-            self._under_way -= count
+            self._unread -= count
             self._window.notify_all()
 
     def settle(self, answer: list[bytes] | None) -> None:
@@ -88,12 +88,12 @@ class CommandCall(_Call):
             self._window.notify_all()
 
     def write(self, data: bytes) -> None:
-        """Blocks while the command does not read; what comes after its end is dropped."""
+        """Write to stdin. Blocks while the command does not read; drops data after its end."""
         for start in range(0, len(data), _STDIN_CHUNK):
             chunk = data[start : start + _STDIN_CHUNK]
             with self._window:
-                self._window.wait_for(lambda: self._under_way < _STDIN_WINDOW or self.done.is_set(), self._patience)
-                self._under_way += len(chunk)
+                self._window.wait_for(lambda: self._unread < _STDIN_WINDOW or self.done.is_set(), self._timeout_sec)
+                self._unread += len(chunk)
             if self.done.is_set():
                 return
             with contextlib.suppress(ChannelClosed):
@@ -110,10 +110,10 @@ class CommandCall(_Call):
     def wait(self) -> Completed:
         """
         Raises:
-            ChannelClosed: there will be no answer.
+            ChannelClosed: the answer will never come.
         """
-        if not self.done.wait(self._patience):
-            msg = "the command server did not answer"
+        if not self.done.wait(self._timeout_sec):
+            msg = "the command server did not answer in time"
             raise ChannelClosed(msg)
         if self.answer is None:
             raise ChannelClosed(self._channel.why)
@@ -122,29 +122,29 @@ class CommandCall(_Call):
         try:
             return _completed(self.answer)
         except (ValueError, IndexError) as error:
-            msg = f"an answer that makes no sense: {error}"
+            msg = f"the command server sent an invalid answer: {error}"
             raise ChannelClosed(msg) from error
 
 
 class CommandChannel:
     def __init__(self, sock: socket.socket, name: str) -> None:
         self._sock = sock
-        # A server that is stopped or gone must not hold a sender for ever; reading has no such limit.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_PATIENCE_SEC, 0))
+        # A stopped server must not block a sender forever. Reading has no timeout.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_SEC, 0))
         self._sending = threading.Lock()
         self._calls: dict[bytes, _Call] = {}
         self._names = itertools.count(1)
         self._state = threading.Lock()
-        self._frame_limit = _SMALL_FRAME
+        self._frame_limit = _MIN_FRAME_LIMIT
         self._ready = threading.Event()
         self.why = ""
-        """Why the channel ended; empty while it lives."""
+        """Why the channel ended; empty while it is open."""
         self._reader = threading.Thread(target=self._read, name=f"channel-{name}", daemon=True)
         self._reader.start()
 
     @property
     def busy(self) -> bool:
-        """Something was asked and is not answered yet: a command runs, most of the time."""
+        """Whether a request is unanswered, which usually means that a command runs."""
         return bool(self._calls)
 
     def wait_ready(self, timeout_sec: float) -> bool:
@@ -160,7 +160,7 @@ class CommandChannel:
     ) -> CommandCall:
         """
         Raises:
-            ChannelClosed: the server is gone.
+            ChannelClosed: the command server has exited.
         """
         name = b"%d" % next(self._names)
         call = CommandCall(self, name, command, (on_stdout, on_stderr))
@@ -171,7 +171,7 @@ class CommandChannel:
         request = [
             b"exec",
             name,
-            b"%d" % int(min(command.timeout_sec, _LONGEST_SEC) * 1e6),
+            b"%d" % int(min(command.timeout_sec, _MAX_TIMEOUT_SEC) * 1e6),
             b"%d" % command.keep_bytes,
             b"%d" % command.side_bytes if command.side_channel else b"",
             (command.cwd or "").encode("utf-8", "surrogateescape"),
@@ -189,27 +189,27 @@ class CommandChannel:
                 call.close_stdin()
         return call
 
-    def ask(self, what: bytes, fields: Sequence[bytes] = (), *, timeout_sec: float = 60.0) -> list[bytes]:
-        """One question, one answer: the fields after the name.
+    def ask(self, verb: bytes, fields: Sequence[bytes] = (), *, timeout_sec: float = 60.0) -> list[bytes]:
+        """Send one request and return the fields of its answer.
 
         Raises:
-            ChannelClosed: there is no answer.
+            ChannelClosed: no answer came.
         """
-        return self.ask_in_parts(what, [fields], timeout_sec=timeout_sec)
+        return self.ask_in_parts(verb, [fields], timeout_sec=timeout_sec)
 
-    def ask_in_parts(self, what: bytes, parts: Iterable[Sequence[bytes]], *, timeout_sec: float) -> list[bytes]:
-        """A question too large for one frame, and its one answer.
+    def ask_in_parts(self, verb: bytes, parts: Iterable[Sequence[bytes]], *, timeout_sec: float) -> list[bytes]:
+        """Send a request that is too large for one frame, and return the fields of its one answer.
 
         Raises:
-            ChannelClosed: there is no answer.
+            ChannelClosed: no answer came.
         """
         name = b"%d" % next(self._names)
         call = _Call()
         self._expect(name, call, MIB)
         for fields in parts:
-            self.send([what, name, *fields])
+            self.send([verb, name, *fields])
         if not call.done.wait(timeout_sec):
-            msg = "the command server did not answer"
+            msg = "the command server did not answer in time"
             raise ChannelClosed(msg)
         if call.answer is None:
             raise ChannelClosed(self.why)
@@ -221,14 +221,15 @@ class CommandChannel:
             with self._sending:
                 self._sock.sendall(len(body).to_bytes(4, "big") + body)
         except OSError as error:
-            raise ChannelClosed(self.why or f"cannot be written: {error.strerror}") from error
+            raise ChannelClosed(self.why or f"write failed: {error.strerror}") from error
 
-    def nudge(self, fields: list[bytes]) -> bool:
-        """Send something small if that needs no waiting, and say whether it was: one who looks after many sandboxes
-        cannot wait for one that does not read.
+    def try_send(self, fields: list[bytes]) -> bool:
+        """Send a small request if that does not block, and return whether it was sent.
+
+        The memory monitor serves many sandboxes and must not wait for one that does not read.
 
         Raises:
-            ChannelClosed: the server is gone.
+            ChannelClosed: the command server has exited.
         """
         body = pack(fields)
         frame = len(body).to_bytes(4, "big") + body
@@ -236,12 +237,12 @@ class CommandChannel:
             return False
         try:
             sent = self._sock.send(frame, socket.MSG_DONTWAIT)
-            # Half a frame would be the end of the channel; so small a one goes whole or not at all, as a rule.
+            # Half a frame would break the channel. A frame this small is normally sent whole or not at all.
             self._sock.sendall(frame[sent:])
         except BlockingIOError:
             return False
         except OSError as error:
-            raise ChannelClosed(self.why or f"cannot be written: {error.strerror}") from error
+            raise ChannelClosed(self.why or f"write failed: {error.strerror}") from error
         finally:
             self._sending.release()
         return True
@@ -261,7 +262,7 @@ class CommandChannel:
             self._calls[name] = call
 
     def _read(self) -> None:
-        why = "it closed the connection"
+        why = "the command server closed the connection"
         try:
             while body := self._frame():
                 self._dispatch(unpack(body))
@@ -277,12 +278,12 @@ class CommandChannel:
     def _frame(self) -> bytes:
         size = int.from_bytes(self._exactly(4), "big")
         if size > self._frame_limit:
-            msg = f"a frame of {size} bytes"
+            msg = f"the command server sent a frame of {size} bytes, limit {self._frame_limit}"
             raise ValueError(msg)
         return self._exactly(size) if size else b""
 
     def _exactly(self, count: int) -> bytes:
-        """`count` bytes, or nothing at the end of the stream."""
+        """Read `count` bytes. Return nothing at the end of the stream."""
         data = self._sock.recv(count, socket.MSG_WAITALL)
         if len(data) == count:
             return data
@@ -294,19 +295,19 @@ class CommandChannel:
         return b"" if missing else b"".join(parts)
 
     def _dispatch(self, fields: list[bytes]) -> None:
-        what = fields[0]
-        if what == b"ready":
+        verb = fields[0]
+        if verb == b"ready":
             self._ready.set()
             return
         with self._state:
             call = self._calls.get(fields[1])
-            if call is not None and what not in {b"out", b"ack"}:
+            if call is not None and verb not in {b"out", b"ack"}:
                 del self._calls[fields[1]]
         if call is None:
             return
-        if what == b"out":
+        if verb == b"out":
             call.on_output(fields[2], fields[3])
-        elif what == b"ack":
+        elif verb == b"ack":
             call.on_ack(int(fields[2]))
         else:
             call.settle(fields[2:])
@@ -314,7 +315,7 @@ class CommandChannel:
 
 def _completed(fields: list[bytes]) -> Completed:
     if len(fields) != _DONE_FIELDS - 2:
-        msg = f"{len(fields)} fields"
+        msg = f"{len(fields)} fields, expected {_DONE_FIELDS - 2}"
         raise ValueError(msg)
     code, died, killed, took_us, ooms, timed_out, side_truncated = fields[:7]
     return Completed(

@@ -1,9 +1,10 @@
-"""The memory limit itself, held below the kernel's ceiling.
+"""Enforces the memory limit of programs, below the kernel's limit on the cgroup.
 
-What a sandbox writes lives in memory too and is charged to the same cgroup, so the kernel's ceiling has to be memory and
-disk limit together: a full disk must be `ENOSPC` and never a kill. Programs alone could then take both. So somebody looks
-at what is theirs (memory without a file behind it, and shared memory that is not a file of the sandbox's) many times a
-second while commands run, and the command server ends the largest of them when it is more than the limit.
+Files that a sandbox writes live in memory and are charged to the same cgroup, so the cgroup's limit has to be the sum
+of memory and disk limit: a full disk must give `ENOSPC`, never a kill. Programs alone could then use both. A monitor
+therefore checks many times a second, while commands run, how much memory belongs to programs (private memory, and
+shared memory that is not a file of the sandbox). If it is more than the limit, the command server kills the largest
+process.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentbench.sandbox.cgroups import program_memory
 
-LOOK_SEC = 0.025
+if TYPE_CHECKING:
+    from agentbench.sandbox.served_sandbox import ServedSandbox
+
+CHECK_INTERVAL_SEC = 0.025
 MEMORY_NOTE = (
-    "memory: programs over the limit are found within 0.03 s and the largest is killed; {} in memory, so the "
-    "kernel's own ceiling is memory + disk limit"
+    "memory: usage is checked every 0.03 s and the largest process is killed above the limit; {} in memory, so the "
+    "kernel's limit is memory + disk"
 )
 _READ_BYTES = 1 << 16
 
 
 class MemoryGauge:
-    """What the programs of one sandbox hold, from the files of its cgroup."""
+    """Measures the memory of one sandbox's programs with the files of its cgroup."""
 
     def __init__(self, files: Mapping[str, str], limit_bytes: int, written: Callable[[], int | None]) -> None:
-        """`written`: bytes of the sandbox's own files that live in memory; None when that cannot be told."""
+        """`written`: returns the bytes of the sandbox's files that live in memory, or None if unknown."""
         self._usage = files.get("memory", "")
         self._stat = files.get("memory_stat", "")
         self._limit = limit_bytes
@@ -40,7 +44,7 @@ class MemoryGauge:
         return bool(self._usage and self._stat)
 
     def over(self) -> bool:
-        # Everything together is one number, cheap to read, and mostly it is enough.
+        # Total usage is one number and cheap to read. Usually it is below the limit and decides alone.
         usage = _read(self._usage).strip()
         if not usage.isdigit() or int(usage) <= self._limit:
             self._was_over = False
@@ -50,49 +54,40 @@ class MemoryGauge:
             return True
         written = self._written()
         over = written is not None and private + max(0, shared - written) > self._limit
-        # Two numbers read one after the other while files come and go: only what is still so at the next look counts.
+        # The two numbers are read one after the other while files change, so only two checks in a row count.
         over, self._was_over = over and self._was_over, over
         return over
 
 
-class Holding(Protocol):
-    """A sandbox whose programs are held to their memory limit."""
-
-    @property
-    def closed(self) -> bool: ...
-
-    def enforce_memory_limit(self) -> None: ...
-
-
 class MemoryMonitor:
-    """Looks at all sandboxes of a backend, from one thread that lives while there are any."""
+    """Checks all sandboxes of a backend from one thread, which runs while there are any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._boxes: list[Holding] = []
+        self._sandboxes: list[ServedSandbox] = []
         self._thread: threading.Thread | None = None
 
-    def add(self, box: Holding) -> None:
+    def add(self, sandbox: ServedSandbox) -> None:
         with self._lock:
-            self._boxes.append(box)
+            self._sandboxes.append(sandbox)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="memory", daemon=True)
+                self._thread = threading.Thread(target=self._monitor, name="memory-monitor", daemon=True)
                 self._thread.start()
 
-    def _look(self) -> None:
+    def _monitor(self) -> None:
         pause = threading.Event()
         while True:
             with self._lock:
-                self._boxes = [box for box in self._boxes if not box.closed]
-                if not self._boxes:
+                self._sandboxes = [sandbox for sandbox in self._sandboxes if not sandbox.closed]
+                if not self._sandboxes:
                     self._thread = None
                     return
-                boxes = list(self._boxes)
-            for box in boxes:
-                # A sandbox that ends meanwhile is found dead by whoever uses it.
+                sandboxes = list(self._sandboxes)
+            for sandbox in sandboxes:
+                # If the sandbox died meanwhile, its next user gets the error.
                 with contextlib.suppress(OSError):
-                    box.enforce_memory_limit()
-            pause.wait(LOOK_SEC)
+                    sandbox.enforce_memory_limit()
+            pause.wait(CHECK_INTERVAL_SEC)
 
 
 def _read(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What every backend offers. One conformance suite holds all of them to it."""
+"""The interface of every sandbox backend. The conformance suite in tests/sandbox checks all of them against it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from agentbench.core.command import Command, Completed
 from agentbench.tree.entry import FileWrite, Tree
@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LimitReport:
-    """How strongly this backend, on this machine, as this user, holds each limit."""
+    """How strictly this backend enforces each limit on this machine, for this user."""
 
     cpu: Strength
     memory: Strength
@@ -40,12 +40,12 @@ class LimitReport:
     disk: Strength
     notes: tuple[str, ...] = ()
     on_request: tuple[str, ...] = ()
-    """Limits that become hard for a contract that requires it, at a price (`SandboxSpec.hard_disk`)."""
+    """Limits that become hard, at a cost, if a contract requires it (`SandboxSpec.hard_disk`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A host folder or file made visible read-only at `target`."""
+    """A host folder or file mounted read-only at `target`."""
 
     source: Path
     target: str
@@ -53,10 +53,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """Everything that decides what a sandbox is.
-
-    `base` is the identity of a prepared environment (None: bare). `workdir` is where the workspace is seen inside.
-    """
+    """The description of one sandbox. `workdir` is the workspace's path inside."""
 
     phase: Phase
     limits: Limits
@@ -66,16 +63,16 @@ class SandboxSpec:
     python: str | None = None
     image: str | None = None
     dockerfile: Path | None = None
-    """Instead of an image: built once, with nothing but itself as its context."""
+    """Used instead of an image: built once, with no other file in its build context."""
     mounts: tuple[Mount, ...] = ()
     hard_disk: bool = False
-    """The contract requires a disk limit that the kernel holds, whatever that costs at the start."""
+    """The contract requires a disk limit that the kernel enforces, even if the sandbox then starts more slowly."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a sandbox has used so far, as far as it can be measured (None: cannot)."""
+    """Resources that a sandbox has used so far. None means that this backend cannot measure it."""
 
     cpu_sec: float | None
     memory_peak_mb: float | None
@@ -85,19 +82,11 @@ class Usage:
     oom_kills: int | None
 
 
-@runtime_checkable
-class Served(Protocol):
-    """A sandbox that tells what runs its commands."""
-
-    @property
-    def server(self) -> str: ...
-
-
 class RunningCommand(Protocol):
-    """A command in flight."""
+    """A command that was started and may still run."""
 
     def write(self, data: bytes) -> None:
-        """Send to its stdin; silently dropped once it closed or ended."""
+        """Write to its stdin. Data is dropped once the command closed its stdin or ended."""
         ...
 
     def close_stdin(self) -> None: ...
@@ -107,21 +96,21 @@ class RunningCommand(Protocol):
     def wait(self) -> Completed:
         """
         Raises:
-            SandboxError: the channel or the sandbox died, and not by the candidate's doing.
+            SandboxError: the channel or the sandbox died, and the command did not cause it.
         """
         ...
 
 
 class Sandbox(Protocol):
-    """One live sandbox. Closing it leaves no process, mount or file."""
+    """One live sandbox. Closing it removes its processes, mounts and files."""
 
     @property
     def id(self) -> str: ...
 
     def run(self, command: Command) -> Completed:
-        """Run to the end. A non-zero exit, a signal, a timeout, an OOM kill of the command are data.
+        """Run a command to its end. A non-zero exit, a signal, a timeout or an OOM kill is data, not an exception.
 
-        Everything the command left behind is dead when this returns.
+        All processes that the command started are dead when this returns.
 
         Raises:
             SandboxError: the sandbox itself failed.
@@ -135,24 +124,27 @@ class Sandbox(Protocol):
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> RunningCommand:
-        """Start with an open stdin. Callbacks get output as it comes, from the channel's reader thread, and must be quick."""
+        """Start a command with an open stdin.
+
+        Callbacks receive output as it arrives, on the channel's reader thread, and must return quickly.
+        """
         ...
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
-        """Apply to the workspace, all or nothing: parents are made, no symlink is followed, `.git` is never touched.
+        """Write all files into the workspace or none. Creates parents, follows no symlink, never touches `.git`.
 
         Raises:
-            PatchInvalid: a path is absolute, has `..`, goes through a symlink or a file, or is `.git`.
+            PatchInvalid: a path is absolute, contains `..`, leads through a symlink or a file, or is in `.git`.
             SandboxError: the write itself failed.
         """
         ...
 
     def kill_processes(self) -> int:
-        """End everything but the channel; the count of what was alive. The tree can then be read at rest."""
+        """Kill every process but the command server, so that the tree stays as it is. Return how many were alive."""
         ...
 
     def tree(self) -> Tree:
-        """The workspace, readable from the host also after `kill_processes`, until the sandbox is closed."""
+        """Return the workspace. It is readable until the sandbox is closed, also after `kill_processes`."""
         ...
 
     def usage(self) -> Usage: ...
@@ -162,7 +154,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
-    """One setup or capture command and what came of it."""
+    """One setup or capture command and its result."""
 
     command: str
     capture: bool
@@ -175,9 +167,9 @@ class SetupStep:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A frozen environment: what setup produced, never written again.
+    """A prepared environment: the frozen result of setup, never written again.
 
-    `digest` (sha256:…) covers what setup really produced; `base_tree` is the workspace as setup left it.
+    `digest` (sha256:…) covers everything that setup produced; `base_tree` is the workspace as setup left it.
     """
 
     key: str
@@ -185,7 +177,7 @@ class Prepared:
     steps: tuple[SetupStep, ...]
     base_tree: Tree
     setup_changed: tuple[bytes, ...]
-    """Files of R that setup changed or removed: reported, since Δ is taken against the workspace as setup left it."""
+    """Files of the base repository that setup changed or removed. A patch is relative to `base_tree`, so reports show them."""
     lockfiles: Mapping[str, str]
     cached: bool
     backend: str
@@ -194,10 +186,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
-    """What to prepare: the workspace source (a folder that is R), and the commands."""
+    """What to prepare: the folder of the base repository, and the setup commands."""
 
     key: str
-    """Identity of (R, environment, setup): equal key, equal environment."""
+    """Identity of base repository, environment and setup: equal keys mean equal prepared environments."""
     source: Path
     commands: tuple[str, ...]
     capture: tuple[str, ...]
@@ -207,7 +199,7 @@ class SetupPlan:
 
 
 class Backend(Protocol):
-    """A way to make sandboxes."""
+    """Creates sandboxes."""
 
     @property
     def name(self) -> str: ...
@@ -215,26 +207,26 @@ class Backend(Protocol):
     def limits(self) -> LimitReport: ...
 
     def check(self, spec: SandboxSpec) -> None:
-        """Refuse before anything runs what cannot be had here.
+        """Refuse a spec that this backend cannot provide, before anything runs.
 
         Raises:
-            SandboxUnavailable: an image that is not there, a workspace where none can be; with the remedy.
+            SandboxUnavailable: with a remedy, for example if the image is missing or the workspace path is reserved.
         """
         ...
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
-        """Run setup once per key and freeze the result; later calls find it.
+        """Run setup once per key and freeze the result; later calls reuse it.
 
         Raises:
-            SetupFailed: a command failed (remembered: not repeated for every attempt, unless `fresh`).
-            SandboxError: ours.
+            SetupFailed: a command failed. The failure is cached, so attempts do not repeat it, unless `fresh`.
+            SandboxError: the sandbox failed.
         """
         ...
 
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
-        """A live sandbox, copy-on-write on `prepared`; `None` gives an empty workspace."""
+        """Open a sandbox, copy-on-write on `prepared`; `None` gives an empty workspace."""
         ...
 
     def close(self) -> None:
-        """End everything this backend started."""
+        """End everything that this backend started."""
         ...

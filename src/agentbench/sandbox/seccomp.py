@@ -1,10 +1,10 @@
-"""The system call filter of every sandbox: a deny list, assembled by hand for bubblewrap's `--seccomp`.
+"""The system call filter of every sandbox: a deny list, assembled for bubblewrap's `--seccomp`.
 
-What the namespaces and missing capabilities already forbid is forbidden here again where the kernel's own check has been
-wrong before (mounting, modules, keys, BPF, userfaultfd, io_uring, new namespaces), and what they do not cover is closed:
-socket families that are not bound to a network namespace (vsock reaches the hypervisor) and pushing characters into a
-terminal. `ptrace` stays: debuggers and leak checkers are honest work, and it reaches only processes of the same sandbox,
-never the command server, which is undumpable.
+It denies what namespaces and missing capabilities already forbid, where the kernel's own check has had bugs (mounting,
+modules, keys, BPF, userfaultfd, io_uring, new namespaces), and what they do not cover: socket families outside of
+network namespaces (vsock reaches the hypervisor) and pushing characters into a terminal. `ptrace` stays allowed:
+debuggers and leak checkers need it, and it reaches only processes of the same sandbox, never the command server, which
+is undumpable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _X32_BIT = 0x4000_0000
 
 _NEW_NAMESPACES = 0x7E02_0080  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
+_ALLOWED_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Machine:
     has_x32: bool = False
 
 
-# Numbers from 424 on are the same everywhere.
+# System call numbers from 424 on are the same on all architectures.
 _NEW_CALLS = (
     425,  # io_uring_setup
     426,  # io_uring_enter
@@ -143,7 +143,7 @@ MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 
 class _Program:
-    """Instructions of classic BPF. Jumps are relative and written right before what they skip."""
+    """Instructions of classic BPF. Jumps are relative and come right before the instructions that they skip."""
 
     def __init__(self) -> None:
         self._code = bytearray()
@@ -154,10 +154,10 @@ class _Program:
     def load(self, offset: int) -> None:
         self.add(_LD, offset)
 
-    def answer(self, value: int) -> None:
+    def return_value(self, value: int) -> None:
         self.add(_RET, value)
 
-    def refuse(self, number: int) -> None:
+    def deny(self, number: int) -> None:
         self.add(_RET, _ERRNO | number)
 
     def bytes(self) -> bytes:
@@ -169,52 +169,52 @@ def supported() -> bool:
 
 
 def assemble(machine: Machine | None = None) -> bytes:
-    """The filter, as `struct sock_filter[]`. An architecture we have no table for gets an empty one: no filter."""
+    """Return the filter as `struct sock_filter[]`, empty (no filter) on an architecture without a table."""
     machine = machine or MACHINES.get(platform.machine())
     if machine is None:
         return b""
     program = _Program()
     program.load(_ARCH)
     program.add(_JEQ, machine.arch, if_true=1)
-    program.refuse(errno.ENOSYS)  # a 32-bit program: another table of numbers
+    program.deny(errno.ENOSYS)  # a 32-bit program, which uses other numbers
     program.load(_NR)
     if machine.has_x32:
         program.add(_JGE, _X32_BIT, if_false=1)
-        program.refuse(errno.ENOSYS)
+        program.deny(errno.ENOSYS)
     for number in machine.denied:
         program.add(_JEQ, number, if_false=1)
-        program.refuse(errno.EPERM)
-    # clone3 passes its flags through memory, where a filter cannot look: callers fall back to clone.
+        program.deny(errno.EPERM)
+    # clone3 passes its flags in memory, which a filter cannot read. Callers fall back to clone.
     program.add(_JEQ, machine.clone3, if_false=1)
-    program.refuse(errno.ENOSYS)
-    _clone(program, machine)
-    _ioctl(program, machine)
-    _socket(program, machine)
-    program.answer(_ALLOW)
+    program.deny(errno.ENOSYS)
+    _deny_new_namespaces(program, machine)
+    _deny_terminal_input(program, machine)
+    _deny_socket_families(program, machine)
+    program.return_value(_ALLOW)
     return program.bytes()
 
 
-def _clone(program: _Program, machine: Machine) -> None:
+def _deny_new_namespaces(program: _Program, machine: Machine) -> None:
     program.add(_JEQ, machine.clone, if_false=4)
     program.load(_ARG0)
     program.add(_JSET, _NEW_NAMESPACES, if_false=1)
-    program.refuse(errno.EPERM)
-    program.answer(_ALLOW)
+    program.deny(errno.EPERM)
+    program.return_value(_ALLOW)
 
 
-def _ioctl(program: _Program, machine: Machine) -> None:
+def _deny_terminal_input(program: _Program, machine: Machine) -> None:
     program.add(_JEQ, machine.ioctl, if_false=5)
     program.load(_ARG1)
     program.add(_JEQ, _TIOCSTI, if_true=1)
     program.add(_JEQ, _TIOCLINUX, if_false=1)
-    program.refuse(errno.EPERM)
-    program.answer(_ALLOW)
+    program.deny(errno.EPERM)
+    program.return_value(_ALLOW)
 
 
-def _socket(program: _Program, machine: Machine) -> None:
-    program.add(_JEQ, machine.socket, if_false=3 + len(_FAMILIES))
+def _deny_socket_families(program: _Program, machine: Machine) -> None:
+    program.add(_JEQ, machine.socket, if_false=3 + len(_ALLOWED_FAMILIES))
     program.load(_ARG0)
-    for index, family in enumerate(_FAMILIES):
-        program.add(_JEQ, family, if_true=len(_FAMILIES) - index)
-    program.refuse(errno.EAFNOSUPPORT)
-    program.answer(_ALLOW)
+    for index, family in enumerate(_ALLOWED_FAMILIES):
+        program.add(_JEQ, family, if_true=len(_ALLOWED_FAMILIES) - index)
+    program.deny(errno.EAFNOSUPPORT)
+    program.return_value(_ALLOW)

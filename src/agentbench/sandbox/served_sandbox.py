@@ -1,4 +1,4 @@
-"""What a sandbox does through the command server in it, whichever backend started it."""
+"""The part of a sandbox that works through its command server, shared by all backends."""
 
 from __future__ import annotations
 
@@ -20,36 +20,41 @@ _WRITE_BYTES = 256 * 1024
 
 
 class ServedSandbox(ABC):
-    """The part of `protocol.Sandbox` that is a conversation. A backend adds what only it can see of a sandbox."""
+    """Implements `protocol.Sandbox` as far as the command channel can. Backends add what only they can observe."""
 
     def __init__(self, channel: CommandChannel, gauge: MemoryGauge | None = None) -> None:
-        """`gauge`: what its programs hold, where the host can see that."""
+        """`gauge`: measures the memory of its programs, if the host can."""
         self._channel = channel
         self._gauge = gauge
         self._closed = False
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """The interpreter that runs the command server, for `ab doctor`."""
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def enforce_memory_limit(self) -> None:
-        """End the largest program of a sandbox whose programs are over the limit; its command's result says so."""
+        """Kill the largest process if programs use more memory than the limit; the command's result reports it."""
         if self._closed or self._gauge is None or not self._channel.busy or not self._gauge.over():
             return
         with contextlib.suppress(ChannelClosed):
-            # One that cannot be told now is looked at again with the next round; the others are not kept waiting.
-            self._channel.nudge([b"relieve", b"0"])
+            # If the request cannot be sent now, the next check tries again; other sandboxes must not wait.
+            self._channel.try_send([b"kill-largest", b"0"])
 
     @abstractmethod
     def _add_oom_status(self, completed: Completed) -> Completed:
-        """Add what only the host can see: whether the kernel killed for memory meanwhile."""
+        """Mark the result if the kernel killed a process for memory meanwhile, which only the host can see."""
 
     @abstractmethod
     def _on_channel_closed(self, why: str) -> Completed:
-        """The channel ended. By the candidate's doing: a result that says so. Otherwise ours.
+        """Return the result of a command whose sandbox was killed by what ran in it.
 
         Raises:
-            SandboxError: nothing shows that the candidate did it.
+            SandboxError: there is no evidence that the candidate ended the sandbox.
         """
 
     def run(self, command: Command) -> Completed:
@@ -68,10 +73,10 @@ class ServedSandbox(ABC):
         try:
             call = self._channel.start(command, open_stdin=True, on_stdout=on_stdout, on_stderr=on_stderr)
         except ChannelClosed as error:
-            return _Dead(self._on_channel_closed(str(error)))
-        return _Started(self, call)
+            return _EndedCommand(self._on_channel_closed(str(error)))
+        return _StartedCommand(self, call)
 
-    def settle(self, call: CommandCall) -> Completed:
+    def wait_for(self, call: CommandCall) -> Completed:
         try:
             return self._add_oom_status(call.wait())
         except ChannelClosed as error:
@@ -81,9 +86,9 @@ class ServedSandbox(ABC):
         try:
             answer = self._channel.ask_in_parts(b"write", _write_requests(files), timeout_sec=300)
         except ChannelClosed as error:
-            # Their doing or ours: raises when it is ours.
+            # Raises if the candidate did not cause it.
             why = self._on_channel_closed(str(error)).stderr.kept.decode("utf-8", "replace").strip()
-            raise PatchInvalid(f"files cannot be written: {why}") from error
+            raise PatchInvalid(f"cannot write files: {why}") from error
         if answer[0] != b"ok":
             raise PatchInvalid(answer[1].decode("utf-8", "replace") if len(answer) > 1 else "refused")
 
@@ -96,18 +101,18 @@ class ServedSandbox(ABC):
 
 
 def oom_result() -> Completed:
-    """The result of a command whose whole sandbox was ended by the kernel, for memory."""
-    return killed_result("its processes used more memory than its limit", oom=True)
+    """Return the result of a command whose whole sandbox was killed for memory by the kernel."""
+    return killed_result("its processes exceeded the memory limit", oom=True)
 
 
 def killed_result(why: str, *, oom: bool = False) -> Completed:
-    """The result of a command whose whole sandbox was ended by what ran in it."""
-    said = f"the sandbox was ended: {why}\n".encode()
-    return Completed(128 + _SIGKILL, _stream(b""), _stream(said), 0.0, signal=_SIGKILL, oom=oom)
+    """Return the result of a command whose whole sandbox was killed because of what ran in it."""
+    message = f"the sandbox was killed: {why}\n".encode()
+    return Completed(128 + _SIGKILL, _stream(b""), _stream(message), 0.0, signal=_SIGKILL, oom=oom)
 
 
 def _write_requests(files: Sequence[FileWrite]) -> Iterator[list[bytes]]:
-    """Requests of bounded size: a large file goes in several pieces, small ones go together."""
+    """Split the files into requests of bounded size: large files into pieces, small ones together."""
     batch: list[bytes] = []
     size = 0
     for file in files:
@@ -136,11 +141,11 @@ def _stream(data: bytes) -> Stream:
     return Stream(head=data, total_bytes=len(data), sha256=sha256_hex(data))
 
 
-class _Started:
-    """A command in flight, as the protocol wants it."""
+class _StartedCommand:
+    """Implements `protocol.RunningCommand`."""
 
-    def __init__(self, box: ServedSandbox, call: CommandCall) -> None:
-        self._box = box
+    def __init__(self, sandbox: ServedSandbox, call: CommandCall) -> None:
+        self._sandbox = sandbox
         self._call = call
 
     def write(self, data: bytes) -> None:
@@ -153,23 +158,23 @@ class _Started:
         self._call.kill()
 
     def wait(self) -> Completed:
-        return self._box.settle(self._call)
+        return self._sandbox.wait_for(self._call)
 
 
-class _Dead:
-    """A command that could not start because the candidate had ended its own sandbox."""
+class _EndedCommand:
+    """A command that could not start because the candidate had ended its sandbox."""
 
     def __init__(self, completed: Completed) -> None:
         self._completed = completed
 
     def write(self, data: bytes) -> None:
-        """Nobody reads it."""
+        """Drop the data: no process reads it."""
 
     def close_stdin(self) -> None:
-        """Nobody reads it."""
+        """Do nothing: there is no stdin."""
 
     def kill(self) -> None:
-        """Nothing lives."""
+        """Do nothing: no process is alive."""
 
     def wait(self) -> Completed:
         return self._completed

@@ -1,7 +1,7 @@
 """The command server as one file, compiled for the interpreter that will run it.
 
-Its modules are joined because each import costs a sandbox's start, and compiled because compiling costs more than
-everything else the server does before it is ready.
+Its modules are joined because each import slows a sandbox's start, and compiled in advance because compiling takes
+longer than everything else that the server does before it is ready.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.process import run_host
 from agentbench.sandbox.environments.interpreter import Interpreter
 
-_MODULES = ("capture", "job", "process_tree", "server", "start")
+_MODULES = ("capture", "job", "process_tree", "server")
 _OWN_IMPORT = re.compile(r"^from agentbench\.sandbox\.server\.\w+ import (\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 _COMPILE = (
@@ -27,15 +27,15 @@ _COMPILE = (
 
 
 def server_source() -> str:
-    """All of the server's modules in one namespace."""
-    return _joined(*_MODULES)
+    """Return all modules of the server as one module."""
+    return _join(*_MODULES)
 
 
 def walker_source() -> str:
-    return _joined("capture", "walker")
+    return _join("capture", "walker")
 
 
-def _joined(*modules: str) -> str:
+def _join(*modules: str) -> str:
     parts = [_FUTURE]
     for name in modules:
         text = _OWN_IMPORT.sub("", _read(name))
@@ -52,7 +52,7 @@ def bundle_digest() -> str:
 
 
 def compile_server(interpreter: Interpreter, folder: Path) -> None:
-    """`server.pyc` and `writer.pyc` into `folder`.
+    """Compile `server.pyc` and `writer.pyc` into `folder`.
 
     Raises:
         SandboxError: the interpreter cannot compile them.
@@ -63,11 +63,12 @@ def compile_server(interpreter: Interpreter, folder: Path) -> None:
         source = folder / f"{name}.src"
         source.write_text(text)
         argv += [str(source), str(folder / f"{name}.pyc")]
-    done = run_host(argv, env={}, timeout_sec=60)
+    completed = run_host(argv, env={}, timeout_sec=60)
     for name in ("server", "writer"):
         (folder / f"{name}.src").unlink()
-    if not done.ok:
-        msg = f"{interpreter.executable} cannot compile the command server: {done.stderr.kept.decode(errors='replace')}"
+    if not completed.ok:
+        stderr = completed.stderr.kept.decode(errors="replace")
+        msg = f"{interpreter.executable} cannot compile the command server: {stderr}"
         raise SandboxError(msg)
 
 

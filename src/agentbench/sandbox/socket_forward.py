@@ -1,7 +1,8 @@
 """Forwards a loopback port inside a sandbox without network to a unix socket of the harness.
 
-The socket lies in a folder that is mounted into the sandbox, beside the program that forwards to it. The backend decides which
-user a sandbox runs as, so the socket is open to everyone, inside a folder (mode 0700) that only a mount can bypass.
+The socket lies in a folder that is mounted into the sandbox, beside the program that forwards to it. The backend
+decides which user a sandbox runs as, so the socket is open to everyone, inside a folder (mode 0700) that only a mount
+can bypass.
 """
 
 from __future__ import annotations

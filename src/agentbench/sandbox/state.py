@@ -5,8 +5,8 @@
     <state>/server/<key>/                         the command server, compiled for one interpreter
     <state>/live/<owner>/                         one per running backend, locked while it runs
 
-An owner's folder is locked by an open file description that only its harness and its spawner hold. A process that gets the
-lock therefore knows that both are dead, even if their process ids are in use again.
+An owner's folder is locked by an open file description that only its harness and its spawner hold. A process that gets
+the lock therefore knows that both are dead, even if their process ids are in use again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What sandboxes use, looked at again and again while they live (M-01), at a rate that stays bounded however long they do."""
+"""Samples the resource usage of live sandboxes, less often the longer they live."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from agentbench.sandbox.protocol import (
     Usage,
 )
 
-FIRST_SEC = 1.0
-SLOWEST_SEC = 15.0
+FIRST_INTERVAL_SEC = 1.0
+MAX_INTERVAL_SEC = 15.0
 GROWTH = 1.5
 
 Emit = Callable[[Phase, Usage], None]
 
 
 class UsageSampler:
-    """Samples one sandbox from a thread of its own: after a second first, then less and less often.
+    """Samples one sandbox from its own thread: first after a second, then less and less often.
 
-    Nothing is told of a sandbox in which nothing happened since the last look.
+    Emits nothing if the sandbox used no CPU since the last sample.
     """
 
-    def __init__(self, sandbox: Sandbox, emit: Callable[[Usage], None], *, first_sec: float = FIRST_SEC) -> None:
+    def __init__(
+        self, sandbox: Sandbox, emit: Callable[[Usage], None], *, first_sec: float = FIRST_INTERVAL_SEC
+    ) -> None:
         self._sandbox = sandbox
         self._emit = emit
         self._first_sec = first_sec
@@ -52,11 +54,11 @@ class UsageSampler:
         self._thread.join()
 
     def _sample(self) -> None:
-        pause = self._first_sec
+        interval = self._first_sec
         last: float | None = None
-        while not self._stop.wait(pause):
-            pause = min(pause * GROWTH, SLOWEST_SEC)
-            # A sandbox that died is found dead by whoever uses it, with the reason.
+        while not self._stop.wait(interval):
+            interval = min(interval * GROWTH, MAX_INTERVAL_SEC)
+            # If the sandbox died, its next user gets the error with the reason.
             with contextlib.suppress(AgentBenchError, OSError):
                 usage = self._sandbox.usage()
                 if self._stop.is_set():
@@ -67,12 +69,17 @@ class UsageSampler:
 
 
 class SampledBackend:
-    """A backend whose sandboxes are sampled. Implements `protocol.Backend`."""
+    """Wraps a backend and samples its sandboxes. Implements `protocol.Backend`."""
 
     def __init__(
-        self, backend: Backend, emit: Emit, *, first_sec: float = FIRST_SEC, labels: Mapping[str, str] | None = None
+        self,
+        backend: Backend,
+        emit: Emit,
+        *,
+        first_sec: float = FIRST_INTERVAL_SEC,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
-        """`labels`: what each of its sandboxes is marked with, where a backend marks them."""
+        """`labels`: added to each sandbox, on backends that support labels."""
         self._backend = backend
         self._emit = emit
         self._labels = dict(labels or {})
@@ -92,21 +99,21 @@ class SampledBackend:
         return self._backend.prepare(plan, spec, on_step=on_step)
 
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
-        marked = replace(spec, labels={**spec.labels, **self._labels})
-        return self._opened(spec, self._backend.open(marked, prepared))
+        labelled = replace(spec, labels={**spec.labels, **self._labels})
+        return self._sampled(spec, self._backend.open(labelled, prepared))
 
     def close(self) -> None:
         self._backend.close()
 
     @contextlib.contextmanager
-    def _opened(self, spec: SandboxSpec, opening: AbstractContextManager[Sandbox]) -> Iterator[Sandbox]:
+    def _sampled(self, spec: SandboxSpec, opening: AbstractContextManager[Sandbox]) -> Iterator[Sandbox]:
         def emit(usage: Usage) -> None:
             self._emit(spec.phase, usage)
 
         with opening as sandbox:
             with UsageSampler(sandbox, emit, first_sec=self._first_sec):
                 yield sandbox
-            # An agent's last sample is its attempt's to take, once everything the agent started is dead.
+            # The attempt itself takes an agent's last sample, once everything that the agent started is dead.
             if spec.phase is not Phase.AGENT:
                 with contextlib.suppress(AgentBenchError, OSError):
                     emit(sandbox.usage())

@@ -1,7 +1,7 @@
-"""The /etc of a sandbox: one read-only folder, made once per interpreter, with the command server in it.
+"""The /etc of a sandbox: one read-only folder, built once per interpreter, which also holds the command server.
 
-A single bound folder instead of a dozen bound files, since every mount costs each sandbox's start. It names one user, has
-what the dynamic linker, name lookup and certificates need, and nothing else of the host's.
+One bound folder replaces a dozen bound files, since every mount slows each sandbox's start. It has one user and what
+the dynamic linker, name lookup and certificates need, and nothing else of the host's /etc.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FILES = {
     "hostname": "sandbox\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
     "gitconfig": "[user]\n\tname = agent\n\temail = agent@sandbox.invalid\n[init]\n\tdefaultBranch = main\n",
-    # Places where the setup phase gets its own files bound.
+    # Mount points for files of the setup phase.
     "resolv.conf": "",
     "pip.conf": "",
 }
@@ -50,17 +50,19 @@ _COPIED = (
     "bash.bashrc",
     "profile",
 )
-PLACES = ("ssl", "ca-certificates", "pki", "crypto-policies")
-"""Host folders that setup gets whole, bound over ours."""
+SETUP_FOLDERS = ("ssl", "ca-certificates", "pki", "crypto-policies")
+"""Folders of the host's /etc that the setup phase sees completely."""
 
 
 def etc_folder(state: Path, interpreter: Interpreter) -> Path:
-    """The folder for this interpreter and this host as it is now, built when it is not there yet.
+    """Return the folder for this interpreter and the current state of the host, and build it if necessary.
 
     Raises:
         SandboxError: it cannot be written.
     """
-    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _stamps()]).removeprefix("sha256:")[:24]
+    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _host_file_stamps()]).removeprefix("sha256:")[
+        :24
+    ]
     folder = state / "etc" / key
     if not folder.is_dir():
         try:
@@ -71,8 +73,8 @@ def etc_folder(state: Path, interpreter: Interpreter) -> Path:
     return folder
 
 
-def _stamps() -> list[Json]:
-    """What tells that the host's own files changed."""
+def _host_file_stamps() -> list[Json]:
+    """Return size and time of the copied host files, to notice changes."""
     stamps: list[Json] = []
     for name in _COPIED:
         try:
@@ -87,8 +89,8 @@ def _build(folder: Path, interpreter: Interpreter) -> None:
     building = folder.with_name(f".{new_ulid().lower()}")
     for name, text in _FILES.items():
         _put(building / name, text.encode())
-    for place in PLACES:
-        (building / place).mkdir(exist_ok=True)
+    for name in SETUP_FOLDERS:
+        (building / name).mkdir(exist_ok=True)
     for name in _COPIED:
         _copy(Path("/etc") / name, building / name)
     compile_server(interpreter, building / SERVER_DIR.removeprefix("/etc/"))
@@ -100,11 +102,11 @@ def _build(folder: Path, interpreter: Interpreter) -> None:
     except OSError:
         if not folder.is_dir():
             raise
-        shutil.rmtree(building)  # somebody else was quicker; theirs is the same
+        shutil.rmtree(building)  # another process built the same folder first
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Links are kept as links where they lead to what a sandbox also has, and resolved otherwise."""
+    """Copy a file or a flat folder. Absolute links in a folder stay links; other links are resolved."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
         for item in source.iterdir():

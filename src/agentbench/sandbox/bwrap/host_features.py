@@ -1,4 +1,4 @@
-"""What this host's bubblewrap and kernel can do."""
+"""Features of this host's bubblewrap and kernel."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TMPFS_USER_ATTRIBUTES = (6, 6)
 
 @lru_cache(maxsize=4)
 def bwrap_version(program: str) -> tuple[int, ...]:
-    """(0, 8, 0); empty when it does not say."""
+    """Return the version, like (0, 8, 0), or an empty tuple if unknown."""
     try:
-        said = run_host([program, "--version"], env={}, timeout_sec=10).stdout.kept.decode("ascii", "replace")
+        output = run_host([program, "--version"], env={}, timeout_sec=10).stdout.kept.decode("ascii", "replace")
     except HarnessError:
         return ()
-    return tuple(int(part) for part in re.findall(r"\d+", said)[:3])
+    return tuple(int(part) for part in re.findall(r"\d+", output)[:3])
 
 
 def kernel_version() -> tuple[int, ...]:
@@ -32,9 +32,10 @@ def kernel_version() -> tuple[int, ...]:
 
 @lru_cache(maxsize=1)
 def tmpfs_has_user_attributes() -> bool:
-    """An overlay of an ordinary user keeps its notes in `user.*` attributes; tmpfs has had them since Linux 6.6.
+    """Return whether a tmpfs can be the writable layer of an ordinary user's overlay.
 
-    Without them a folder that was removed cannot be made again, so the writable layer has to be on disk.
+    Such an overlay stores its metadata in `user.*` attributes, which tmpfs supports since Linux 6.6. Without them a
+    removed folder cannot be created again, so the writable layer has to be on disk.
     """
     with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=_MEMORY_FOLDER) as file:
         try:

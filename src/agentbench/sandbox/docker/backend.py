@@ -52,7 +52,7 @@ class DockerBackend:
     def limits(self) -> LimitReport:
         facts = self._engine.facts
         notes = [
-            MEMORY_NOTE.format("/tmp, /var/tmp and /dev/shm live")
+            MEMORY_NOTE.format("/tmp, /var/tmp and /dev/shm are")
             if facts.memory_limit
             else "memory: the engine holds no limit; the command server looks every 0.1 s and kills the largest",
             "disk: the writable layer is measured every second, and a container over its limit is ended",

@@ -13,7 +13,7 @@ from typing import Protocol
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.sandbox.bwrap.etc_folder import PLACES
+from agentbench.sandbox.bwrap.etc_folder import SETUP_FOLDERS
 from agentbench.sandbox.bwrap.launch_params import LaunchParams
 from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
@@ -224,7 +224,7 @@ class Preparer:
             config.write_text(settings.pip_conf())
             config.chmod(0o644)  # nobody gets through the folder; the sandbox's user gets the file itself, bound
             binds = [(config, "/etc/pip.conf")]
-            binds += [(place, str(place)) for name in PLACES if (place := Path("/etc") / name).is_dir()]
+            binds += [(place, str(place)) for name in SETUP_FOLDERS if (place := Path("/etc") / name).is_dir()]
             binds += [(path, str(path)) for path in settings.folders()]
             if network and _RESOLV.exists():
                 binds.append((_RESOLV.resolve(), "/etc/resolv.conf"))

@@ -1,6 +1,11 @@
-"""What runs inside a sandbox: standard library only, python 3.8 or newer, no import of ours.
+"""Programs that run inside a sandbox: standard library only, Python 3.8 or newer.
 
-`server.py` (begun by `start.py`) is PID 1 of a sandbox; `writer.py` is loaded by it when files are to be written; `probe.py` is what
-`ab doctor` runs to see what a sandbox can reach; `forward.py` leads loopback to the socket of a door. All but
-`forward.py` are compiled for the sandbox's interpreter; everything is bound read-only.
+- `server.py`: the command server, PID 1 of every sandbox; joined with `capture.py`, `job.py` and `process_tree.py` into
+  one file
+- `writer.py`, `walker.py`: loaded by the server when the host writes files or lists them
+- `forward.py`: forwards a loopback port to a unix socket
+- `isolation_probe.py`: run by `ab doctor` to test what a sandbox can reach
+- `prepare_image.py`: run once in a container when docker prepares an image
+
+Nothing here may import another package of the harness. Everything is read-only inside.
 """

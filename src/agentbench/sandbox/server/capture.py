@@ -1,4 +1,4 @@
-"""What is kept of a command's output, in flat memory, and how messages are written on the wire."""
+"""Captures a command's output in bounded memory, and packs messages for the command channel."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ CHUNK = 65536
 
 
 def pack(fields: list[bytes]) -> bytes:
-    """A list of fields as `u32 length, bytes` each; numbers go as decimal text."""
+    """Encode fields as `u32 length, bytes` each. Numbers are sent as decimal text."""
     return b"".join([part for field in fields for part in (len(field).to_bytes(4, "big"), field)])
 
 
 def unpack(body: bytes) -> list[bytes]:
-    fields, at = [], 0
-    while at < len(body):
-        size = int.from_bytes(body[at : at + 4], "big")
-        fields.append(body[at + 4 : at + 4 + size])
-        at += 4 + size
+    fields, offset = [], 0
+    while offset < len(body):
+        size = int.from_bytes(body[offset : offset + 4], "big")
+        fields.append(body[offset + 4 : offset + 4 + size])
+        offset += 4 + size
     return fields
 
 
@@ -24,7 +24,7 @@ def number(value: int) -> bytes:
 
 
 class Hash:
-    """The shape of the hash objects of whichever module this interpreter has."""
+    """The interface of hash objects, whichever module provides them."""
 
     def update(self, data: bytes) -> None: ...
 
@@ -43,10 +43,10 @@ def best_hash(size: int) -> Hash:
 
 
 class Digest:
-    """SHA-256. Little output is digested by the small built-in module, much by OpenSSL, which takes 4 ms to load."""
+    """SHA-256 of a stream. Short output uses the small built-in module; long output OpenSSL, which loads in 4 ms."""
 
     def __init__(self) -> None:
-        self.waiting: list[bytes] = []
+        self.buffered: list[bytes] = []
         self.size = 0
         self.sha: Hash | None = None
 
@@ -54,24 +54,24 @@ class Digest:
         if self.sha is not None:
             self.sha.update(data)
             return
-        self.waiting.append(data)
+        self.buffered.append(data)
         self.size += len(data)
         if self.size > CHUNK:
-            self.settle()
+            self.choose_hash()
 
-    def settle(self) -> Hash:
+    def choose_hash(self) -> Hash:
         sha = self.sha = best_hash(self.size)
-        for data in self.waiting:
+        for data in self.buffered:
             sha.update(data)
-        self.waiting = []
+        self.buffered = []
         return sha
 
     def hexdigest(self) -> bytes:
-        return (self.sha or self.settle()).hexdigest().encode()
+        return (self.sha or self.choose_hash()).hexdigest().encode()
 
 
 class Capture:
-    """The two ends of a stream, its length and its digest."""
+    """Keeps the beginning and the end of a stream, its length and its digest."""
 
     def __init__(self, keep: int, tag: bytes) -> None:
         self.tag = tag
@@ -105,8 +105,8 @@ class Capture:
         return [number(self.total), self.digest.hexdigest(), b"".join(self.head), b"".join(self.tail)]
 
 
-class Side:
-    """What a command wrote to its result descriptor, up to its cap."""
+class SideCapture:
+    """Keeps what a command writes to its side channel, up to a limit."""
 
     tag = b"side"
 

@@ -1,9 +1,9 @@
-"""Leads connections to 127.0.0.1:PORT to a unix socket. Runs inside a sandbox: standard library only, one thread.
+"""Forwards connections to 127.0.0.1:PORT to a unix socket. Runs inside a sandbox, in one thread.
 
     python3 forward.py PORT SOCKET
 
-Says `ready PORT` when it listens. Bytes are passed on as they come; of each direction at most BUFFER bytes are held, so that a
-slow reader slows the writer down instead of filling memory.
+Prints `ready PORT` when it listens. It buffers at most BUFFER bytes per direction, so that a slow reader slows the
+writer down instead of filling memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ BUFFER = 1 << 18
 MAX_PAIRS = 128
 
 
-class Side:
-    """One socket of a pair, and what waits to be written to it."""
+class Endpoint:
+    """One socket of a pair, and the data waiting to be written to it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.pending = bytearray()
-        self.other: Side = self
-        self.reads = True
-        """Whether more may come from it."""
-        self.ended = False
-        """Whether the other side has ended, so that this one must be told once everything is written."""
+        self.peer: Endpoint = self
+        self.readable = True
+        """More data may arrive from this socket."""
+        self.peer_ended = False
+        """The peer sent its last byte: shut this socket down once everything is written."""
         self.closed = False
 
 
@@ -42,14 +42,14 @@ class Forwarder:
     def serve(self) -> None:
         while True:
             for key, events in self.poll.select():
-                side = key.data
-                if side is None:
+                endpoint = key.data
+                if endpoint is None:
                     self.accept()
                     continue
-                if events & selectors.EVENT_WRITE and not side.closed:
-                    self.write(side)
-                if events & selectors.EVENT_READ and not side.closed:
-                    self.read(side)
+                if events & selectors.EVENT_WRITE and not endpoint.closed:
+                    self.write(endpoint)
+                if events & selectors.EVENT_READ and not endpoint.closed:
+                    self.read(endpoint)
 
     def accept(self) -> None:
         try:
@@ -64,78 +64,78 @@ class Forwarder:
         try:
             server.connect(self.target)
         except OSError:
-            # The gateway is gone: a client sees a connection that ends, as with any server.
+            # The harness's server is gone: the client sees a closed connection.
             server.close()
             client.close()
             return
         self.pairs += 1
-        here, there = Side(client), Side(server)
-        here.other, there.other = there, here
-        for side in (here, there):
-            side.sock.setblocking(False)
-            self.poll.register(side.sock, selectors.EVENT_READ, side)
+        inside, outside = Endpoint(client), Endpoint(server)
+        inside.peer, outside.peer = outside, inside
+        for endpoint in (inside, outside):
+            endpoint.sock.setblocking(False)
+            self.poll.register(endpoint.sock, selectors.EVENT_READ, endpoint)
 
-    def read(self, side: Side) -> None:
+    def read(self, endpoint: Endpoint) -> None:
         try:
-            data = side.sock.recv(65536)
+            data = endpoint.sock.recv(65536)
         except BlockingIOError:
             return
         except OSError:
-            self.close(side)
+            self.close(endpoint)
             return
         if data:
-            side.other.pending += data
+            endpoint.peer.pending += data
         else:
-            side.reads = False
-            side.other.ended = True
-        self.write(side.other)
+            endpoint.readable = False
+            endpoint.peer.peer_ended = True
+        self.write(endpoint.peer)
 
-    def write(self, side: Side) -> None:
+    def write(self, endpoint: Endpoint) -> None:
         try:
-            while side.pending:
-                sent = side.sock.send(side.pending)
-                del side.pending[:sent]
+            while endpoint.pending:
+                sent = endpoint.sock.send(endpoint.pending)
+                del endpoint.pending[:sent]
         except BlockingIOError:
             pass
         except OSError:
-            self.close(side)
+            self.close(endpoint)
             return
-        if side.ended and not side.pending and (not side.reads or self.shut(side)):
-            self.close(side)
+        if endpoint.peer_ended and not endpoint.pending and (not endpoint.readable or self.shut_down(endpoint)):
+            self.close(endpoint)
             return
-        self.watch(side)
-        self.watch(side.other)
+        self.watch(endpoint)
+        self.watch(endpoint.peer)
 
-    def shut(self, side: Side) -> bool:
-        """Tell a side that nothing more comes; true when it is gone anyway."""
+    def shut_down(self, endpoint: Endpoint) -> bool:
+        """Signal the end of data. Return True if the connection is already gone."""
         try:
-            side.sock.shutdown(socket.SHUT_WR)
+            endpoint.sock.shutdown(socket.SHUT_WR)
         except OSError:
             return True
         return False
 
-    def watch(self, side: Side) -> None:
+    def watch(self, endpoint: Endpoint) -> None:
         events = 0
-        if side.reads and len(side.other.pending) < BUFFER:
+        if endpoint.readable and len(endpoint.peer.pending) < BUFFER:
             events |= selectors.EVENT_READ
-        if side.pending:
+        if endpoint.pending:
             events |= selectors.EVENT_WRITE
-        known = side.sock in self.poll.get_map()
+        known = endpoint.sock in self.poll.get_map()
         if not events and known:
-            self.poll.unregister(side.sock)
+            self.poll.unregister(endpoint.sock)
         elif events and known:
-            self.poll.modify(side.sock, events, side)
+            self.poll.modify(endpoint.sock, events, endpoint)
         elif events:
-            self.poll.register(side.sock, events, side)
+            self.poll.register(endpoint.sock, events, endpoint)
 
-    def close(self, side: Side) -> None:
+    def close(self, endpoint: Endpoint) -> None:
         self.pairs -= 1
-        for one in (side, side.other):
-            if not one.closed:
-                one.closed = True
-                if one.sock in self.poll.get_map():
-                    self.poll.unregister(one.sock)
-                one.sock.close()
+        for each in (endpoint, endpoint.peer):
+            if not each.closed:
+                each.closed = True
+                if each.sock in self.poll.get_map():
+                    self.poll.unregister(each.sock)
+                each.sock.close()
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""What can be reached from inside a sandbox. Run by `ab doctor`; prints one line per check: `ok|weak<TAB>name<TAB>detail`.
+"""Tests the isolation of a sandbox from inside. Run by `ab doctor`; prints `ok|weak<TAB>name<TAB>detail` per check.
 
-Every check tries the thing itself rather than asking whether it is allowed.
+Every check attempts the operation instead of asking whether it is allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VSOCK = 40
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def say(name: str, weak: str, fine: str) -> None:
+def report(name: str, weak: str, fine: str) -> None:
     sys.stdout.write(f"{'weak' if weak else 'ok'}\t{name}\t{(weak or fine)[:200]}\n")
 
 
@@ -29,11 +29,11 @@ def status() -> dict[str, str]:
         return {key: value.strip() for key, _, value in (line.partition(":") for line in file)}
 
 
-def writes(path: str, text: str) -> bool:
-    """Only paths where a write must fail; where it does not, the same value is written back."""
+def writable(path: str) -> bool:
+    """Try to write a file that must not be writable. If that succeeds, its content stays the same."""
     try:
         with open(path, "r+", encoding="ascii") as file:
-            file.write(text or file.read())
+            file.write(file.read())
     except OSError:
         return False
     return True
@@ -50,36 +50,38 @@ def readable(path: str) -> bool:
     return True
 
 
-def rights() -> None:
+def check_privileges() -> None:
     state = status()
     caps = [name for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb") if int(state.get(name, "1"), 16)]
-    say("capabilities", f"has {', '.join(caps)}" if caps else "", "none")
-    say(
+    report("capabilities", f"has {', '.join(caps)}" if caps else "", "none")
+    report(
         "new privileges",
-        "" if state.get("NoNewPrivs") == "1" else "can be gained (set-uid programs)",
+        "" if state.get("NoNewPrivs") == "1" else "can be gained through set-uid programs",
         "cannot be gained",
     )
-    say("user", "is root inside" if os.getuid() == 0 else "", f"uid {os.getuid()} inside")
-    say("system call filter", "" if state.get("Seccomp") == "2" else "none", "on")
-    passed = [name for name, number in _SYSCALLS.get(platform.machine(), {}).items() if _passes(number)]
-    say("kernel attack surface", f"{', '.join(passed)} can be called" if passed else "", "risky calls are refused")
+    report("user", "is root inside" if os.getuid() == 0 else "", f"uid {os.getuid()} inside")
+    report("system call filter", "" if state.get("Seccomp") == "2" else "none", "on")
+    allowed = [name for name, number in _SYSCALLS.get(platform.machine(), {}).items() if _is_allowed(number)]
+    report(
+        "kernel attack surface", f"{', '.join(allowed)} allowed" if allowed else "", "risky system calls are refused"
+    )
 
 
-def _passes(number: int) -> bool:
+def _is_allowed(number: int) -> bool:
     result = _libc.syscall(number, -1, 0, 0, 0, 0)
     return result >= 0 or ctypes.get_errno() not in (1, 13, 38)
 
 
-def host() -> None:
-    patterns = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/overcommit_memory")
-    written = [path for path in patterns if writes(path, "")]
-    say("kernel settings", f"{', '.join(written)} can be written" if written else "", "cannot be written")
+def check_host_access() -> None:
+    settings = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/overcommit_memory")
+    written = [path for path in settings if writable(path)]
+    report("kernel settings", f"{', '.join(written)} writable" if written else "", "not writable")
     remounted = _libc.mount(b"none", b"/", None, _REMOUNT, None) == 0
     mounted = _libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0
-    say("mounts", "can be changed" if remounted or mounted else "", "cannot be changed")
+    report("mounts", "can be changed" if remounted or mounted else "", "cannot be changed")
     nested = [name for name, flag in (("user", _NEWUSER), ("mount", _NEWNS)) if _unshares(flag)]
-    say("nested namespaces", f"{', '.join(nested)} namespaces can be made" if nested else "", "cannot be made")
-    places = (
+    report("nested namespaces", f"{', '.join(nested)} namespaces can be created" if nested else "", "cannot be created")
+    paths = (
         "/etc/shadow",
         "/root",
         "/boot",
@@ -88,10 +90,10 @@ def host() -> None:
         "/proc/kcore",
         "/var/run/docker.sock",
     )
-    seen = [path for path in places if readable(path)]
-    say("host files", f"{', '.join(seen)} can be read" if seen else "", "not visible")
+    visible = [path for path in paths if readable(path)]
+    report("host files", f"{', '.join(visible)} readable" if visible else "", "not visible")
     written = [path for path in ("/", "/usr", "/etc", "/dev", "/usr/bin") if _creates(path)]
-    say("system folders", f"{', '.join(written)} can be written" if written else "", "read-only")
+    report("system folders", f"{', '.join(written)} can be written" if written else "", "read-only")
 
 
 def _unshares(flag: int) -> bool:
@@ -111,35 +113,35 @@ def _creates(folder: str) -> bool:
     return True
 
 
-def neighbours() -> None:
+def check_visibility() -> None:
     others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
-    say("processes", f"{len(others)} others are visible" if len(others) > 4 else "", "only its own are visible")
-    into = [name for name in ("mem", "environ", "maps") if readable(f"/proc/1/{name}")]
-    say("command server", f"its {', '.join(into)} can be read" if into else "", "cannot be looked into")
+    report("processes", f"{len(others)} others visible" if len(others) > 4 else "", "only its own are visible")
+    exposed = [name for name in ("mem", "environ", "maps") if readable(f"/proc/1/{name}")]
+    report("command server", f"its {', '.join(exposed)} readable" if exposed else "", "not readable")
     names = [name for _, name in socket.if_nameindex()]
-    say("network", f"interfaces {', '.join(names)}" if names not in ([], ["lo"]) else "", "loopback only")
+    report("network", f"interfaces {', '.join(names)}" if names not in ([], ["lo"]) else "", "loopback only")
     try:
         socket.socket(_VSOCK, socket.SOCK_STREAM).close()
     except OSError:
-        say("hypervisor socket", "", "refused")
+        report("hypervisor socket", "", "refused")
     else:
-        say("hypervisor socket", "can be made", "")
+        report("hypervisor socket", "can be created", "")
 
 
-def room(limit_mb: int) -> None:
-    for place in ("/tmp", "/dev/shm"):
-        info = os.statvfs(place)
+def check_sizes(limit_mb: int) -> None:
+    for path in ("/tmp", "/dev/shm"):
+        info = os.statvfs(path)
         size_mb = info.f_blocks * info.f_frsize >> 20
-        weak = "" if size_mb <= limit_mb else f"{size_mb} MB where {limit_mb} are allowed"
-        say(f"size of {place}", weak, f"at most {size_mb} MB")
+        weak = "" if size_mb <= limit_mb else f"{size_mb} MB, limit {limit_mb} MB"
+        report(f"size of {path}", weak, f"at most {size_mb} MB")
 
 
 def main() -> None:
-    rights()
-    host()
-    neighbours()
+    check_privileges()
+    check_host_access()
+    check_visibility()
     if int(sys.argv[1]):
-        room(int(sys.argv[1]))
+        check_sizes(int(sys.argv[1]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whose process is it, and ending the processes of a command."""
+"""Finds the processes that belong to a job, and kills them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MARKER = b"AB_COMMAND="
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """Every living process but this one: pid -> (parent, session). Zombies are dead."""
-    found = {}
+    """Return pid -> (parent, session) of every process but the server. Zombies do not count."""
+    alive = {}
     for name in posix.listdir("/proc"):
         if not name.isdigit() or name == "1":
             continue
@@ -21,8 +21,8 @@ def processes() -> dict[int, tuple[int, int]]:
         if stat:
             fields = stat[stat.rindex(b")") + 2 :].split()
             if fields[0] not in (b"Z", b"X"):
-                found[int(name)] = (int(fields[1]), int(fields[3]))
-    return found
+                alive[int(name)] = (int(fields[1]), int(fields[3]))
+    return alive
 
 
 def read_proc(pid: str, name: str) -> bytes:
@@ -38,31 +38,32 @@ def read_proc(pid: str, name: str) -> bytes:
         posix.close(fd)
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that are the process's own."""
+def private_bytes(pid: int) -> int:
+    """Return the resident memory of a process without its shared part."""
     fields = read_proc(str(pid), "statm").split()
     return (int(fields[1]) - int(fields[2])) * 4096 if fields else 0
 
 
-def held(pid: int) -> int:
-    """Kilobytes that go when it does, shared ones included."""
+def freeable_kb(pid: int) -> int:
+    """Return the kilobytes, private and shared, that killing the process can free."""
     total = 0
-    # By newlines alone: a process chooses its name, which may hold a carriage return and look like a line of its own.
+    # Split at newlines only: a process chooses its name, and a carriage return in it could imitate a line.
     for line in read_proc(str(pid), "status").split(b"\n"):
         if line.startswith((b"RssAnon:", b"RssShmem:")):
             total += int(line.split()[1])
     return total
 
 
-def signal_to(pid: int, what: int) -> bool:
+def send_signal(pid: int, signal: int) -> bool:
     try:
-        posix.kill(pid, what)
+        posix.kill(pid, signal)
     except OSError:
         return False
     return True
 
 
 def reap(jobs: dict[bytes, Job], grace_sec: float) -> None:
+    """Collect the exit status of every child that ended."""
     while True:
         try:
             pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -73,17 +74,17 @@ def reap(jobs: dict[bytes, Job], grace_sec: float) -> None:
         for job in jobs.values():
             if job.pid == pid and job.status is None:
                 job.status = status
-                job.grace = time.monotonic() + grace_sec
+                job.grace_until = time.monotonic() + grace_sec
 
 
-def anything_left(job: Job, jobs: dict[bytes, Job]) -> bool:
+def has_processes(job: Job, jobs: dict[bytes, Job]) -> bool:
     if len(jobs) == 1:
-        return signal_to(-1, 0)
-    return bool(family(job, jobs))
+        return send_signal(-1, 0)
+    return bool(job_processes(job, jobs))
 
 
-def family(job: Job, jobs: dict[bytes, Job]) -> list[int]:
-    """The living processes that are this command's: all there are, when it is the only one."""
+def job_processes(job: Job, jobs: dict[bytes, Job]) -> list[int]:
+    """Return the living processes of this job: all processes, if it is the only job."""
     alive = processes()
     if len(jobs) == 1:
         return list(alive)
@@ -94,49 +95,50 @@ def family(job: Job, jobs: dict[bytes, Job]) -> list[int]:
         if session in owner:
             owner[pid] = owner[session]
         elif parent <= 1:
-            owner[pid] = marked(pid, jobs) or job.name
-    grew = True
-    while grew:
-        grew = False
+            owner[pid] = job_in_environment(pid, jobs) or job.name
+    changed = True
+    while changed:
+        changed = False
         for pid, (parent, _) in alive.items():
             if pid not in owner and parent in owner:
                 owner[pid] = owner[parent]
-                grew = True
+                changed = True
     return [pid for pid in alive if owner.get(pid, job.name) == job.name]
 
 
-def marked(pid: int, jobs: dict[bytes, Job]) -> bytes:
-    """The running command that a stray's environment names, if any."""
+def job_in_environment(pid: int, jobs: dict[bytes, Job]) -> bytes:
+    """Return the name of the running job in a process's environment, or nothing."""
     for entry in read_proc(str(pid), "environ").split(b"\0"):
         if entry.startswith(MARKER) and entry[len(MARKER) :] in jobs:
             return entry[len(MARKER) :]
     return b""
 
 
-def end_family(job: Job, jobs: dict[bytes, Job]) -> int:
-    """Kill until nothing of the command is left; the count of processes that were alive, the command itself apart."""
+def kill_job(job: Job, jobs: dict[bytes, Job]) -> int:
+    """Kill all processes of the job and return how many were alive, not counting the command itself."""
     if len(jobs) == 1:
-        alive = processes()
-        end_everything(jobs)
-        return len(alive) - (job.pid in alive)
-    seen: set[int] = set()
-    limit = time.monotonic() + KILL_SEC
-    while time.monotonic() < limit:
-        victims = family(job, jobs)
-        if not victims:
+        before = processes()
+        kill_all(jobs)
+        return len(before) - (job.pid in before)
+    killed: set[int] = set()
+    deadline = time.monotonic() + KILL_SEC
+    while time.monotonic() < deadline:
+        alive = job_processes(job, jobs)
+        if not alive:
             break
-        seen.update(victims)
-        for pid in victims:
-            signal_to(pid, 9)
+        killed.update(alive)
+        for pid in alive:
+            send_signal(pid, 9)
         reap(jobs, 0)
         time.sleep(0.0005)
-    seen.discard(job.pid)
-    return len(seen)
+    killed.discard(job.pid)
+    return len(killed)
 
 
-def end_everything(jobs: dict[bytes, Job]) -> None:
-    limit = time.monotonic() + KILL_SEC
-    while signal_to(-1, 9) and time.monotonic() < limit:
+def kill_all(jobs: dict[bytes, Job]) -> None:
+    """Kill every process but the server."""
+    deadline = time.monotonic() + KILL_SEC
+    while send_signal(-1, 9) and time.monotonic() < deadline:
         time.sleep(0.0003)
         reap(jobs, 0)
     reap(jobs, 0)

@@ -1,16 +1,16 @@
-"""The command server: PID 1 of a sandbox, one thread, talks over the socket that is its stdin.
+"""The command server: PID 1 of a sandbox. Single-threaded; its stdin is the command channel.
 
-Policy, in order of importance:
-- It is PID 1, so no signal from inside can end it, and it is undumpable, so nothing inside can look into it.
-- When a command has ended, whatever it left behind is given 0.1 s to end by itself and is then killed. With a single
-  command that is every other process; with several at once, each command's own: descent, session, or the marker in the
-  environment say whose a process is, and a stray that names no running command is killed with the first that ends.
-- Memory is flat: of each stream the two ends are kept, all of it is counted and digested here. A slow reader on the host
-  stops the reading of streams that are forwarded live, never the handling of requests.
-- When the host goes away the server exits, and the kernel ends everything in its namespace.
+Rules, in order of importance:
+- It is PID 1, so no signal from inside can end it, and it is undumpable, so no process inside can read its memory.
+- When a command has ended, the processes that it left get 0.1 s to exit and are then killed. With one job these are all
+  other processes. With several, parent, session or the marker in the environment decide which job a process belongs to;
+  a process that names no running job is killed with the first job that ends.
+- Memory is bounded: of each stream the server keeps the beginning and the end, and counts and digests all of it. If the
+  host reads slowly, the server stops reading streams that it forwards live, but never stops handling requests.
+- When the host closes the channel, the server exits, and the kernel ends everything in its namespace.
 
-Wire: frames `u32 length, body`; a body is a packed list of fields. The imports are few and of the C kind on purpose: they
-decide how fast a sandbox is ready and how much memory each costs.
+The channel carries frames `u32 length, body`; a body is a packed list of fields. The few imports are C modules on
+purpose: they determine how fast a sandbox starts and how much memory it needs.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ import time
 from agentbench.sandbox.server.capture import CHUNK, number, pack, unpack
 from agentbench.sandbox.server.job import Job
 from agentbench.sandbox.server.process_tree import (
-    anything_left,
-    end_everything,
-    end_family,
-    family,
-    held,
+    freeable_kb,
+    has_processes,
+    job_processes,
+    kill_all,
+    kill_job,
+    private_bytes,
     processes,
     reap,
-    resident,
-    signal_to,
+    send_signal,
 )
 
 GRACE_SEC = 0.1
-"""For what a command left behind, to end by itself (a `tee` behind a process substitution, say)."""
+"""For processes that a command left, to exit by themselves (a `tee` behind a process substitution, for example)."""
 QUEUE_BYTES = 1 << 20
-"""Unsent output beyond which live streams are no longer read."""
+"""With more unsent output than this, live streams are not read."""
 CHILD_OOM_SCORE = b"800"
-WATCH_SEC = 0.1
+MEMORY_CHECK_SEC = 0.1
 DYING_SEC = 2.0
-"""How long a killed program may take to give its memory back before another has to go."""
-SIGCHLD = 17
-if False:  # for type checkers: importing it would cost every sandbox's start
+"""How long a killed process may take to free its memory before another is killed."""
+SIGINT, SIGCHLD = 2, 17
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+if False:  # for type checkers; the imports would slow every sandbox's start
     from collections.abc import Callable
 
     from agentbench.sandbox.server.walker import Walk
@@ -54,15 +56,15 @@ if False:  # for type checkers: importing it would cost every sandbox's start
 
 
 class Server:
-    def __init__(self, wire: int, options: dict[str, str]) -> None:
-        self.wire = wire
+    def __init__(self, channel: int, options: dict[str, str]) -> None:
+        self.channel = channel
         self.null = posix.open("/dev/null", posix.O_RDWR)
         for fd in (0, 1):
             posix.dup2(self.null, fd)
-        posix.set_blocking(self.wire, False)
+        posix.set_blocking(self.channel, False)
         self.poll = select.epoll()
-        self.handlers: dict[int, Handler] = {self.wire: self.on_wire}
-        self.poll.register(self.wire, select.EPOLLIN)
+        self.handlers: dict[int, Handler] = {self.channel: self.on_channel}
+        self.poll.register(self.channel, select.EPOLLIN)
         self.inbox = bytearray()
         self.outbox: list[bytes] = []
         self.outbox_size = 0
@@ -70,70 +72,68 @@ class Server:
         self.paused: set[int] = set()
         self.batches: dict[bytes, Batch] = {}
         self.walks: dict[bytes, Walk] = {}
-        self.born = (time.time_ns(), time.monotonic_ns())
-        self.memory = int(options.get("memory", "0"))
+        self.started = (time.time_ns(), time.monotonic_ns())
+        self.memory_limit = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
         self.here = options["here"]
-        self.base = dict(posix.environ)
-        # Opened before we become undumpable: from then on our own /proc files belong to somebody else.
-        self.score = posix.open("/proc/self/oom_score_adj", posix.O_RDWR)
-        self.own_score = posix.read(self.score, 16).strip()
-        self.next_watch = 0.0
+        self.env = dict(posix.environ)
+        # Opened before the process becomes undumpable, which makes its /proc files root's.
+        self.score_fd = posix.open("/proc/self/oom_score_adj", posix.O_RDWR)
+        self.own_score = posix.read(self.score_fd, 16).strip()
+        self.next_memory_check = 0.0
         self.dying = (0, 0.0)
 
-    # --- the loop -----------------------------------------------------------------------------------------------
-
     def serve(self) -> None:
-        waker_out, waker_in = posix.pipe()
-        for fd in (waker_out, waker_in):
+        wakeup_reader, wakeup_writer = posix.pipe()
+        for fd in (wakeup_reader, wakeup_writer):
             posix.set_blocking(fd, False)
-        _signal.set_wakeup_fd(waker_in, warn_on_full_buffer=False)
+        _signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
         _signal.signal(SIGCHLD, lambda *_: None)
-        self.handlers[waker_out] = lambda _: empty(waker_out)
-        self.poll.register(waker_out, select.EPOLLIN)
+        self.handlers[wakeup_reader] = lambda _: drain(wakeup_reader)
+        self.poll.register(wakeup_reader, select.EPOLLIN)
         self.send([b"ready", sys.version.split()[0].encode()])
         while True:
             try:
-                self.turn()
+                self.run_once()
             except (MemoryError, OSError):
-                # The kernel refuses what every program may expect: whoever used it all up is dealt with in the next turn.
+                # Out of memory, processes or descriptors: the next turn deals with the process that used them up.
                 time.sleep(0.01)
 
-    def turn(self) -> None:
-        for fd, event in self.poll.poll(self.patience()):
+    def run_once(self) -> None:
+        for fd, event in self.poll.poll(self.poll_timeout()):
             handler = self.handlers.get(fd)
             if handler:
                 handler(event)
         reap(self.jobs, GRACE_SEC)
         now = time.monotonic()
-        if self.memory and self.jobs and now >= self.next_watch:
-            self.watch_memory(now)
+        if self.memory_limit and self.jobs and now >= self.next_memory_check:
+            self.check_memory(now)
         for job in list(self.jobs.values()):
-            self.step(job, now)
+            self.check_job(job, now)
 
-    def patience(self) -> float:
+    def poll_timeout(self) -> float:
         if not self.jobs:
             return -1
-        due = min(job.deadline if job.status is None else job.grace for job in self.jobs.values())
-        if self.memory:
-            due = min(due, self.next_watch)
+        due = min(job.deadline if job.status is None else job.grace_until for job in self.jobs.values())
+        if self.memory_limit:
+            due = min(due, self.next_memory_check)
         return min(max(0.0, due - time.monotonic()), 3600.0) + 0.0005
 
-    def step(self, job: Job, now: float) -> None:
+    def check_job(self, job: Job, now: float) -> None:
         if job.status is None:
             if now < job.deadline:
                 return
             job.timed_out = True
-            job.killed += end_family(job, self.jobs)
-        elif anything_left(job, self.jobs):
-            if now < job.grace:
+            job.killed += kill_job(job, self.jobs)
+        elif has_processes(job, self.jobs):
+            if now < job.grace_until:
                 return
-            job.killed += end_family(job, self.jobs)
+            job.killed += kill_job(job, self.jobs)
         self.finish(job)
 
     def finish(self, job: Job) -> None:
         for fd in list(job.pipes):
-            # Every writer is dead: what is in the pipe is all there will be.
+            # Every writer is dead, so the pipe holds everything that is left.
             while self.pull(job, fd):
                 pass
             self.drop_pipe(job, fd)
@@ -141,47 +141,45 @@ class Server:
         del self.jobs[job.name]
         self.send(job.result())
 
-    def watch_memory(self, now: float) -> None:
-        """Where no cgroup holds the limit: look often, kill the largest."""
-        self.next_watch = now + WATCH_SEC
-        if sum(resident(pid) for pid in processes()) > self.memory:
-            self.end_largest()
+    def check_memory(self, now: float) -> None:
+        """Enforce the memory limit where no cgroup does."""
+        self.next_memory_check = now + MEMORY_CHECK_SEC
+        if sum(private_bytes(pid) for pid in processes()) > self.memory_limit:
+            self.kill_largest()
 
-    def end_largest(self) -> None:
-        """More memory is held than the limit allows: the program that holds most has to go."""
-        victim, limit = self.dying
-        if time.monotonic() < limit and held(victim):
-            return  # what the last one held is not free yet
-        sizes = {pid: held(pid) for pid in processes()}
+    def kill_largest(self) -> None:
+        """Kill the process that uses most memory, unless the last one killed has not freed its memory yet."""
+        victim, deadline = self.dying
+        if time.monotonic() < deadline and freeable_kb(victim):
+            return
+        sizes = {pid: freeable_kb(pid) for pid in processes()}
         if not sizes:
             return
         victim = max(sizes, key=lambda pid: sizes[pid])
-        owners = [job for job in self.jobs.values() if victim in family(job, self.jobs)]
-        if signal_to(victim, 9):
+        owners = [job for job in self.jobs.values() if victim in job_processes(job, self.jobs)]
+        if send_signal(victim, 9):
             self.dying = (victim, time.monotonic() + DYING_SEC)
             for job in owners:
                 job.ooms += 1
 
-    # --- commands and their pipes -------------------------------------------------------------------------------
-
     def start(self, job: Job) -> None:
         job.cwd = job.cwd or self.workdir
-        self.oom_score(CHILD_OOM_SCORE)
+        self.set_oom_score(CHILD_OOM_SCORE)
         try:
-            job.start(self.base, self.null)
+            job.start(self.env, self.null)
         finally:
-            self.oom_score(self.own_score)
+            self.set_oom_score(self.own_score)
         self.jobs[job.name] = job
         for fd in job.pipes:
             self.attach(job, fd)
         if job.stdin_fd >= 0:
             self.pump_stdin(job)
 
-    def oom_score(self, value: bytes) -> None:
-        """A child inherits it: under pressure commands die before their server does."""
+    def set_oom_score(self, value: bytes) -> None:
+        """Set the score that the next child inherits, so that the kernel kills commands before the server."""
         try:
-            posix.lseek(self.score, 0, 0)
-            posix.write(self.score, value)
+            posix.lseek(self.score_fd, 0, 0)
+            posix.write(self.score_fd, value)
         except OSError:
             pass
 
@@ -197,7 +195,7 @@ class Server:
             self.pull(job, fd)
 
     def pull(self, job: Job, fd: int) -> bool:
-        """Read once; false when there is nothing more now, or ever."""
+        """Read once. Return False if there is nothing to read now or ever."""
         try:
             data = posix.read(fd, CHUNK)
         except BlockingIOError:
@@ -215,30 +213,30 @@ class Server:
 
     def drop_pipe(self, job: Job, fd: int) -> None:
         if job.pipes.pop(fd, None) is not None:
-            self.forget(fd)
+            self.close_fd(fd)
 
-    def forget(self, fd: int) -> None:
+    def close_fd(self, fd: int) -> None:
         self.handlers.pop(fd, None)
         self.paused.discard(fd)
-        posix.close(fd)  # which also takes it out of the epoll set: no other descriptor of ours refers to the pipe
+        posix.close(fd)  # also removes it from the epoll set: no other descriptor refers to this pipe
 
     def pump_stdin(self, job: Job) -> None:
-        done = 0
+        written = 0
         try:
             while job.stdin:
                 count = posix.write(job.stdin_fd, bytes(job.stdin[:CHUNK]))
                 del job.stdin[:count]
-                done += count
+                written += count
         except BlockingIOError:
             if job.stdin_fd not in self.handlers:
                 self.handlers[job.stdin_fd] = lambda _: self.pump_stdin(job)
                 self.poll.register(job.stdin_fd, select.EPOLLOUT)
         except OSError:
-            done += len(job.stdin)
+            written += len(job.stdin)
             job.stdin.clear()
             job.stdin_open = False
-        if done:
-            self.send([b"ack", job.name, number(done)])
+        if written:
+            self.send([b"ack", job.name, number(written)])
         if not job.stdin:
             if not job.stdin_open:
                 self.drop_stdin(job)
@@ -247,10 +245,8 @@ class Server:
 
     def drop_stdin(self, job: Job) -> None:
         if job.stdin_fd >= 0:
-            self.forget(job.stdin_fd)
+            self.close_fd(job.stdin_fd)
             job.stdin_fd = -1
-
-    # --- the wire -----------------------------------------------------------------------------------------------
 
     def send(self, fields: list[bytes]) -> None:
         body = pack(fields)
@@ -262,34 +258,34 @@ class Server:
         try:
             while self.outbox:
                 data = self.outbox[0]
-                count = posix.write(self.wire, data[: CHUNK * 4])
+                count = posix.write(self.channel, data[: CHUNK * 4])
                 self.outbox_size -= count
                 if count == len(data):
                     self.outbox.pop(0)
                 else:
                     self.outbox[0] = data[count:]
         except BlockingIOError:
-            self.poll.modify(self.wire, select.EPOLLIN | select.EPOLLOUT)
+            self.poll.modify(self.channel, select.EPOLLIN | select.EPOLLOUT)
             return
         except OSError:
-            posix._exit(0)  # noqa: SLF001 - its public name
-        self.poll.modify(self.wire, select.EPOLLIN)
+            posix._exit(0)  # noqa: SLF001 - the module has no public name for it
+        self.poll.modify(self.channel, select.EPOLLIN)
         while self.paused:
             self.poll.register(self.paused.pop(), select.EPOLLIN)
 
-    def on_wire(self, event: int) -> None:
+    def on_channel(self, event: int) -> None:
         if event & select.EPOLLOUT:
             self.flush()
         if not event & ~select.EPOLLOUT:
             return
         try:
-            data = posix.read(self.wire, CHUNK * 4)
+            data = posix.read(self.channel, CHUNK * 4)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         if not data:
-            posix._exit(0)  # noqa: SLF001 - its public name
+            posix._exit(0)  # noqa: SLF001 - the module has no public name for it
         self.inbox += data
         while len(self.inbox) >= 4:
             size = 4 + int.from_bytes(self.inbox[:4], "big")
@@ -300,45 +296,45 @@ class Server:
             self.handle(unpack(body))
 
     def handle(self, fields: list[bytes]) -> None:
-        what, name, rest = fields[0], fields[1], fields[2:]
-        if what == b"exec":
+        verb, name, rest = fields[0], fields[1], fields[2:]
+        if verb == b"exec":
             self.start(Job(name, rest))
-        elif what == b"killall":
+        elif verb == b"killall":
             alive = len(processes())
-            end_everything(self.jobs)
+            kill_all(self.jobs)
             self.send([b"count", name, number(alive)])
-        elif what == b"relieve":
-            self.end_largest()
-        elif what == b"write":
+        elif verb == b"kill-largest":
+            self.kill_largest()
+        elif verb == b"write":
             self.write_files(name, rest)
-        elif what == b"stat":
+        elif verb == b"stat":
             self.send([b"usage", name, *usage()])
-        elif what in (b"walk", b"read"):
-            self.send([what, name, *self.look(what, rest)])
-        elif what == b"env":
-            self.base = dict(item.partition(b"=")[::2] for item in unpack(rest[0]))
+        elif verb in (b"walk", b"read"):
+            self.send([verb, name, *self.walk_or_read(verb, rest)])
+        elif verb == b"env":
+            self.env = dict(item.partition(b"=")[::2] for item in unpack(rest[0]))
             self.send([b"env", name])
         elif name in self.jobs:
-            self.about(self.jobs[name], what, rest)
-        elif what == b"stdin":
+            self.handle_for_job(self.jobs[name], verb, rest)
+        elif verb == b"stdin":
             self.send([b"ack", name, number(len(rest[0]))])
 
-    def about(self, job: Job, what: bytes, rest: list[bytes]) -> None:
-        if what == b"kill" and job.status is None:
-            end_family(job, self.jobs)
-        elif what == b"stdin" and job.stdin_fd >= 0:
+    def handle_for_job(self, job: Job, verb: bytes, rest: list[bytes]) -> None:
+        if verb == b"kill" and job.status is None:
+            kill_job(job, self.jobs)
+        elif verb == b"stdin" and job.stdin_fd >= 0:
             job.stdin += rest[0]
             self.pump_stdin(job)
-        elif what == b"stdin":
+        elif verb == b"stdin":
             self.send([b"ack", job.name, number(len(rest[0]))])
-        elif what == b"eof" and job.stdin_fd >= 0:
+        elif verb == b"eof" and job.stdin_fd >= 0:
             job.stdin_open = False
             self.pump_stdin(job)
 
     def write_files(self, name: bytes, request: list[bytes]) -> None:
-        """Files come in several requests, so that their size is never ours; the last one makes them appear."""
+        """Stage the files of one request. A batch takes several, to bound memory; the last one moves all into place."""
         if name not in self.batches:
-            self.find_beside()
+            self.import_from_own_folder()
             import writer  # type: ignore[import-not-found]  # noqa: PLC0415
 
             self.batches[name] = writer.Batch(self.workdir)
@@ -348,17 +344,17 @@ class Server:
             del self.batches[name]
             self.send([b"wrote", name, *batch.finish()])
 
-    def look(self, what: bytes, request: list[bytes]) -> list[bytes]:
-        """The next piece of a listing, or a part of one file."""
-        self.find_beside()
+    def walk_or_read(self, verb: bytes, request: list[bytes]) -> list[bytes]:
+        """Return the next piece of a listing, or a part of one file."""
+        self.import_from_own_folder()
         import walker  # type: ignore[import-not-found]  # noqa: PLC0415
 
-        if what == b"read":
+        if verb == b"read":
             root, path, offset, count = request
             return walker.read(root, path, int(offset), int(count))  # type: ignore[no-any-return]
         root, listing, max_bytes, mode = request
         try:
-            since = walker.unchanged_since(self.born) if mode == b"changed" else 0
+            since = walker.unchanged_since(self.started) if mode == b"changed" else 0
             walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes), since)
             piece: list[bytes] = walk.piece()
         except OSError as error:
@@ -367,8 +363,8 @@ class Server:
             self.walks[listing] = walk
         return piece
 
-    def find_beside(self) -> None:
-        """What many sandboxes never need is loaded when it first is, from beside this file."""
+    def import_from_own_folder(self) -> None:
+        """Make the modules beside this file importable. Many sandboxes never need them, so they load on demand."""
         if self.here not in sys.path:
             sys.path.insert(0, self.here)
 
@@ -377,12 +373,67 @@ def usage() -> list[bytes]:
     alive = processes()
     times = posix.times()
     cpu_us = int((times[2] + times[3]) * 1e6)
-    return [number(len(alive)), number(sum(resident(pid) for pid in alive)), number(cpu_us)]
+    return [number(len(alive)), number(sum(private_bytes(pid) for pid in alive)), number(cpu_us)]
 
 
-def empty(fd: int) -> None:
+def drain(fd: int) -> None:
     try:
         while posix.read(fd, 512):
             pass
     except OSError:
         pass
+
+
+def connect(path: str) -> int:
+    import _socket  # noqa: PLC0415 - only used if the host listens at a path
+
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    sock.connect(path)
+    return sock.detach()
+
+
+def make_undumpable() -> None:
+    # The standard library has no binding for prctl, and all of ctypes would take 3 ms to load.
+    import _ctypes  # noqa: PLC0415
+
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl")  # type: ignore[arg-type]
+    _ctypes.call_function(prctl, (PR_SET_DUMPABLE, 0, 0, 0, 0))
+
+
+def apply_filter(path: str) -> None:
+    """Apply a system call filter to the server and all its children, on top of the one it was started with."""
+    import ctypes  # noqa: PLC0415 - only used by backends that cannot apply it themselves
+
+    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    instructions = posix.read(fd, 1 << 16)
+    posix.close(fd)
+
+    class Program(ctypes.Structure):
+        _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = Program(len(instructions) // 8, instructions)
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "the kernel refused the system call filter")
+
+
+def main() -> None:
+    options = dict(item.partition("=")[::2] for item in sys.argv[1:])
+    # Bubblewrap leaks descriptors (status, filter), which commands must not inherit.
+    posix.closerange(3, 1024)
+    # Python's handler would turn `kill -INT 1` from inside into an exception here.
+    _signal.signal(SIGINT, _signal.SIG_IGN)
+    if "nproc" in options:
+        import resource  # noqa: PLC0415 - only used without a pids cgroup
+
+        resource.setrlimit(resource.RLIMIT_NPROC, (int(options["nproc"]),) * 2)
+    # The channel is stdin or listens at a path. All descriptors close on exec, so commands never see them.
+    server = Server(connect(options["socket"]) if "socket" in options else posix.dup(0), options)
+    make_undumpable()
+    if "filter" in options:
+        apply_filter(options["filter"])
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,10 @@
-"""Lists, digests and reads a folder for the host, where the host cannot look into the sandbox's files by itself.
+"""Lists, digests and reads a folder for a host that cannot read the sandbox's files directly.
 
-Nothing is followed: every part of a path is opened below the one before it without following symlinks. A listing is made
-piece by piece, so that the server answers other questions in between and holds no more than one piece in memory.
+Symlinks are never followed: each part of a path is opened relative to the one before it. A listing is built in pieces,
+so that the server can handle other requests in between and never holds more than one piece in memory.
 
-A file that did not change since the sandbox was born need not be digested again: on an overlay nothing of a lower layer
-can be written without a copy, whose change time is the moment of copying, and no one inside can set that time or the clock.
+Files that did not change since the sandbox started are not digested again. On an overlay, writing to a file of a lower
+layer copies it, the copy's change time is the moment of copying, and nothing inside can set that time or the clock.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ PIECE_SEC = 0.25
 CHUNK = 1 << 20
 PATH_BYTES = 8192
 CLOCK_SLACK_NS = 20_000_000
-"""Change times come from a clock that ticks every few milliseconds."""
+"""Change times come from a coarse clock, which advances every few milliseconds."""
 ENCODING = sys.getfilesystemencoding()
 
 
-def unchanged_since(born: tuple[int, int]) -> int:
-    """The moment of birth, if the clock can be trusted to have gone forward with time ever since; else 0."""
-    passed = time.monotonic_ns() - born[1]
-    steady = abs(time.time_ns() - born[0] - passed) < CLOCK_SLACK_NS
-    return born[0] - CLOCK_SLACK_NS if steady else 0
+def unchanged_since(started: tuple[int, int]) -> int:
+    """Return the server's start time, or 0 if the wall clock was set since then and change times prove nothing."""
+    elapsed = time.monotonic_ns() - started[1]
+    steady = abs(time.time_ns() - started[0] - elapsed) < CLOCK_SLACK_NS
+    return started[0] - CLOCK_SLACK_NS if steady else 0
 
 
 class Walk:
-    """A listing under way. The folder `.git` at the root is left out."""
+    """A listing that is read piece by piece. It omits the folder `.git` at the root."""
 
     def __init__(self, root: bytes, max_bytes: int, since_ns: int) -> None:
-        """`since_ns`: files that changed last before this moment are listed as kind `k`, without a digest (0: none)."""
-        self.left = max_bytes
+        """`since_ns`: files last changed before this time are listed as kind `k`, without a digest (0: none)."""
+        self.remaining = max_bytes
         self.since_ns = since_ns
         self.stack: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
         self.enter(posix.open(root, FOLDER), b"")
 
     def piece(self) -> list[bytes]:
-        """[b"more" | b"end" | b"large", packed entries]: path, kind, executable, size, digest."""
-        found: list[bytes] = []
+        """Return [b"more" | b"end" | b"large", packed entries]; an entry is path, kind, executable, size, digest."""
+        entries: list[bytes] = []
         size = 0
-        until = time.monotonic() + PIECE_SEC
+        deadline = time.monotonic() + PIECE_SEC
         while self.stack:
             entry = self.next()
             if entry is not None:
-                found.append(pack(entry))
-                size += len(found[-1])
-            if self.left < 0:
+                entries.append(pack(entry))
+                size += len(entries[-1])
+            if self.remaining < 0:
                 self.close()
-                return [b"large", pack(found)]
-            if size > PIECE_BYTES or time.monotonic() > until:
-                return [b"more", pack(found)]
-        return [b"end", pack(found)]
+                return [b"large", pack(entries)]
+            if size > PIECE_BYTES or time.monotonic() > deadline:
+                return [b"more", pack(entries)]
+        return [b"end", pack(entries)]
 
     def close(self) -> None:
         for fd, _, _ in self.stack:
@@ -69,7 +69,7 @@ class Walk:
         self.stack = []
 
     def next(self) -> list[bytes] | None:
-        """One step: an entry, or None when a folder was entered, left, or something vanished."""
+        """Take one step. Return an entry, or None if a folder was entered or left or a file vanished."""
         fd, path, names = self.stack[-1]
         if not names:
             posix.close(fd)
@@ -78,13 +78,13 @@ class Walk:
         _, name, kind = names.pop()
         path = path + b"/" + name if path else name
         if len(path) > PATH_BYTES:
-            self.left = -1
+            self.remaining = -1
             return None
         try:
             if kind == b"d":
                 self.enter(open_folder(name, fd), path)
                 return None
-            return self.look(name, kind, fd, path)
+            return self.describe(name, kind, fd, path)
         except OSError as error:
             if error.errno in (ENOENT, ENOTDIR, ELOOP):
                 return None
@@ -100,13 +100,13 @@ class Walk:
                 if item.is_symlink():
                     names.append((name, name, b"l"))
                 elif item.is_dir(follow_symlinks=False):
-                    names.append((name + b"/", name, b"d"))  # so that whole paths come out sorted
+                    names.append((name + b"/", name, b"d"))  # sorts whole paths
                 else:
                     names.append((name, name, b"f" if item.is_file(follow_symlinks=False) else b"s"))
         names.sort(reverse=True)
         self.stack.append((fd, path, names))
 
-    def look(self, name: bytes, kind: bytes, parent: int, path: bytes) -> list[bytes]:
+    def describe(self, name: bytes, kind: bytes, parent: int, path: bytes) -> list[bytes]:
         if kind == b"l":
             target = link_target(name, parent)
             return [path, kind, b"0", number(len(target)), hashlib.sha256(target).hexdigest().encode()]
@@ -121,16 +121,16 @@ class Walk:
             info = posix.fstat(fd)
             if info.st_mode & S_IFMT != S_IFREG:
                 return [path, b"s", b"0", b"0", b""]
-            self.left -= info.st_size
-            if self.left < 0:
+            self.remaining -= info.st_size
+            if self.remaining < 0:
                 return [path, b"s", b"0", b"0", b""]
-            state = hashlib.sha256()
+            digest = hashlib.sha256()
             size = 0
             while chunk := posix.read(fd, CHUNK):
                 size += len(chunk)
-                state.update(chunk)
+                digest.update(chunk)
             executable = b"1" if info.st_mode & 0o100 else b"0"
-            return [path, b"f", executable, number(size), state.hexdigest().encode()]
+            return [path, b"f", executable, number(size), digest.hexdigest().encode()]
         finally:
             posix.close(fd)
 
@@ -140,7 +140,7 @@ def link_target(name: bytes, parent: int) -> bytes:
 
 
 def open_folder(name: bytes, parent: int) -> int:
-    """A folder its owner locked is opened all the same: the server runs as the owner."""
+    """Open a folder even if its owner made it unreadable. The server runs as the owner."""
     try:
         return posix.open(name, FOLDER, dir_fd=parent)
     except OSError as error:
@@ -171,7 +171,7 @@ def unlock(name: bytes, parent: int, kind: int, bits: int) -> int:
 
 
 def read(root: bytes, path: bytes, offset: int, count: int) -> list[bytes]:
-    """[b"file", size, content] | [b"link", target] | [b"absent" | b"folder" | b"other" | b"through" | b"denied"]."""
+    """Return [b"file", size, content], [b"link", target] or [b"absent"|b"folder"|b"other"|b"through"|b"denied"]."""
     parts = path.split(b"/")
     if any(part in (b"", b".", b"..") for part in parts):
         return [b"absent"]
@@ -184,14 +184,14 @@ def read(root: bytes, path: bytes, offset: int, count: int) -> list[bytes]:
             below = open_folder(part, current)
             posix.close(current)
             current = below
-        return content(parts[-1], current, offset, count)
+        return read_entry(parts[-1], current, offset, count)
     except OSError as error:
         return [{ENOENT: b"absent", ENOTDIR: b"through", ELOOP: b"through"}.get(error.errno or 0, b"denied")]
     finally:
         posix.close(current)
 
 
-def content(name: bytes, parent: int, offset: int, count: int) -> list[bytes]:
+def read_entry(name: bytes, parent: int, offset: int, count: int) -> list[bytes]:
     kind = posix.stat(name, dir_fd=parent, follow_symlinks=False).st_mode & S_IFMT
     if kind == S_IFLNK:
         return [b"link", link_target(name, parent)]

@@ -1,9 +1,8 @@
-"""Writes files into the workspace, all or nothing, for the command server.
+"""Writes a batch of files into the workspace, all or nothing, for the command server.
 
-Nothing is followed: every part of a path is opened below the one before it without following symlinks. New contents are
-first written beside the tree (where a full disk shows before anything has changed), then moved into place with a list of
-what undoes each step. Every failure here can be brought about by the owner of the workspace, so it is an answer to the
-host, never a crash.
+Symlinks are never followed: each part of a path is opened relative to the one before it. New files are first written to
+a staging folder, so that a full disk shows before anything changed, and then moved into place; each step records how to
+undo it. Programs in the workspace can provoke every failure here, so a failure is an answer to the host, never a crash.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ EACCES, ENOENT, ENOTDIR, ELOOP, EEXIST, ENOTEMPTY = 13, 2, 20, 40, 17, 39
 
 
 class Refused(Exception):
-    """What the caller asked for cannot be; the message says why."""
+    """The request cannot be fulfilled; the message gives the reason."""
 
 
 class Batch:
-    """Files that appear together. [b"ok"], or [b"refused", why] and nothing has changed."""
+    """Files that are written together. `finish` returns [b"ok"], or [b"refused", reason] and nothing has changed."""
 
     def __init__(self, workdir: bytes) -> None:
         self.workdir = workdir
@@ -28,12 +27,12 @@ class Batch:
         self.why = ""
 
     def add(self, items: list[list[bytes]]) -> None:
-        """Items: [path, b"file" | b"more" | b"link" | b"gone", b"1" when executable, content]; `more` continues a file."""
+        """Stage items [path, b"file"|b"more"|b"link"|b"gone", b"1" if executable, content]; `more` continues a file."""
         if self.why:
             return
         try:
             for path, _, _, _ in items:
-                check(path)
+                check_path(path)
             if self.writer is None:
                 self.writer = Writer(self.workdir)
             for path, kind, executable, content in items:
@@ -41,7 +40,7 @@ class Batch:
         except Refused as refused:
             self.why = str(refused)
         except OSError as error:
-            self.why = "the files cannot be written: " + (error.strerror or str(error))
+            self.why = "cannot write files: " + (error.strerror or str(error))
 
     def finish(self) -> list[bytes]:
         if self.writer is not None:
@@ -51,29 +50,29 @@ class Batch:
             except Refused as refused:
                 self.why = str(refused)
             except OSError as error:
-                self.why = "the files cannot be written: " + (error.strerror or str(error))
+                self.why = "cannot write files: " + (error.strerror or str(error))
             if self.why:
                 self.writer.roll_back()
-            try:  # noqa: SIM105 - contextlib would have to be loaded in every sandbox that writes
+            try:  # noqa: SIM105 - avoids importing contextlib
                 self.writer.close()
             except OSError:
-                pass  # somebody inside works in our folder at the same moment: it stays, and shows in the tree
+                pass  # a program inside uses the staging folder: it stays and shows up in the tree
         return [b"refused", self.why.encode("utf-8", "surrogateescape")] if self.why else [b"ok"]
 
 
-def check(path: bytes) -> None:
+def check_path(path: bytes) -> None:
     parts = path.split(b"/")
     if b"\0" in path or any(part in (b"", b".", b"..") for part in parts):
         raise Refused("not a plain relative path: " + show(path))
     if any(part.lower() == b".git" for part in parts):
-        raise Refused("a path inside .git: " + show(path))
+        raise Refused("path inside .git: " + show(path))
 
 
 def show(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
-def fill(fd: int, content: bytes) -> None:
+def write_all(fd: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[posix.write(fd, view) :]
@@ -88,29 +87,29 @@ class Writer:
         self.stage_fd = posix.open(self.name, FOLDER, dir_fd=self.root)
         self.count = 0
         self.staged: list[tuple[bytes, bytes]] = []
-        self.gone: list[bytes] = []
+        self.removed: list[bytes] = []
         self.undo: list[tuple[str, bytes, bytes]] = []
 
     def stage(self, path: bytes, kind: bytes, executable: bytes, content: bytes) -> None:
         if kind == b"gone":
-            self.gone.append(path)
+            self.removed.append(path)
         elif kind == b"more":
             self.append(self.staged[-1][1], content)
         else:
             self.staged.append((path, self.put(kind, executable, content)))
 
     def apply(self) -> None:
-        for path in self.gone:
+        for path in self.removed:
             self.remove(path)
         for path, name in self.staged:
             self.place(path, name)
 
-    def fresh(self) -> bytes:
+    def next_name(self) -> bytes:
         self.count += 1
         return b"%d" % self.count
 
     def put(self, kind: bytes, executable: bytes, content: bytes) -> bytes:
-        name = self.fresh()
+        name = self.next_name()
         if kind == b"link":
             posix.symlink(content, name, dir_fd=self.stage_fd)
             return name
@@ -118,7 +117,7 @@ class Writer:
         fd = posix.open(name, flags, 0o600, dir_fd=self.stage_fd)
         try:
             posix.fchmod(fd, 0o755 if executable == b"1" else 0o644)
-            fill(fd, content)
+            write_all(fd, content)
         finally:
             posix.close(fd)
         return name
@@ -128,7 +127,7 @@ class Writer:
             name, posix.O_WRONLY | posix.O_APPEND | posix.O_NOFOLLOW | posix.O_CLOEXEC, dir_fd=self.stage_fd
         )
         try:
-            fill(fd, content)
+            write_all(fd, content)
         finally:
             posix.close(fd)
 
@@ -141,7 +140,7 @@ class Writer:
         try:
             kind = self.kind(name, parent)
             if kind == S_IFDIR:
-                raise Refused("a folder where a file was to be removed: " + show(path))
+                raise Refused("cannot remove a folder: " + show(path))
             if kind:
                 self.set_aside(path, name, parent)
         finally:
@@ -170,7 +169,7 @@ class Writer:
                 try:
                     posix.rmdir(name, dir_fd=parent)
                 except OSError as error:
-                    raise Refused("a folder that is not empty where a file was to be: " + show(path)) from error
+                    raise Refused("cannot replace a folder that is not empty: " + show(path)) from error
                 self.undo.append(("mkdir", path, b""))
             elif kind:
                 self.set_aside(path, name, parent)
@@ -180,18 +179,18 @@ class Writer:
             posix.close(parent)
 
     def set_aside(self, path: bytes, name: bytes, parent: int) -> None:
-        backup = self.fresh()
+        backup = self.next_name()
         posix.rename(name, backup, src_dir_fd=parent, dst_dir_fd=self.stage_fd)
         self.undo.append(("restore", path, backup))
 
     def folder(self, path: bytes, *, make: bool) -> int:
-        """The folder that holds `path`, opened part by part; the caller closes it."""
+        """Open the folder that holds `path`, part by part. The caller closes it."""
         current = posix.dup(self.root)
-        done: list[bytes] = []
+        entered: list[bytes] = []
         try:
             for part in path.split(b"/")[:-1]:
-                done.append(part)
-                below = self.enter(part, current, b"/".join(done), make=make)
+                entered.append(part)
+                below = self.enter(part, current, b"/".join(entered), make=make)
                 posix.close(current)
                 current = below
         except BaseException:
@@ -204,7 +203,7 @@ class Writer:
             below = posix.open(part, FOLDER, dir_fd=parent)
         except OSError as error:
             if error.errno in (ENOTDIR, ELOOP):
-                raise Refused("goes through a symlink or a file: " + show(path)) from error
+                raise Refused("path leads through a symlink or a file: " + show(path)) from error
             if error.errno == EACCES and self.kind(part, parent) == S_IFDIR:
                 posix.chmod(part, 0o700, dir_fd=parent)
                 below = posix.open(part, FOLDER, dir_fd=parent)
@@ -219,7 +218,7 @@ class Writer:
 
     @staticmethod
     def make_usable(folder: int) -> None:
-        """A folder its owner made unwritable is still the owner's, and the server runs as the owner."""
+        """Give the owner, whom the server runs as, all rights on a folder."""
         mode = posix.fstat(folder).st_mode & 0o7777
         if mode & 0o700 != 0o700:
             posix.fchmod(folder, mode | 0o700)
@@ -234,18 +233,18 @@ class Writer:
             raise
 
     def roll_back(self) -> None:
-        for what, path, backup in reversed(self.undo):
+        for action, path, backup in reversed(self.undo):
             name = path.rpartition(b"/")[2]
             try:
                 parent = self.folder(path, make=False)
             except (OSError, Refused):
                 continue
             try:
-                if what == "mkdir":
+                if action == "mkdir":
                     posix.mkdir(name, 0o755, dir_fd=parent)
-                elif what == "rmdir":
+                elif action == "rmdir":
                     posix.rmdir(name, dir_fd=parent)
-                elif what == "unlink":
+                elif action == "unlink":
                     posix.unlink(name, dir_fd=parent)
                 else:
                     posix.rename(backup, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)

@@ -1,9 +1,10 @@
 """The forked child that turns into a sandbox: joins cgroups, builds mounts, drops privileges, executes bubblewrap.
 
-As root, the child mounts everything in a private mount namespace and drops its privileges for good right before it executes
-bubblewrap: a bubblewrap that runs as root would leave the sandbox root's power over the host. As an ordinary user, it mounts in
-a user namespace. In both cases the mounts are staged over /tmp of the private namespace, with short names that reveal nothing
-about the host. Sources are opened before that, so they may lie under /tmp or under a home that the sandbox's user cannot enter.
+As root, the child mounts everything in a private mount namespace and drops its privileges for good right before it
+executes bubblewrap: a bubblewrap that runs as root would leave the sandbox root's power over the host. As an ordinary
+user, it mounts in a user namespace. In both cases the mounts are staged over /tmp of the private namespace, with short
+names that reveal nothing about the host. Sources are opened before that, so they may lie under /tmp or under a home
+that the sandbox's user cannot enter.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def _build_mounts(request: SpawnRequest) -> None:
     else:
         os.mkdir(EMPTY, 0o755)
         _overlay(lower or [EMPTY], userxattr=request["userxattr"])
-        # The first source is the sandbox's /etc. A plain bind would show its path below the state folder in the mount table
-        # inside; an overlay with an empty folder shows only the short names of the stage.
+        # The first source is the sandbox's /etc. A plain bind would show its path below the state folder in the mount
+        # table inside; an overlay with an empty folder shows only the short names of the stage.
         mount("overlay", f"{SOURCES}/0", "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={SOURCES}/0:{EMPTY}")
 
 
