@@ -21,13 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from agentbench.acceptance.checks.pytest.invocation import understand
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.acceptance.reference import reference_patch
 from agentbench.acceptance.replica import base_entries
 from agentbench.acceptance.validation import why_not
 from agentbench.contract.load import LoadedTask, load_task
+from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
@@ -169,10 +169,10 @@ def _compared(context: GradingContext, patch: bytes) -> tuple[str, str, int]:
     different: list[str] = []
     count = 0
     for one in graded.checks:
-        invocation = understand(one.check.command or "") if one.check.parser == "pytest" else None
-        if invocation is None:
+        command = parse_pytest_command(one.check.command or "") if one.check.parser == "pytest" else None
+        if command is None:
             continue
-        said = plain.outcomes(context, patch, invocation, one.check.timeout_sec)
+        said = plain.outcomes(context, patch, command, one.check.timeout_sec)
         if said is None:
             different.append(f"{one.check.id}: plain pytest did not come to its end")
             continue

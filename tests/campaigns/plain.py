@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 
-from agentbench.acceptance.checks.pytest.invocation import Invocation
 from agentbench.acceptance.checks.pytest.records import OWN_REPORT, TestRecord
 from agentbench.acceptance.grade import protection_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.protected import compose
 from agentbench.acceptance.replica import ENV, base_entries, open_replica
+from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command
 from agentbench.workspace.diff.parse import parse, plan
 
@@ -30,7 +30,7 @@ def pytest_sessionfinish(exitstatus):
 
 
 def outcomes(
-    context: GradingContext, patch: bytes, invocation: Invocation, timeout_sec: float
+    context: GradingContext, patch: bytes, command: PytestCommand, timeout_sec: float
 ) -> dict[str, str] | None:
     """Outcome of each test; None when pytest did not come to its end.
 
@@ -41,14 +41,14 @@ def outcomes(
     base = base_entries(context)
     planned = plan(parse(patch), context.prepared.base_tree)
     tree = compose(base, planned.writes, protection_of(context), context.loaded.hidden_files())
-    arguments = [invocation.python, *invocation.options, "-m", "pytest", *invocation.arguments]
+    arguments = [command.python, *command.options, "-m", "pytest", *command.arguments]
     words = shlex.join(
         [*arguments, "-p", "plain_reporter", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     )
-    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in invocation.env.items())
+    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in command.env.items())
     line = (
         f"mkdir -p {FOLDER} && printf %s {shlex.quote(PLUGIN)} > {FOLDER}/plain_reporter.py && "
-        f"cd ./{shlex.quote(invocation.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {words}"
+        f"cd ./{shlex.quote(command.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {words}"
     )
     with open_replica(context, tree) as sandbox:
         done = sandbox.run(

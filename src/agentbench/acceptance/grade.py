@@ -11,13 +11,14 @@ Every check of the contract leaves its event, also when an earlier step failed.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance import events
 from agentbench.acceptance.candidate import BuildFailed, Candidate
 from agentbench.acceptance.checks.pytest.base_survey import survey
 from agentbench.acceptance.checks.pytest.check import required_files, requirement_of
-from agentbench.acceptance.checks.pytest.invocation import understand
+from agentbench.acceptance.checks.pytest.run import interpreter
 from agentbench.acceptance.checks.run_check import assurance_of, run_check
 from agentbench.acceptance.grading_context import (
     Acceptance,
@@ -31,6 +32,7 @@ from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspe
 from agentbench.acceptance.protected import GradedTree, Protection
 from agentbench.acceptance.replica import NONE, base_entries
 from agentbench.acceptance.steps import log_application, run_static
+from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
 from agentbench.core.ids import now_iso
@@ -105,17 +107,21 @@ def _skip(context: GradingContext, check: Check, gate: Gate, outcome: Outcome) -
 def protection_of(context: GradingContext) -> Protection:
     """Which paths the patch does not decide. A check whose required tests cannot be found reports that itself."""
     files: set[bytes] = set()
+    interpreters: list[str] = []
     for check in context.loaded.checks:
-        invocation = understand(check.command or "") if check.parser == "pytest" else None
-        if invocation is None:
+        command = parse_pytest_command(check.command or "") if check.parser == "pytest" else None
+        if command is None:
             continue
+        path = posixpath.relpath(interpreter(context.spec, command), context.spec.workdir)
+        if "/" in command.python and not path.startswith("../"):
+            interpreters.append(f"/{path}")
         try:
-            files |= required_files(context, survey(context, check, invocation), requirement_of(context, check))
+            files |= required_files(context, survey(context, check, command), requirement_of(context, check))
         except (HarnessError, TaskError):
             continue
     lock, oracle = context.loaded.lock, context.loaded.task.oracle
     files |= {file.encode() for file in (lock.protected if lock and lock.protected else ())}
-    return Protection(oracle.protected or (), frozenset(files), oracle.generated)
+    return Protection((*(oracle.protected or ()), *interpreters), frozenset(files), oracle.generated)
 
 
 def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:

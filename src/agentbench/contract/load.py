@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.contract.consistency import inconsistencies
 from agentbench.contract.lock import FrozenScenario, Lock, read_lock
 from agentbench.contract.problem import Problem, invalid_file
-from agentbench.contract.pytest_command import recognise
+from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.scenario import Weights, load_scenario
 from agentbench.contract.schema import Check, Judge, Parser, Repo, Scorer, Task
 from agentbench.contract.schema_problems import validate_document
@@ -171,7 +171,7 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
 
 def short_form_check(command: str) -> Check:
     """Return the check that `validation.passing_command` stands for."""
-    parser: Parser = "pytest" if recognise(command) is not None else "exit_code"
+    parser: Parser = "pytest" if parse_pytest_command(command) is not None else "exit_code"
     return Check(id=SHORT_FORM_ID, layer="unit", command=command, parser=parser)
 
 

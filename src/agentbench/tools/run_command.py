@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
 
-from agentbench.contract.pytest_command import recognise
+from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import Outcome
@@ -127,7 +127,7 @@ _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
 def is_test(command: str, known: tuple[str, ...]) -> bool:
     """Return whether a command line runs the project's tests, so that test cycles can be counted."""
     pieces = [command.strip(), *(piece.strip() for piece in _SEPARATORS.split(command[:4_000]))]
-    return any(piece in known or recognise(piece) is not None for piece in pieces if piece)
+    return any(piece in known or parse_pytest_command(piece) is not None for piece in pieces if piece)
 
 
 def _tests_finished(step: str, execution: Execution) -> TestsFinished:

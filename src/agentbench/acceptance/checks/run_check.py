@@ -8,10 +8,10 @@ from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.command import run_exit_code_check, run_junit_check
 from agentbench.acceptance.checks.probe import run_probe_check
 from agentbench.acceptance.checks.pytest.check import PytestCheck, run_plain
-from agentbench.acceptance.checks.pytest.invocation import understand
 from agentbench.acceptance.decoys.decoy_check import run_with_decoys
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult
 from agentbench.acceptance.steps import CheckStep
+from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, TaskError
 from agentbench.core.ids import now_iso
@@ -67,9 +67,9 @@ def _strategy(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutco
         return run_junit_check(candidate, check, step)
     if check.parser == "exit_code":
         return run_exit_code_check(candidate, check, step)
-    invocation = understand(check.command or "")
-    if invocation is not None:
-        tests = PytestCheck(candidate, check, invocation)
+    command = parse_pytest_command(check.command or "")
+    if command is not None:
+        tests = PytestCheck(candidate, check, command)
         return run_with_decoys(tests, step) if candidate.decoys else run_plain(tests, step)
     outcome = run_exit_code_check(candidate, check, step)
     note = "only the exit code counts: the command is not a plain call of pytest"
@@ -80,6 +80,6 @@ def assurance_of(check: Check) -> Assurance:
     """How hard the check's result is to forge."""
     if check.kind == "probe":
         return Assurance.OUT_OF_PROCESS
-    if check.parser == "pytest" and understand(check.command or "") is not None:
+    if check.parser == "pytest" and parse_pytest_command(check.command or "") is not None:
         return Assurance.PER_TEST
     return Assurance.EXIT_CODE

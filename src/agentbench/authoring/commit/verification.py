@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict
 from agentbench.acceptance.cache import key_of, remembered
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, Pristine, check_key, pristine, run_pristine
 from agentbench.acceptance.checks.pytest.decide import OUT_OF_MEMORY
-from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.authoring.commit import failure_causes as symptoms
 from agentbench.authoring.commit.split import Unsuitable
 from agentbench.authoring.commit.test_comparison import Proof, compare, listed, slowed, timing
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab, PreparedTask
@@ -158,10 +158,10 @@ class _Runs:
         self._known = known
         self._check = context.loaded.checks[0]
         self._memory_mb = context.spec.limits.memory_mb
-        invocation = understand(self._check.command or "")
-        if invocation is None:
+        command = parse_pytest_command(self._check.command or "")
+        if command is None:
             raise AssertionError(self._check.command)  # the command is ours
-        self._invocation: Invocation = invocation
+        self._command: PytestCommand = command
         self._patch = (context.loaded.reference_file or context.loaded.folder).read_bytes()
 
     def key(self, repeats: int) -> str:
@@ -189,7 +189,7 @@ class _Runs:
         try:
             # The first is remembered: grading asks for it too, and so does a second harvest.
             make = run_pristine if number else lambda *given: pristine(*given)[0]
-            run = make(self._context, self._check, self._invocation)
+            run = make(self._context, self._check, self._command)
         except BrokenCheck as error:
             raise Unsuitable("tests cannot run", f"on the parent: {telling(error.message)}") from error
         if run.oom:

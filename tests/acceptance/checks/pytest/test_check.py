@@ -7,9 +7,22 @@ from pathlib import Path
 import pytest
 
 from agentbench.acceptance.grade import grade
-from agentbench.acceptance.grading_context import Acceptance, GradingContext
+from agentbench.acceptance.grading_context import Acceptance, GradingContext, Unlogged
 from agentbench.core.reasons import Assurance, Outcome
-from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, PASS_TO_PASS, UNIT, Bed, Changes, delta_of
+from agentbench.trace.events import AcceptanceCheck
+from tests.acceptance.toy import (
+    CORE,
+    FAIL_TO_PASS,
+    FIXED,
+    HIDDEN,
+    PASS_TO_PASS,
+    REPO,
+    SETUP,
+    UNIT,
+    Bed,
+    Changes,
+    delta_of,
+)
 
 FIX: Changes = {"src/toy/core.py": FIXED}
 
@@ -93,6 +106,62 @@ def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) 
 def test_calls_of_pytest_mean_what_they_say(bed: Bed, tmp_path: Path, command: str) -> None:
     graded = with_check(bed, tmp_path, command=command)
     assert graded.checks[0].outcome is Outcome.PASS, graded.checks[0].decided
+
+
+FORMS = {
+    "cd tests && pytest -q": "assert os.getcwd() == '/workspace/tests'",
+    "/opt/env/bin/python3 -m pytest": "assert sys.executable == '/opt/env/bin/python3'",
+    "cd tests && ../../opt/env/bin/python -m pytest": "assert os.getcwd() == '/workspace/tests'",
+    "python -W error -m pytest": "pytest.raises(UserWarning, warnings.warn, 'x')",
+    "python -I -X utf8 -m pytest": "assert sys.flags.utf8_mode and sys.flags.ignore_environment",
+    "env MODE=1 pytest": "assert os.environ['MODE'] == '1'",
+    "MODE='a b' python -m pytest": "assert os.environ['MODE'] == 'a b'",
+    "cd tests && MODE=1 python -Werror -m pytest .": "assert os.environ['MODE']; pytest.raises(UserWarning, warnings.warn, 'x')",
+}
+
+
+@pytest.mark.req("C-06")
+@pytest.mark.parametrize("command", FORMS)
+def test_each_form_of_a_pytest_call_gets_per_test_assurance(bed: Bed, tmp_path: Path, command: str) -> None:
+    """The runner makes the call itself, so the hidden test sees the folder, interpreter, flags and variables of the command."""
+    surroundings = f"import os, sys, warnings\n\nimport pytest\n\n\ndef test_call():\n    {FORMS[command]}\n"
+    context = bed.context(
+        tmp_path,
+        hidden={**HIDDEN, "tests/test_call.py": surroundings},
+        validation={"failing_command": command, "passing_command": command},
+    )
+    (fixed,) = grade(delta_of(context, FIX), context).checks
+    (unfixed,) = grade(b"", context).checks
+    assert (fixed.outcome, fixed.decided.why) == (Outcome.PASS, "13 required tests passed")
+    assert set(unfixed.decided.failing) == set(FAIL_TO_PASS)
+    assert isinstance(context.log, Unlogged)
+    logged = [payload for payload in context.log.payloads if isinstance(payload, AcceptanceCheck)]
+    assert [event.assurance for event in logged] == [Assurance.PER_TEST] * 2
+
+
+@pytest.mark.req("G-14")
+def test_interpreter_without_pytest_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
+    command = "/usr/bin/python3 -m pytest"
+    context = bed.context(tmp_path, validation={"failing_command": command, "passing_command": command})
+    (check,) = grade(delta_of(context, FIX), context).checks
+    assert (check.outcome, check.decided.assurance) == (Outcome.ERROR, Assurance.PER_TEST)
+    assert "pytest is not installed" in check.decided.why
+
+
+@pytest.mark.req("C-06")
+def test_patch_cannot_replace_an_interpreter_in_the_workspace(bed: Bed, tmp_path: Path) -> None:
+    command = "tools/python -m pytest"
+    repo = {**REPO, "tools/python": '#!/bin/sh\nexec /opt/env/bin/python "$@"\n'}
+    context = bed.context(
+        tmp_path,
+        repo=repo,
+        setup=(*SETUP, "chmod +x tools/python"),
+        validation={"failing_command": command, "passing_command": command},
+    )
+    forged = {"tools/python": "#!/bin/sh\nexit 0\n"}
+    graded = grade(delta_of(context, {**FIX, **forged}), context)
+    assert graded.restored == (b"tools/python",)
+    assert (graded.checks[0].outcome, graded.checks[0].decided.assurance) == (Outcome.PASS, Assurance.PER_TEST)
 
 
 @pytest.mark.req("G-14")

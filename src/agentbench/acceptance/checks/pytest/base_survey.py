@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.checks.pytest.invocation import Invocation
 from agentbench.acceptance.checks.pytest.records import canaries_held, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import packed, programs
@@ -23,6 +22,7 @@ from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_n
 from agentbench.acceptance.protected import GradedTree, Protection, support_of, top_level_names
 from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
+from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.sandbox.protocol import Sandbox
@@ -91,21 +91,21 @@ def check_key(context: GradingContext, check: Check) -> str:
     )
 
 
-def survey(context: GradingContext, check: Check, invocation: Invocation) -> Survey:
+def survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     """How pytest sees R, asked once.
 
     Raises:
         BrokenCheck: pytest is not there or cannot start.
         SandboxError: ours.
     """
-    found, _ = remembered(context.cache, check_key(context, check), Survey, lambda: _survey(context, check, invocation))
+    found, _ = remembered(context.cache, check_key(context, check), Survey, lambda: _survey(context, check, command))
     return found
 
 
-def _survey(context: GradingContext, check: Check, invocation: Invocation) -> Survey:
+def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     with packed(None) as kit, open_replica(context, base_tree(context), [kit.mount]) as sandbox:
         run_build(context, sandbox)  # R may be what does not build: then this tells less, which is fine
-        run = run_pytest(sandbox, context.spec, invocation, kit, pins=None, timeout_sec=check.timeout_sec)
+        run = run_pytest(sandbox, context.spec, command, kit, pins=None, timeout_sec=check.timeout_sec)
         told = run.transcript
         trouble = _trouble(run, check)
         if trouble or told.python is None:
@@ -268,20 +268,18 @@ def configuration_file(context: GradingContext, found: Survey) -> tuple[str, byt
     return posixpath.basename(found.inifile), content
 
 
-def pristine(context: GradingContext, check: Check, invocation: Invocation) -> tuple[Pristine, bool]:
+def pristine(context: GradingContext, check: Check, command: PytestCommand) -> tuple[Pristine, bool]:
     """Every test on untouched R, run once; and whether that was known already.
 
     Raises:
         BrokenCheck, SandboxError: as `survey`.
     """
-    return remembered(
-        context.cache, check_key(context, check), Pristine, lambda: run_pristine(context, check, invocation)
-    )
+    return remembered(context.cache, check_key(context, check), Pristine, lambda: run_pristine(context, check, command))
 
 
-def run_pristine(context: GradingContext, check: Check, invocation: Invocation) -> Pristine:
+def run_pristine(context: GradingContext, check: Check, command: PytestCommand) -> Pristine:
     """The same, run now."""
-    found = survey(context, check, invocation)
+    found = survey(context, check, command)
     base = base_entries(context)
     with (
         packed(configuration_file(context, found)) as kit,
@@ -289,7 +287,7 @@ def run_pristine(context: GradingContext, check: Check, invocation: Invocation) 
     ):
         run_build(context, sandbox)
         pins = pins_of(context, found, base)
-        run = run_pytest(sandbox, context.spec, invocation, kit, pins=pins, timeout_sec=check.timeout_sec)
+        run = run_pytest(sandbox, context.spec, command, kit, pins=pins, timeout_sec=check.timeout_sec)
     told = run.transcript
     return Pristine(
         status=told.status,

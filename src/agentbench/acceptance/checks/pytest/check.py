@@ -24,7 +24,6 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     survey,
 )
 from agentbench.acceptance.checks.pytest.decide import DATA, decide_run, findings_of
-from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import packed
 from agentbench.acceptance.checks.pytest.runner_integrity import build_findings, fingerprint, remade_findings
@@ -34,6 +33,7 @@ from agentbench.acceptance.inspection.known_behaviour import known_behaviour
 from agentbench.acceptance.protected import GradedTree
 from agentbench.acceptance.replica import declares_build
 from agentbench.acceptance.steps import CheckStep
+from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.canonical import sha256_hex
@@ -55,10 +55,10 @@ def requirement_of(context: GradingContext, check: Check) -> Requirement:
     found = declared(check)
     if found is not None:
         return found
-    invocation = understand(check.command or "")
-    if check.parser != "pytest" or invocation is None:
+    command = parse_pytest_command(check.command or "")
+    if check.parser != "pytest" or command is None:
         return Requirement()
-    before, _ = pristine(context, check, invocation)
+    before, _ = pristine(context, check, command)
     if before.trouble and not before.outcomes:
         raise BrokenCheck(f"check {check.id} on untouched R: {before.trouble}")
     found = from_outcomes(before.outcomes, tuple(before.uncollected))
@@ -100,11 +100,11 @@ class PytestCheck:
         SandboxError: the sandbox failed.
     """
 
-    def __init__(self, candidate: Candidate, check: Check, invocation: Invocation) -> None:
+    def __init__(self, candidate: Candidate, check: Check, command: PytestCommand) -> None:
         self.candidate = candidate
         self.check = check
-        self.invocation = invocation
-        self.survey = survey(candidate.context, check, invocation)
+        self.command = command
+        self.survey = survey(candidate.context, check, command)
         self.requirement = requirement_of(candidate.context, check)
 
     def on_reference(self) -> PytestCheck | None:
@@ -142,17 +142,17 @@ class PytestCheck:
             run = run_pytest(
                 sandbox,
                 context.spec,
-                self._invocation(tests),
+                self._command(tests),
                 kit,
                 pins=self._pins(tests),
                 timeout_sec=self.check.timeout_sec,
             )
         return dataclasses.replace(run, built=built, remade=remade)
 
-    def _invocation(self, tests: SelectedTests) -> Invocation:
+    def _command(self, tests: SelectedTests) -> PytestCommand:
         # Where tests fail on purpose, long tracebacks are most of what pytest spends its time on.
         brief = ("--tb=short",) if tests.mutated else ()
-        return dataclasses.replace(self.invocation, arguments=(*self.invocation.arguments, *brief))
+        return dataclasses.replace(self.command, arguments=(*self.command.arguments, *brief))
 
     def _pins(self, tests: SelectedTests) -> Pins:
         pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
@@ -199,7 +199,7 @@ class PytestCheck:
         transcript = run.transcript
         if set(transcript.unusual()) - known:
             # Tests of the base repository may do the same when they run, not only when they are collected.
-            known.update(pristine(self.candidate.context, self.check, self.invocation)[0].usual)
+            known.update(pristine(self.candidate.context, self.check, self.command)[0].usual)
             known.update(known_behaviour(transcript.seen, self._before))
         data = [event for event in transcript.seen if event.what.startswith(DATA) and event.key not in known]
         if data:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, pristine
-from agentbench.acceptance.checks.pytest.invocation import Invocation, understand
 from agentbench.acceptance.checks.required_tests import declared, from_both, from_outcomes
 from agentbench.acceptance.grade import grade, protection_of
 from agentbench.acceptance.grading_context import GradingContext
@@ -14,6 +13,7 @@ from agentbench.acceptance.reference import reference_patch
 from agentbench.acceptance.replica import base_entries
 from agentbench.acceptance.validation import run_checks_on_base
 from agentbench.contract.lock import LockedCheck
+from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.errors import TaskError
 
@@ -39,10 +39,10 @@ def collect(context: GradingContext) -> Collected:
     """
     context = context.unlogged()
     wanted = {
-        check.id: (check, invocation)
+        check.id: (check, command)
         for check in context.loaded.checks
         if check.parser == "pytest" and declared(check) is None
-        if (invocation := understand(check.command or "")) is not None
+        if (command := parse_pytest_command(check.command or "")) is not None
     }
     reports = [check for check in context.loaded.checks if check.parser == "junit" and declared(check) is None]
     after = _with_reference(context) if wanted or reports else {}
@@ -64,8 +64,8 @@ def _with_reference(context: GradingContext) -> dict[str, Mapping[str, str]]:
     return {one.check.id: one.decided.tests for one in graded.checks if one.not_run is None}
 
 
-def _ids(context: GradingContext, check: Check, invocation: Invocation, after: Mapping[str, str] | None) -> LockedCheck:
-    before, _ = pristine(context, check, invocation)
+def _ids(context: GradingContext, check: Check, command: PytestCommand, after: Mapping[str, str] | None) -> LockedCheck:
+    before, _ = pristine(context, check, command)
     if before.trouble and not before.outcomes:
         raise BrokenCheck(f"check {check.id} on untouched R: {before.trouble}")
     ids = _required(before.outcomes, after)

@@ -12,10 +12,10 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentbench.acceptance.checks.pytest.invocation import Invocation
 from agentbench.acceptance.checks.pytest.records import Transcript, read_transcript
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, Kit
 from agentbench.acceptance.replica import ENV
+from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.sandbox.protocol import Sandbox, SandboxSpec
 
@@ -83,7 +83,7 @@ class PytestRun:
 
 
 def run_pytest(
-    sandbox: Sandbox, spec: SandboxSpec, invocation: Invocation, kit: Kit, *, pins: Pins | None, timeout_sec: float
+    sandbox: Sandbox, spec: SandboxSpec, command: PytestCommand, kit: Kit, *, pins: Pins | None, timeout_sec: float
 ) -> PytestRun:
     """Run the tests, or without pins survey them: natural configuration, nothing but canaries is run.
 
@@ -92,17 +92,17 @@ def run_pytest(
     """
     nonce = secrets.token_hex(16)
     exit_expected = 64 + secrets.randbelow(50)
-    python_path = invocation.env.get("PYTHONPATH", spec.env.get("PYTHONPATH", ""))
+    python_path = command.env.get("PYTHONPATH", spec.env.get("PYTHONPATH", ""))
     job = {
         "mode": "survey" if pins is None else "run",
         "nonce": nonce,
         "exit": exit_expected,
         "workspace": spec.workdir,
-        "cwd": posixpath.join(spec.workdir, invocation.folder),
-        "module": invocation.module,
-        "pythonpath": [part for part in python_path.split(":") if part],
+        "cwd": posixpath.join(spec.workdir, command.folder),
+        "module": command.imports_cwd,
+        "pythonpath": [] if command.ignores_python_variables else [part for part in python_path.split(":") if part],
         "env": {"PYTHONPATH": python_path} if python_path else {},
-        "arguments": list(invocation.arguments),
+        "arguments": list(command.arguments),
         "plugins": [] if pins is None else [list(pair) for pair in pins.plugins],
         "pinned": [] if pins is None else list(pins.names),
         "absent": [] if pins is None else list(pins.absent),
@@ -118,19 +118,26 @@ def run_pytest(
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": kit.canary_file,
     }
-    command = Command(
+    runner = Command(
         # -s, -S and no PYTHONPATH: nothing of the workspace is importable until the runner says so. Not -I, which would
         # also ignore variables that the contract declares, such as PYTHONHASHSEED.
-        argv=(invocation.python, "-s", "-S", *invocation.options, kit.runner),
+        argv=(interpreter(spec, command), "-s", "-S", *command.options, kit.runner),
         cwd=spec.workdir,
-        env={**ENV, **invocation.env, "PYTHONPATH": ""},
+        env={**ENV, **command.env, "PYTHONPATH": ""},
         timeout_sec=timeout_sec,
         stdin=json.dumps(job).encode(),
         side_channel=True,
         side_bytes=SIDE_BYTES,
     )
-    completed = sandbox.run(command)
+    completed = sandbox.run(runner)
     return PytestRun(completed, read_transcript(completed.side, nonce), kit.canaries, exit_expected)
+
+
+def interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
+    """The interpreter of a pytest command: a name to look up in PATH, or an absolute path."""
+    if "/" not in command.python:
+        return command.python
+    return posixpath.normpath(posixpath.join(spec.workdir, command.folder, command.python))
 
 
 def _configuration(found: Configuration, kit: Kit) -> dict[str, str | None]:
