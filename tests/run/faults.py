@@ -20,8 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentbench.sandbox.docker import labels
-from agentbench.sandbox.docker import unused_images as orphans
+from agentbench.sandbox.docker import labels, unused_images
 from agentbench.sandbox.docker.engine import find_engine
 from tests.run.tasks import make_suite
 
@@ -192,7 +191,7 @@ def main() -> int:
         campaign.carry_out()
         took = time.monotonic() - begin
     if asked.sandbox == "docker":
-        orphans.remove_forsaken(find_engine())
+        unused_images.remove_abandoned(find_engine())
     sys.stdout.write(
         f"{campaign.killed} kills ({campaign.in_flight} with attempts in flight) over {campaign.rounds} runs of "
         f"{asked.attempts} attempts, {asked.sandbox}, in {took:.0f} s, seed {asked.seed}: "

@@ -12,7 +12,7 @@ import pytest
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxUnavailable
-from agentbench.sandbox.docker import unused_images as orphans
+from agentbench.sandbox.docker import unused_images
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
@@ -48,8 +48,10 @@ def remove_images(engine: Engine, state: Path) -> None:
 
     What was made ready from the runner image stays for the next session, and goes when its state folder has.
     """
-    orphans.remove(engine, [image for image in orphans.of_state(engine, state) if image.kind in {"seeded", "prepared"}])
-    orphans.remove_forsaken(engine)
+    unused_images.remove(
+        engine, [image for image in unused_images.images_of(engine, state) if image.kind in {"seeded", "prepared"}]
+    )
+    unused_images.remove_abandoned(engine)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

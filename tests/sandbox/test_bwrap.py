@@ -32,7 +32,7 @@ def mine(state: Path) -> Iterator[BwrapBackend]:
 
 @pytest.fixture
 def box(mine: BwrapBackend) -> Iterator[BwrapSandbox]:
-    opened = mine.start(SPEC, mine._preparer.launch_params(SPEC, None))
+    opened = mine.start(SPEC, mine._environments.without_setup(SPEC))
     yield opened
     opened.close()
 
@@ -81,7 +81,7 @@ class TestWhoseFault:
 class TestServer:
     def test_contract_variables_do_not_reach_pid_1(self, mine: BwrapBackend) -> None:
         spec = replace(SPEC, env={"LD_DEBUG": "libs", "PYTHONHOME": "/nowhere", "MINE": "yes"})
-        opened = mine.start(spec, mine._preparer.launch_params(spec, None))
+        opened = mine.start(spec, mine._environments.without_setup(spec))
         try:
             assert opened.run(Command(line="echo $MINE")).stdout.kept == b"yes\n"
             assert opened._spawned.stderr() == ""

@@ -97,7 +97,7 @@ def test_layer_that_vanishes_under_a_running_harness_is_told_and_is_ours(
     with opened(backend, own) as first:
         prepared = first.prepare(plan(source), SETUP, on_step=lambda _: None)
         shutil.rmtree(build_of(own))
-        with pytest.raises(SandboxError, match="does not exist"):
+        with pytest.raises(SandboxError, match="no such file or folder"):
             first.open(SPEC, prepared).__enter__()
     with opened(backend, own) as second:
         assert not second.prepare(plan(source), SETUP, on_step=lambda _: None).cached

@@ -22,9 +22,7 @@ import pytest
 
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable, SetupFailed
-from agentbench.sandbox.docker import bundled_python as carried
-from agentbench.sandbox.docker import labels
-from agentbench.sandbox.docker import unused_images as orphans
+from agentbench.sandbox.docker import bundled_python, labels, unused_images
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage, find_engine
 from agentbench.sandbox.environments.cache import contents, prune
@@ -70,8 +68,8 @@ def ignore(_: SetupStep) -> None:
 
 
 def containers(engine: Engine, state: Path) -> list[str]:
-    mark = f"label={labels.STATE}={labels.state_mark(state)}"
-    return engine.must("ps", "--all", "--quiet", "--no-trunc", "--filter", mark).split()
+    mark = f"label={labels.STATE}={labels.state_hash(state)}"
+    return engine.output("ps", "--all", "--quiet", "--no-trunc", "--filter", mark).split()
 
 
 class TestEnvironments:
@@ -100,7 +98,7 @@ class TestEnvironments:
 
     def test_image_that_was_removed_is_made_again(self, docker: DockerBackend, engine: Engine, source: Path) -> None:
         first = docker.prepare(plan(source, "echo made > made"), SETUP, on_step=ignore)
-        engine.must("image", "rm", "--force", first.details["prepared_image"])
+        engine.output("image", "rm", "--force", first.details["prepared_image"])
         with pytest.raises(SandboxError, match=r"(?i)no such image") as caught, docker.open(SPEC, first):
             pass
         assert "ab run --resume" in caught.value.remedy
@@ -138,7 +136,7 @@ class TestEnvironments:
         with docker.open(SPEC, prepared) as box:
             done = box.run(Command(line="cat /etc/pip.conf; env; ls -A /tmp"))
         assert b"invalid" not in done.stdout.kept
-        told = json.dumps(engine.image(prepared.details["prepared_image"]))
+        told = json.dumps(engine.inspect_image(prepared.details["prepared_image"]))
         assert not any(hidden in told for hidden in ("pa55word", "pr0xy", "s3cret-value", "index.invalid"))
 
     def test_secret_that_setup_leaves_behind_is_refused(self, docker: DockerBackend, source: Path) -> None:
@@ -166,11 +164,11 @@ class TestEnvironments:
         assert [item.in_use for item in kept] == [True]
         assert 1_000_000 <= kept[0].bytes < 20_000_000
         prune(tmp_path / "state", max_bytes=0)
-        assert engine.image(image)["Id"] == image
+        assert engine.inspect_image(image)["Id"] == image
         docker.close()
         prune(tmp_path / "state", max_bytes=0)
         with pytest.raises(NoSuchImage):
-            engine.image(image)
+            engine.inspect_image(image)
 
 
 class TestNobodysImages:
@@ -184,61 +182,61 @@ class TestNobodysImages:
             images[name] = backend.prepare(plan(source, "echo x > x"), SETUP, on_step=ignore).details["prepared_image"]
             backend.close()
         # Somebody's own work on top of one: it has inherited every label of ours.
-        engine.must("build", "--network", "none", "--tag", "somebody/else:1", "-", stdin=_from(images["gone"]))
+        engine.output("build", "--network", "none", "--tag", "somebody/else:1", "-", stdin=_from(images["gone"]))
         try:
             shutil.rmtree(tmp_path / "gone")
             pruned = {item.name for item in prune(tmp_path / "a-third", max_bytes=1 << 40) if item.kind == "image"}
             assert any(name.startswith("agentbench/prepared:") for name in pruned)
-            assert images["gone"] not in {image.id for image in orphans.our_images(engine)}
-            assert engine.image("somebody/else:1")
-            assert engine.image(images["there"])
+            assert images["gone"] not in {image.id for image in unused_images.own_images(engine)}
+            assert engine.inspect_image("somebody/else:1")
+            assert engine.inspect_image(images["there"])
         finally:
-            engine.must("image", "rm", "somebody/else:1")
+            engine.output("image", "rm", "somebody/else:1")
             remove_images(engine, tmp_path / "there")
 
     def test_what_was_made_ready_from_an_image_goes_with_it_and_is_made_again(
         self, docker: DockerBackend, engine: Engine, tmp_path: Path
     ) -> None:
         image = "agentbench-test/short-lived:1"
-        runner = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
-        engine.must("build", "--network", "none", "--no-cache", "--tag", image, "-", stdin=_from(runner))
+        runner = engine.output("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        engine.output("build", "--network", "none", "--no-cache", "--tag", image, "-", stdin=_from(runner))
         try:
             with docker.open(replace(SPEC, image=image), None) as box:
                 assert box.run(Command(line="echo up")).ok
-            (made,) = [item for item in orphans.of_state(engine, tmp_path / "state") if item.kind == "base"]
-            assert made.source == engine.image(image)["Id"]
-            assert orphans.remove(engine, [made]) == [made]
+            (made,) = [item for item in unused_images.images_of(engine, tmp_path / "state") if item.kind == "base"]
+            assert made.source == engine.inspect_image(image)["Id"]
+            assert unused_images.remove(engine, [made]) == [made]
             with docker.open(replace(SPEC, image=image), None) as box:  # removed behind the back of who uses it
                 assert box.run(Command(line="echo up")).ok
             assert [item.kind for item in contents(tmp_path / "state") if item.kind == "image"] == ["image"]
         finally:
-            engine.call("image", "rm", "--force", image)
-        orphans.remove_forsaken(engine)
-        assert [item for item in orphans.of_state(engine, tmp_path / "state") if item.kind == "base"] == []
+            engine.run("image", "rm", "--force", image)
+        unused_images.remove_abandoned(engine)
+        assert [item for item in unused_images.images_of(engine, tmp_path / "state") if item.kind == "base"] == []
 
     def test_what_another_process_is_about_to_store_is_nobodys_to_remove(self, engine: Engine, tmp_path: Path) -> None:
         key, state = "0" * 32, tmp_path / "state"
-        mark = {**labels.of_state(state), labels.KIND: "prepared"}
+        mark = {**labels.state_labels(state), labels.KIND: "prepared"}
         changes = [part for name, value in mark.items() for part in ("--change", f"LABEL {name}={value}")]
         image = f"{labels.PREPARED}:{key}-abcdefgh"
         ours, theirs = (LayerStore(state / "layers" / "docker-x") for _ in range(2))
         with theirs.building("prepared", key):
-            engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
-            assert orphans.remove_orphans(engine, state, [ours]) == []
-            assert engine.image(image)
+            engine.output("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+            assert unused_images.remove_orphans(engine, state, [ours]) == []
+            assert engine.inspect_image(image)
         # Its builder was killed before it came so far: now it is an orphan.
-        assert [found.names for found in orphans.remove_orphans(engine, state, [ours])] == [(image,)]
+        assert [found.names for found in unused_images.remove_orphans(engine, state, [ours])] == [(image,)]
         with pytest.raises(NoSuchImage):
-            engine.image(image)
+            engine.inspect_image(image)
 
     def test_state_folder_that_cannot_be_looked_for_is_not_gone(
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Another user's, below a home that is closed to us: an error of the kernel's, not an answer."""
         image, place = "agentbench/base:of-another-user", tmp_path / "closed" / "state"
-        mark = {**labels.of_state(place), labels.KIND: "base"}
+        mark = {**labels.state_labels(place), labels.KIND: "base"}
         changes = [part for key, value in mark.items() for part in ("--change", f"LABEL {key}={value}")]
-        engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+        engine.output("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
         look = Path.stat
 
         def closed(path: Path, **options: bool) -> os.stat_result:
@@ -249,22 +247,22 @@ class TestNobodysImages:
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(Path, "stat", closed)
-                assert image not in [name for item in orphans.remove_forsaken(engine) for name in item.names]
-            assert engine.image(image)
-            assert image in [name for item in orphans.remove_forsaken(engine) for name in item.names]
+                assert image not in [name for item in unused_images.remove_abandoned(engine) for name in item.names]
+            assert engine.inspect_image(image)
+            assert image in [name for item in unused_images.remove_abandoned(engine) for name in item.names]
         finally:
-            engine.call("image", "rm", image)
+            engine.run("image", "rm", image)
 
     def test_foreign_host_or_name_is_nobody_elses_to_remove(self, engine: Engine, tmp_path: Path) -> None:
         image = "agentbench/base:of-another-machine"
-        mark = {**labels.of_state(tmp_path / "absent"), labels.KIND: "base", labels.HOST: "another"}
+        mark = {**labels.state_labels(tmp_path / "absent"), labels.KIND: "base", labels.HOST: "another"}
         changes = [part for key, value in mark.items() for part in ("--change", f"LABEL {key}={value}")]
-        engine.must("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
+        engine.output("import", *changes, "-", image, stdin=_bare_root(with_shell=False))
         try:
-            orphans.remove_forsaken(engine)
-            assert engine.image(image)
+            unused_images.remove_abandoned(engine)
+            assert engine.inspect_image(image)
         finally:
-            engine.must("image", "rm", image)
+            engine.output("image", "rm", image)
 
 
 class TestImages:
@@ -281,34 +279,34 @@ class TestImages:
     def test_dockerfile_is_built_once_and_sees_nothing_beside_it(
         self, docker: DockerBackend, engine: Engine, tmp_path: Path, source: Path
     ) -> None:
-        base = engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/py-runner").split()[0]
+        base = engine.output("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/py-runner").split()[0]
         (tmp_path / "hidden.txt").write_text("answer")
         file = tmp_path / "Dockerfile"
         file.write_text(f"FROM {base}\nENV FLAVOUR=own\nRUN ls -A > /tmp/x; id -u > /opt/env/who\n")
         spec = replace(SETUP, dockerfile=file)
         prepared = docker.prepare(plan(source, "true"), spec, on_step=ignore)
         tag = prepared.details["image"]
-        assert prepared.details["image_digest"] == engine.image(tag)["Id"]
+        assert prepared.details["image_digest"] == engine.inspect_image(tag)["Id"]
         with docker.open(replace(spec, phase=Phase.AGENT), prepared) as box:
             assert box.run(Command(line="echo $FLAVOUR; cat /opt/env/who")).stdout.kept == b"own\n1000\n"
         file.write_text(f"FROM {base}\nCOPY hidden.txt /hidden.txt\n")
         with pytest.raises(SetupFailed, match="does not build: COPY failed: "):
             docker.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
         another = DockerBackend(tmp_path / "state", engine)
-        with contextlib.closing(another), pytest.raises(SetupFailed, match="not tried again"):
+        with contextlib.closing(another), pytest.raises(SetupFailed, match="was not retried"):
             another.prepare(plan(source, "true", key="other"), spec, on_step=ignore)
-        engine.call("image", "rm", "--force", tag)
+        engine.run("image", "rm", "--force", tag)
 
     @pytest.mark.parametrize("shell", [True, False])
     def test_image_without_python_gets_ours_for_the_server_alone(
         self, docker: DockerBackend, engine: Engine, source: Path, shell: bool
     ) -> None:
         image = f"agentbench-test/bare-{shell}:1".lower()
-        engine.must("import", "-", image, stdin=_bare_root(with_shell=shell))
+        engine.output("import", "-", image, stdin=_bare_root(with_shell=shell))
         spec = replace(SPEC, image=image)
         try:
             prepared = docker.prepare(plan(source), replace(spec, phase=Phase.SETUP), on_step=ignore)
-            assert "brought along: the image has none" in prepared.details["server"]
+            assert "copied into the image" in prepared.details["server"]
             assert prepared.details["python"] == "absent"
             with docker.open(spec, prepared) as box:
                 assert box.run(Command(argv=("python3", "-V"))).exit_code == 127
@@ -318,23 +316,23 @@ class TestImages:
                 box.write_files([FileWrite(b"new", b"x")])
                 assert {entry.path for entry in box.tree().entries()} > {b"new", b"src/app.py"}
         finally:
-            engine.call("image", "rm", "--force", image)
+            engine.run("image", "rm", "--force", image)
 
     def test_neither_the_images_interpreter_nor_ours_is_refused_with_the_remedy(
         self, docker: DockerBackend, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Never a weaker way: `docker exec` could not give a test run its own descriptor for results."""
         image = "agentbench-test/bare-refused:1"
-        engine.must("import", "-", image, stdin=_bare_root(with_shell=True))
-        monkeypatch.setattr("agentbench.sandbox.docker.bundled_python._taken_apart", lambda _: None)
-        carried._parts.cache_clear()
+        engine.output("import", "-", image, stdin=_bare_root(with_shell=True))
+        monkeypatch.setattr("agentbench.sandbox.docker.bundled_python._find_parts", lambda _: None)
+        bundled_python._parts.cache_clear()
         try:
-            with pytest.raises(SandboxUnavailable, match="none of this host's own can be brought along") as caught:
+            with pytest.raises(SandboxUnavailable, match="no interpreter of this host can be copied into it") as caught:
                 docker.open(replace(SPEC, image=image), None).__enter__()
             assert caught.value.exit_code == 3
             assert "python3 3.8" in caught.value.remedy
         finally:
-            engine.call("image", "rm", "--force", image)
+            engine.run("image", "rm", "--force", image)
 
     @pytest.mark.req("C-04")
     def test_image_of_busybox_alone_is_a_whole_sandbox(
@@ -342,7 +340,7 @@ class TestImages:
     ) -> None:
         """Another libc, or none: nothing of the image is needed to run commands in it, or to read its tree."""
         image = "agentbench-test/busybox:1"
-        engine.must("import", "-", image, stdin=_busybox_root())
+        engine.output("import", "-", image, stdin=_busybox_root())
         spec = replace(SPEC, image=image)
         try:
             wanted = plan(source, "date +%s > made; ls -l / > /dev/null", capture=("busybox | head -n 1",))
@@ -350,7 +348,7 @@ class TestImages:
             assert b"BusyBox" in prepared.steps[1].stdout
             with docker.open(spec, prepared) as box:
                 assert isinstance(box, ServedSandbox)
-                assert re.fullmatch(r"python 3\.\d+\.\d+, brought along: the image has none that fits", box.server)
+                assert re.fullmatch(r"python 3\.\d+\.\d+, copied into the image, which has none that fits", box.server)
                 assert box.run(Command(line="id -u; python3 -V || wc -l < made")).stdout.kept == b"1000\n1\n"
                 assert box.run(Command(line="sleep 60 & yes", timeout_sec=0.5)).timed_out
                 assert box.kill_processes() == 0
@@ -360,7 +358,7 @@ class TestImages:
                 assert running.wait().stdout.kept == b"\0binary\xff"
                 assert {entry.path for entry in box.tree().entries()} > {b"made", b"src/app.py"}
         finally:
-            engine.call("image", "rm", "--force", image)
+            engine.run("image", "rm", "--force", image)
 
     @pytest.mark.req("R-05", "R-06")
     def test_volumes_of_an_image_are_part_of_the_sandbox_like_everything_else(
@@ -370,12 +368,12 @@ class TestImages:
         image = "agentbench-test/volumes:1"
         changes = ["VOLUME /workspace /data", "ENV FLAVOUR=own"]
         options = [part for change in changes for part in ("--change", change)]
-        engine.must("import", *options, "-", image, stdin=_busybox_root())
+        engine.output("import", *options, "-", image, stdin=_busybox_root())
         spec = replace(SPEC, image=image)
         try:
             wanted = plan(source, "echo made > made; echo $FLAVOUR > ~/flavour")
             prepared = docker.prepare(wanted, replace(spec, phase=Phase.SETUP), on_step=ignore)
-            assert prepared.details["image_digest"] == engine.image(image)["Id"]
+            assert prepared.details["image_digest"] == engine.inspect_image(image)["Id"]
             with docker.open(spec, prepared) as box:
                 assert box.run(Command(line="cat made run.sh ~/flavour")).stdout.kept.splitlines()[::3] == [
                     b"made",
@@ -386,7 +384,7 @@ class TestImages:
             assert not any(name.endswith("-flat") for name in _names(engine))
             _until(lambda: containers(engine, tmp_path / "state") == [])
         finally:
-            engine.call("image", "rm", "--force", image)
+            engine.run("image", "rm", "--force", image)
 
 
 class TestDisk:
@@ -413,7 +411,7 @@ class TestDisk:
             assert done.exit_code == 137
             assert why in done.stderr.kept.decode()
             assert why in box.run(Command(line="true")).stderr.kept.decode()
-            with pytest.raises(PatchInvalid, match="cannot be read"):
+            with pytest.raises(PatchInvalid, match="cannot read"):
                 list(box.tree().entries())
             with pytest.raises(PatchInvalid, match="cannot be written"):
                 box.write_files([FileWrite(b"x", b"x")])
@@ -498,7 +496,7 @@ class TestTree:
 def test_containers_carry_the_name_of_their_run(docker: DockerBackend, engine: Engine) -> None:
     monitored = SampledBackend(docker, lambda *_: None, labels={"run": "run-of-this-test"})
     with monitored.open(replace(SPEC, labels={"task": "a-task"}), None) as box:
-        found = json.loads(engine.must("inspect", "--format", "{{json .Config.Labels}}", box.id))
+        found = json.loads(engine.output("inspect", "--format", "{{json .Config.Labels}}", box.id))
         assert (found["agentbench.run"], found["agentbench.task"]) == ("run-of-this-test", "a-task")
         assert found[labels.KIND] == "agent"
 
@@ -536,18 +534,18 @@ class TestEnds:
             if harness.stdout is not None:
                 harness.stdout.close()
         DockerBackend(state, engine).close()
-        _until(lambda: not _processes(b"313.7") and not _processes(str(labels.state_mark(state)).encode()))
+        _until(lambda: not _processes(b"313.7") and not _processes(str(labels.state_hash(state)).encode()))
         # The engine takes a container off its list a moment after its processes are gone.
         _until(lambda: containers(engine, state) == [])
         assert list((state / "live").iterdir()) == []
 
     def test_killed_harness_takes_the_build_of_its_dockerfile_along(self, engine: Engine) -> None:
-        runner = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        runner = engine.output("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
         mark = f"4711.{os.getpid()}"
         code = (
             "from agentbench.sandbox.docker.engine import find_engine\n"
             f"text = b'FROM {runner}\\nRUN sleep {mark}\\n'\n"
-            "find_engine().call_while_alive('build', '--network', 'none', '--force-rm', '-', stdin=text, timeout_sec=300)"
+            "find_engine().run('build', '--network', 'none', '--force-rm', '-', stdin=text, timeout_sec=300, die_with_parent=True)"
         )
         harness = subprocess.Popen([sys.executable, "-c", code])
         try:
@@ -561,7 +559,7 @@ class TestEnds:
         self, docker: DockerBackend, engine: Engine, tmp_path: Path
     ) -> None:
         with docker.open(SPEC, None) as box:
-            engine.must("kill", *containers(engine, tmp_path / "state"))
+            engine.output("kill", *containers(engine, tmp_path / "state"))
             with pytest.raises(SandboxError, match="ended unexpectedly"):
                 box.run(Command(line="true"))
 
@@ -575,15 +573,15 @@ class TestEnds:
     def test_what_a_living_harness_makes_ready_is_not_touched_and_a_dead_ones_is(
         self, docker: DockerBackend, engine: Engine, tmp_path: Path
     ) -> None:
-        state = f"{labels.STATE}={labels.state_mark(tmp_path / 'state')}"
-        image = engine.must("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
+        state = f"{labels.STATE}={labels.state_hash(tmp_path / 'state')}"
+        image = engine.output("image", "ls", "--quiet", "agentbench/py-runner").split()[0]
         made = {}
         for who, owner in (("living", next((tmp_path / "state/live").iterdir()).name), ("dead", "01dead")):
             options = ["--label", state, "--label", f"{labels.OWNER}={owner}", "--network", "none"]
-            made[who] = engine.must("create", *options, image, "true")
+            made[who] = engine.output("create", *options, image, "true")
         DockerBackend(tmp_path / "state", engine).close()
         assert containers(engine, tmp_path / "state") == [made["living"]]
-        engine.must("rm", made["living"])
+        engine.output("rm", made["living"])
 
 
 class TestEngine:
@@ -591,7 +589,7 @@ class TestEngine:
     def test_no_engine_is_exit_3_with_the_command(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         require_docker()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-        with pytest.raises(SandboxUnavailable, match="no docker engine answers") as caught:
+        with pytest.raises(SandboxUnavailable, match="no docker engine is running") as caught:
             open_backend("docker", state=tmp_path, needs_image=False)
         assert caught.value.exit_code == 3
         assert "docker-engine start" in caught.value.remedy
@@ -667,7 +665,7 @@ def _bare_root(*, with_shell: bool) -> bytes:
 
 
 def _names(engine: Engine) -> list[str]:
-    return engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split()
+    return engine.output("image", "ls", "--format", "{{.Repository}}:{{.Tag}}").split()
 
 
 def _until(true: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from agentbench.cli.cache import command as cache
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.sandbox.environments.cache import contents
-from agentbench.sandbox.environments.failed_setups import Failures, Subject, subject
+from agentbench.sandbox.environments.failed_setups import FailedSetups, SetupIdentity, setup_identity
 from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.protocol import Backend, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.registry import open_backend
@@ -52,9 +52,7 @@ def test_another_process_is_told_what_failed_and_how_to_try_again(
     assert "tried" not in first.remedy
     again, repeated = tried(start(), plan)
     assert repeated == steps, "it ran again"
-    assert re.match(
-        r"known to fail since 20\S+, not tried again \(`--fresh-setup` does\): setup command", again.message
-    )
+    assert re.match(r"setup failed at 20\S+ and was not retried \(use --fresh-setup\): setup command", again.message)
     assert again.message.endswith("(exit code 7): no such thing")
     assert "--fresh-setup" in again.remedy
     assert "ab cache prune" in again.remedy
@@ -98,7 +96,7 @@ def test_what_may_work_in_an_hour_is_not_remembered(
     step = SetupStep(command, False, 1, 0.1, "timeout_sec" in options, b"", said)
     store = LayerStore(tmp_path)
     with store.building("prepared", "k"):
-        Failures(store, "prepared").note(subject("k", plan, SPEC, []), [step], SetupFailed("failed"))
+        FailedSetups(store, "prepared").record(setup_identity("k", plan, SPEC, []), [step], SetupFailed("failed"))
     assert store.failures() == []
 
 
@@ -113,7 +111,7 @@ def test_a_setup_that_somebody_killed_is_not_remembered_and_one_that_its_limit_e
     step = SetupStep("make", False, 137, 0.1, False, b"", b"")
     with store.building("prepared", "k"):
         error = SetupFailed(f"setup command `make` failed ({why}): ")
-        Failures(store, "prepared").note(subject("k", plan, SPEC, []), [step], error)
+        FailedSetups(store, "prepared").record(setup_identity("k", plan, SPEC, []), [step], error)
     assert bool(store.failures()) is kept
 
 
@@ -129,21 +127,21 @@ def test_our_own_trouble_is_not_remembered(
 
 def test_damaged_or_foreign_records_are_no_failures(tmp_path: Path) -> None:
     store = LayerStore(tmp_path)
-    what = Subject("k", "label", "conditions")
+    what = SetupIdentity("k", "label", "conditions")
     with store.building("prepared", "k"):
-        Failures(store, "prepared").note(what, [], SetupFailed("it failed"))
+        FailedSetups(store, "prepared").record(what, [], SetupFailed("it failed"))
     with pytest.raises(SetupFailed, match="it failed"):
-        Failures(store, "prepared").repeat_older(what, lambda _: None)
-    Failures(store, "prepared").repeat_older(replace(what, conditions="other"), lambda _: None)
+        FailedSetups(store, "prepared").raise_recorded(what, lambda _: None)
+    FailedSetups(store, "prepared").raise_recorded(replace(what, conditions="other"), lambda _: None)
     for text in ("", "{", "[]", '{"message": "x"}'):
         (tmp_path / "prepared/k/failed.json").write_text(text)
-        Failures(store, "prepared").repeat_older(what, lambda _: None)
+        FailedSetups(store, "prepared").raise_recorded(what, lambda _: None)
         assert store.failures() == []
 
 
 def test_conditions_are_limits_and_where_packages_come_from(source: Path) -> None:
     plan = SetupPlan("k", source, (), (), 60)
-    same = subject("k", plan, SPEC, ["https://index.invalid"])
-    assert subject("k", plan, replace(SPEC, env={}), ["https://index.invalid"]) == same
-    assert subject("k", plan, replace(SPEC, limits=replace(SMALL, disk_mb=1)), ["https://index.invalid"]) != same
-    assert subject("k", plan, SPEC, []) != same
+    same = setup_identity("k", plan, SPEC, ["https://index.invalid"])
+    assert setup_identity("k", plan, replace(SPEC, env={}), ["https://index.invalid"]) == same
+    assert setup_identity("k", plan, replace(SPEC, limits=replace(SMALL, disk_mb=1)), ["https://index.invalid"]) != same
+    assert setup_identity("k", plan, SPEC, []) != same

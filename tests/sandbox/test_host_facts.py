@@ -10,7 +10,7 @@ import pytest
 
 from agentbench.core.errors import InputError, SandboxError, SandboxUnavailable
 from agentbench.sandbox.bwrap.host_user import PREFERRED_UID, choose_uid
-from agentbench.sandbox.environments.interpreter import installed, look
+from agentbench.sandbox.environments.interpreter import inspect_interpreter, installed
 from agentbench.sandbox.environments.inventory import packages
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.server_bundle import server_source
@@ -59,8 +59,8 @@ def test_shims_are_not_interpreters(tmp_path: Path) -> None:
     shim = tmp_path / "python3"
     shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     shim.chmod(0o755)
-    assert look(shim) is None
-    assert look(tmp_path / "absent") is None
+    assert inspect_interpreter(shim) is None
+    assert inspect_interpreter(tmp_path / "absent") is None
 
 
 def test_folder_on_the_path_that_cannot_be_entered_has_no_interpreters(

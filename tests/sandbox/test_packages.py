@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentbench.sandbox.environments.package_settings import PackageSettings, host_settings, without_credentials
+from agentbench.core.package_settings import PackageSettings, host_settings, without_credentials
 
 
 def settings(home: Path, pip: str = "", uv: str = "", **env: str) -> PackageSettings:

@@ -195,7 +195,7 @@ def test_failure_is_told_once_and_remembered(backend: Backend, source: Path) -> 
 
 def test_setup_that_does_not_end(backend: Backend, source: Path) -> None:
     wanted = replace(plan(source, "sleep 100", key="hangs"), timeout_sec=0.5)
-    with pytest.raises(SetupFailed, match=r"not done after 0.5 s"):
+    with pytest.raises(SetupFailed, match=r"timed out after 0.5 s"):
         backend.prepare(wanted, SETUP, on_step=lambda _: None)
 
 
@@ -268,7 +268,7 @@ class TestInterpreters:
     @pytest.mark.parametrize("has_venv", [True, False])
     def test_pip_is_there_also_where_the_system_has_none(self, backend: BwrapBackend, has_venv: bool) -> None:
         python = replace(backend.interpreter(None), stamp=f"test {has_venv}", has_pip=False, has_venv=has_venv)
-        layer = backend._preparer._base(python)
+        layer = backend._environments._base(python)
         box = backend.start(SPEC, LaunchParams(layers=(layer.tree,), python=python))
         try:
             done = box.run(Command(line="pip --version && pip3 list && command -v pip && python -m pip --version"))
@@ -289,9 +289,9 @@ class TestInterpreters:
         assert done.stdout.kept.startswith(f"({managed[0].version[0]}, {managed[0].version[1]})\n".encode())
 
     def test_none_that_fits_says_what_was_found(self, backend: Backend) -> None:
-        with pytest.raises(SandboxError, match=r"no python 3\.99 .*found: 3\.") as caught:
+        with pytest.raises(SandboxError, match=r"no Python 3\.99 .*found: 3\.") as caught:
             backend.open(replace(SPEC, python="3.99"), None)
-        assert "install python 3.99" in caught.value.remedy
+        assert "install Python 3.99" in caught.value.remedy
 
 
 def test_environment_of_another_backend_is_refused(second: BwrapBackend, prepared: Prepared) -> None:
@@ -300,14 +300,14 @@ def test_environment_of_another_backend_is_refused(second: BwrapBackend, prepare
 
 
 def test_source_that_vanished_is_ours(backend: Backend, tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="could not be prepared"):
+    with pytest.raises(SandboxError, match="cannot prepare the environment"):
         backend.prepare(plan(tmp_path / "absent", key="absent"), SETUP, on_step=lambda _: None)
 
 
 def test_frozen_layers_belong_to_the_sandbox_user_and_are_never_written(
     backend: BwrapBackend, prepared: Prepared, source: Path
 ) -> None:
-    layer = backend._preparer._ready[prepared.details["layer"]][1]
+    layer = backend._preparer.get(prepared).layer
     before = {path: path.lstat().st_mtime_ns for path in sorted(layer.tree.rglob("*"))}
     owner = os.geteuid() if backend.uid is None else backend.uid
     assert {path.lstat().st_uid for path in before} == {owner}

@@ -30,7 +30,7 @@ def engine() -> Engine:
 @pytest.fixture(scope="module")
 def base(engine: Engine) -> str:
     """The image that the runner image stands on, without making it anew."""
-    listed = engine.must("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/debian").split()
+    listed = engine.output("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/debian").split()
     if not listed:
         pytest.skip("the docker engine has no Debian root of scripts/runner-image")
     return listed[0]
@@ -48,8 +48,8 @@ def changed(tmp_path: Path, engine: Engine) -> Iterator[Path]:
     with (tmp_path / "docker/py-runner/Dockerfile").open("a") as file:
         file.write("LABEL changed=yes\n")
     yield tmp_path
-    for image in engine.must("image", "ls", "--quiet", "agentbench-test/py-runner").split():
-        engine.call("image", "rm", "--force", image)
+    for image in engine.output("image", "ls", "--quiet", "agentbench-test/py-runner").split():
+        engine.run("image", "rm", "--force", image)
 
 
 def built(checkout: Path, *arguments: str) -> tuple[str, str]:
@@ -68,9 +68,9 @@ def test_name_says_what_went_in_and_stays_what_it_is(engine: Engine, base: str, 
     other, its = built(changed, "--base", base)
     assert other.partition(":")[2] != name.partition(":")[2]
     assert its != digest
-    assert engine.image(name)["Id"] == digest
+    assert engine.inspect_image(name)["Id"] == digest
     with pytest.raises(NoSuchImage):
-        engine.image("agentbench/py-runner:latest")
+        engine.inspect_image("agentbench/py-runner:latest")
 
 
 def test_tools_an_ordinary_user_and_folders_of_its_own(engine: Engine) -> None:
@@ -82,7 +82,7 @@ def test_tools_an_ordinary_user_and_folders_of_its_own(engine: Engine) -> None:
         "for p in git gcc make rg pgrep; do $p --version | head -n 1; done; touch /workspace/x /opt/env/x && echo own; "
         "touch /usr/x || echo kept"
     )
-    done = engine.call("run", "--rm", "--network", "none", "--pull", "never", image["Id"], "sh", "-c", line)
+    done = engine.run("run", "--rm", "--network", "none", "--pull", "never", image["Id"], "sh", "-c", line)
     said = done.stdout.kept.decode()
     assert said.startswith("1000\nTrue\n/opt/env/bin/pip\n/opt/env/bin/python\n"), said
     for word in ("git version", "gcc", "GNU Make", "ripgrep", "pgrep"):

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.sandbox.docker import labels
-from agentbench.sandbox.docker import unused_images as orphans
+from agentbench.sandbox.docker import labels, unused_images
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.registry import open_backend
@@ -93,7 +92,7 @@ def test_two_processes_prepare_the_same_at_once_one_builds_and_both_use_it(
     assert sorted(answer[:2] for answer in answers) == [[False, 1], [True, 0]]
     assert answers[0][2:] == answers[1][2:]
     if backend.name == "docker":
-        images = [image for image in orphans.of_state(find_engine(), own) if image.kind == "prepared"]
+        images = [image for image in unused_images.images_of(find_engine(), own) if image.kind == "prepared"]
         assert len(images) == 1
 
 
@@ -145,13 +144,13 @@ class Traces:
 
     def _containers(self) -> list[str]:
         assert self._engine is not None
-        mark = f"label={labels.STATE}={labels.state_mark(self._state)}"
-        return self._engine.must("ps", "--all", "--quiet", "--no-trunc", "--filter", mark).split()
+        mark = f"label={labels.STATE}={labels.state_hash(self._state)}"
+        return self._engine.output("ps", "--all", "--quiet", "--no-trunc", "--filter", mark).split()
 
     def _layer(self, name: str) -> str:
         """The folder of a container's writable layer on the host."""
         assert self._engine is not None
-        upper = self._engine.must("inspect", "--format", "{{.GraphDriver.Data.UpperDir}}", name)
+        upper = self._engine.output("inspect", "--format", "{{.GraphDriver.Data.UpperDir}}", name)
         assert upper.startswith("/")
         return str(Path(upper).parent)
 

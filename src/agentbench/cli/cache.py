@@ -57,7 +57,8 @@ def ls_command(as_json: bool) -> None:
 @json_option
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
     """Remove prepared environments that were not used for longest."""
-    from agentbench.sandbox.environments.cache import DEFAULT_BYTES, prune
+    from agentbench.sandbox.environments.cache import prune
+    from agentbench.sandbox.environments.layers import DEFAULT_BYTES
     from agentbench.sandbox.state import default_state
 
     state = default_state()

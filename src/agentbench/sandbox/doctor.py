@@ -16,9 +16,9 @@ from pathlib import Path
 
 from agentbench.core.command import Command
 from agentbench.core.errors import AgentBenchError, HarnessError
+from agentbench.core.package_settings import host_settings, without_credentials
 from agentbench.process import run_host
 from agentbench.sandbox.environments import interpreter as interpreters
-from agentbench.sandbox.environments.package_settings import host_settings, without_credentials
 from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.served_sandbox import ServedSandbox

@@ -17,6 +17,7 @@ from agentbench.core.command import MIB
 from agentbench.core.errors import SandboxError, SandboxUnavailable
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
+from agentbench.sandbox.bwrap.environments import BwrapEnvironments
 from agentbench.sandbox.bwrap.etc_folder import etc_folder
 from agentbench.sandbox.bwrap.host_features import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.bwrap.host_user import in_initial_namespace, sandbox_uid
@@ -74,7 +75,8 @@ class BwrapBackend:
         self._closed = False
         self._filter = seccomp.assemble()
         self.layers = LayerStore(state / "layers" / f"u{os.geteuid() if self.uid is None else self.uid}")
-        self._preparer = Preparer(self)
+        self._environments = BwrapEnvironments(self)
+        self._preparer = Preparer(NAME, self.layers, self._environments)
 
     def limits(self) -> LimitReport:
         controllers = self._supervisor.cgroups.controllers
@@ -114,7 +116,10 @@ class BwrapBackend:
 
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
         check_workdir(spec.workdir)
-        return self._opened(spec, self._preparer.launch_params(spec, prepared))
+        if prepared is None:
+            return self._opened(spec, self._environments.without_setup(spec))
+        ready = self._preparer.get(prepared)
+        return self._opened(spec, LaunchParams(layers=(ready.layer.tree,), known=ready.entries))
 
     def close(self) -> None:
         with self._lock:
@@ -224,7 +229,7 @@ class BwrapBackend:
             spawned=supervisor.spawner.spawn(request),
             files=plan.files,
             memory_bytes=spec.limits.memory_mb * MIB,
-            server=interpreters.served_by(python),
+            server=interpreters.describe(python),
         )
         sandbox = BwrapSandbox(started, environment({**params.env, **spec.env}), None if self.copies else params.known)
         self._memory.add(sandbox)

@@ -1,5 +1,5 @@
-"""Sandboxes as Docker containers, through the docker command line.
+"""Sandboxes as Docker containers.
 
-Owns everything that knows of engines, images and containers. The command server, its channel and the protocol are those
-of every backend; nothing outside of this folder knows that docker exists, the registry apart.
+Owns everything about engines, images and containers. The command server, its channel and the protocol are shared with the
+bubblewrap backend. Outside this package only the registry and `ab cache` know that docker exists.
 """

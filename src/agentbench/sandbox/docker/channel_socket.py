@@ -1,7 +1,8 @@
-"""The socket over which a container's server reaches the harness: in a folder of its own that the container sees read-only.
+"""The socket through which a container's command server connects to the harness.
 
-The server is the first process of its container and connects before anything else can run there; then the socket is taken
-away, so that nothing started later finds one. It costs no process of docker's for as long as the container lives.
+It is in a folder of its own that the container mounts read-only. The server is the first process of its container and
+connects before anything else can run there; then the socket is removed, so that nothing started later finds it. Unlike
+`docker exec`, it needs no docker process while the container lives.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 
-NAME = "s"
+SOCKET_NAME = "s"
 
 
-class Link:
+class ChannelSocket:
     def __init__(self, folder: Path) -> None:
         """
         Raises:
@@ -29,19 +30,19 @@ class Link:
             folder.mkdir(parents=True)
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                # A socket's path has room for 108 bytes; the state folder may be deeper than that.
-                self._listener.bind(f"/proc/self/fd/{fd}/{NAME}")
+                # The path of a socket is limited to 108 bytes, and the state folder's may be longer.
+                self._listener.bind(f"/proc/self/fd/{fd}/{SOCKET_NAME}")
             finally:
                 os.close(fd)
-            # The container's user is another one than ours; the owner's folder around it is for nobody else.
-            (folder / NAME).chmod(0o666)
+            # The container's user is not the harness's. Only the harness's user can enter the folder around it.
+            (folder / SOCKET_NAME).chmod(0o666)
             self._listener.listen(1)
         except OSError as error:
             self.close()
-            raise SandboxError(f"a sandbox's socket cannot be made in {folder}: {error.strerror}") from error
+            raise SandboxError(f"cannot create the socket of a sandbox in {folder}: {error.strerror}") from error
 
     def accept(self, timeout_sec: float) -> tuple[socket.socket, int] | None:
-        """The connection and the process id of who made it (0 when it cannot be seen from here); None: nobody came."""
+        """Return the connection and the process id of its peer (0 if not visible from here), or None after the timeout."""
         self._listener.settimeout(timeout_sec)
         try:
             channel, _ = self._listener.accept()
@@ -54,7 +55,7 @@ class Link:
     def close(self) -> None:
         self._listener.close()
         with contextlib.suppress(OSError):
-            (self.folder / NAME).unlink()
+            (self.folder / SOCKET_NAME).unlink()
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):

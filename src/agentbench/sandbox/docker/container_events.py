@@ -1,4 +1,4 @@
-"""What became of containers, as the engine tells it, through one listener for all of a backend's."""
+"""Follows the containers of a backend through the engine's event stream."""
 
 from __future__ import annotations
 
@@ -8,85 +8,83 @@ import time
 from dataclasses import dataclass, field
 
 from agentbench.process import StreamingProcess
+from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine
-from agentbench.sandbox.docker.labels import OWNER as OWNER_LABEL
 
 
 @dataclass(slots=True)
-class Fate:
-    """One container's."""
-
+class ContainerStatus:
     died: threading.Event = field(default_factory=threading.Event)
-    gone: threading.Event = field(default_factory=threading.Event)
+    removed: threading.Event = field(default_factory=threading.Event)
     oom: bool = False
     exit_code: str = ""
-    lost: bool = False
-    """Nobody can tell any more: the engine went away."""
-    ended_for: str = ""
-    """Why we ended it ourselves, when that was the candidate's doing."""
+    engine_lost: bool = False
+    """The event stream ended, so the rest is unknown."""
+    limit_exceeded: str = ""
+    """The limit for which the harness ended the container, as a message."""
 
 
-class Fates:
+class ContainerEvents:
     def __init__(self, engine: Engine, owner: str) -> None:
         """
         Raises:
-            HarnessError: the listener cannot be started.
+            HarnessError: the event stream cannot be started.
         """
         self._lock = threading.Lock()
-        self._by_name: dict[str, Fate] = {}
+        self._by_name: dict[str, ContainerStatus] = {}
         self._closing = False
-        self.lost = False
-        # From a moment ago: listening begins when the engine has heard of it, and a container may be quicker.
+        self._engine_lost = False
+        # From a second ago: a container may die before the engine has started to stream.
         argv = [engine.program, "events", "--since", str(int(time.time()) - 1), "--filter", "type=container"]
-        argv += ["--filter", f"label={OWNER_LABEL}={owner}", "--format", "{{json .}}"]
-        self._listener = StreamingProcess(argv, env=None, on_line=self._heard, on_end=self._ended)
+        argv += ["--filter", f"label={labels.OWNER}={owner}", "--format", "{{json .}}"]
+        self._stream = StreamingProcess(argv, env=None, on_line=self._on_event, on_end=self._on_end)
 
-    def expect(self, name: str) -> Fate:
-        """Follow a container by its name, from before it exists."""
+    def follow(self, name: str) -> ContainerStatus:
+        """Follow a container by its name. Call it before the container is created."""
         with self._lock:
-            fate = self._by_name[name] = Fate(lost=self.lost)
-        return fate
+            status = self._by_name[name] = ContainerStatus(engine_lost=self._engine_lost)
+        return status
 
     def forget(self, name: str) -> None:
         with self._lock:
             self._by_name.pop(name, None)
 
-    def remaining(self) -> dict[str, Fate]:
+    def remaining(self) -> dict[str, ContainerStatus]:
         with self._lock:
             return dict(self._by_name)
 
     def close(self) -> None:
         self._closing = True
-        self._listener.close()
+        self._stream.close()
 
-    def _heard(self, line: bytes) -> None:
+    def _on_event(self, line: bytes) -> None:
         try:
             event = json.loads(line)
             attributes = event["Actor"]["Attributes"]
-            what, name = event["Action"], attributes["name"]
+            action, name = event["Action"], attributes["name"]
         except (ValueError, KeyError, TypeError):
             return
         with self._lock:
-            fate = self._by_name.get(name)
-        if fate is None:
+            status = self._by_name.get(name)
+        if status is None:
             return
-        if what == "oom":
-            fate.oom = True
-        elif what == "die":
-            fate.exit_code = attributes.get("exitCode", "")
-            fate.died.set()
-        elif what == "destroy":
-            fate.died.set()
-            fate.gone.set()
+        if action == "oom":
+            status.oom = True
+        elif action == "die":
+            status.exit_code = attributes.get("exitCode", "")
+            status.died.set()
+        elif action == "destroy":
+            status.died.set()
+            status.removed.set()
             self.forget(name)
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         if self._closing:
             return
         with self._lock:
-            self.lost = True
-            fates = list(self._by_name.values())
-        for fate in fates:
-            fate.lost = True
-            fate.died.set()
-            fate.gone.set()
+            self._engine_lost = True
+            statuses = list(self._by_name.values())
+        for status in statuses:
+            status.engine_lost = True
+            status.died.set()
+            status.removed.set()

@@ -1,4 +1,4 @@
-"""Starting containers, watching what they write, and removing what was left of ours."""
+"""Starts containers, enforces their disk limit, and removes containers that dead harnesses left."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentbench.core.file_lock import is_locked
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.command_channel import CommandChannel
 from agentbench.sandbox.docker import labels
-from agentbench.sandbox.docker.channel_socket import Link
-from agentbench.sandbox.docker.container_events import Fates
+from agentbench.sandbox.docker.channel_socket import ChannelSocket
+from agentbench.sandbox.docker.container_config import ContainerParams, container_config, memory_folders
+from agentbench.sandbox.docker.container_events import ContainerEvents
 from agentbench.sandbox.docker.engine import Engine
-from agentbench.sandbox.docker.options import Birth, container_config, in_memory
-from agentbench.sandbox.docker.sandbox import Body, DockerBox
+from agentbench.sandbox.docker.sandbox import Container, DockerSandbox
 from agentbench.sandbox.docker.usage import Meter
 from agentbench.sandbox.memory_limit import MemoryMonitor
 from agentbench.sandbox.protocol import SandboxSpec
@@ -26,7 +26,7 @@ from agentbench.tree.entry import Entry
 _READY_SEC = 60.0
 _WATCH_SEC = 1.0
 _WATCH_THROUGH_ENGINE_SEC = 5.0
-_GONE_SEC = 10.0
+_REMOVED_SEC = 10.0
 
 
 class Containers:
@@ -44,12 +44,12 @@ class Containers:
         self._owner.folder.chmod(0o700)
         self._owner.record_cgroups(())
         self._lock = threading.Lock()
-        self._boxes: dict[str, DockerBox] = {}
+        self._sandboxes: dict[str, DockerSandbox] = {}
         self._memory = MemoryMonitor()
         self._stop = threading.Event()
-        self.remove_strays()
-        self._fates = Fates(engine, self._owner.name)
-        self._watcher = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
+        self._remove_abandoned()
+        self._events = ContainerEvents(engine, self._owner.name)
+        self._watcher = threading.Thread(target=self._watch_disk, name="docker-disk", daemon=True)
         self._watcher.start()
 
     @property
@@ -58,99 +58,81 @@ class Containers:
 
     @property
     def folder(self) -> Path:
-        """A folder that goes with this backend."""
+        """A private folder that is removed with this backend."""
         return self._owner.folder
 
-    def labels(self, kind: str, spec: SandboxSpec | None = None) -> dict[str, str]:
-        ours = {
-            **labels.of_state(self.state),
-            labels.OWNER: self._owner.name,
-            labels.KIND: kind,
-        }
-        return {f"agentbench.{key}": value for key, value in (spec.labels if spec else {}).items()} | ours
+    def labels(self, kind: str, spec: SandboxSpec) -> dict[str, str]:
+        run_labels = {f"agentbench.{key}": value for key, value in spec.labels.items()}
+        return {**run_labels, **labels.state_labels(self.state), labels.OWNER: self._owner.name, labels.KIND: kind}
 
     def start(
         self,
         spec: SandboxSpec,
-        birth: Birth,
+        params: ContainerParams,
         *,
         known: Mapping[bytes, Entry] | None = None,
         fill: Callable[[str], None] | None = None,
-    ) -> DockerBox:
-        """`fill` gets the container's name before it starts, to put files into it.
+    ) -> DockerSandbox:
+        """Start a container. `fill` gets its name before it starts, to copy files into it.
 
         Raises:
-            SandboxError: it did not come up; the message is the engine's.
+            SandboxError: it did not start, with the engine's message.
         """
         name = f"agentbench-{new_ulid().lower()}"
-        link = Link(self._owner.folder / name)
-        fate = self._fates.expect(name)
+        channel_socket = ChannelSocket(self._owner.folder / name)
+        status = self._events.follow(name)
+        facts = self.engine.facts
         started = False
         try:
-            held = self.engine.facts.memory_limit
-            self.engine.api.create(name, container_config(spec, birth, link.folder, memory_held=held))
+            config = container_config(spec, params, channel_socket.folder, engine_limits_memory=facts.memory_limit)
+            self.engine.create_container(name, config)
             if fill is not None:
                 fill(name)
-            self.engine.api.start(name)
-            accepted = link.accept(_READY_SEC)
+            self.engine.start_container(name)
+            accepted = channel_socket.accept(_READY_SEC)
             if accepted is None:
-                raise SandboxError(f"the sandbox did not start: {self._last_words(name)}")
+                raise SandboxError(f"the sandbox did not start: {self._exit_status(name)}")
             sock, pid = accepted
-            body = Body(
+            container = Container(
                 name=name,
                 engine=self.engine,
-                fate=fate,
+                status=status,
                 meter=Meter(self.engine, name, pid),
                 pid=pid,
-                server=birth.server,
+                server=params.server,
                 workdir=spec.workdir,
-                in_memory=in_memory(spec, birth),
+                memory_folders=memory_folders(spec, params),
                 limits=spec.limits,
-                known=known if self.engine.facts.plain_overlay else None,
+                known=known if facts.plain_overlay else None,
             )
-            box = DockerBox(body, CommandChannel(sock, name), self._closed)
+            sandbox = DockerSandbox(container, CommandChannel(sock, name), self._on_closed)
             with self._lock:
-                self._boxes[name] = box
-            self._memory.add(box)
+                self._sandboxes[name] = sandbox
+            self._memory.add(sandbox)
             started = True
-            return box
+            return sandbox
         finally:
-            link.close()
+            channel_socket.close()
             if not started:
-                self.engine.call("rm", "--force", "--volumes", name)
-                link.remove()
-                self._fates.forget(name)
+                self.remove(name)
+                channel_socket.remove()
+                self._events.forget(name)
 
-    def remove(self, name: str) -> None:
-        """A container that was kept to be committed."""
-        self.engine.call("rm", "--force", "--volumes", name)
-
-    def remove_strays(self) -> list[str]:
-        """Remove containers of this state folder whose owner is dead; their names."""
-        mark = f"label={labels.STATE}={labels.state_mark(self.state)}"
-        shown = '{{.Names}}\t{{.Label "' + labels.OWNER + '"}}'
-        listed = self.engine.must("ps", "--all", "--filter", mark, "--format", shown)
-        dead = [
-            name
-            for name, _, owner in (line.partition("\t") for line in listed.splitlines())
-            if owner != self._owner.name and not self._lives(owner)
-        ]
-        if dead:
-            self.engine.call("rm", "--force", "--volumes", *dead)
-        return dead
+    def remove(self, *names: str) -> None:
+        self.engine.run("rm", "--force", "--volumes", *names)
 
     def close(self) -> None:
-        """End every container of ours, and wait until the engine has removed them."""
+        """End every container of this backend, and wait until the engine has removed them."""
         self._stop.set()
         with self._lock:
-            boxes = list(self._boxes.values())
-        for box in boxes:
+            sandboxes = list(self._sandboxes.values())
+        for sandbox in sandboxes:
             with contextlib.suppress(SandboxError):
-                box.close()
-        for name, fate in self._fates.remaining().items():
-            if not fate.gone.wait(_GONE_SEC):
+                sandbox.close()
+        for name, status in self._events.remaining().items():
+            if not status.removed.wait(_REMOVED_SEC):
                 self.remove(name)
-        self._fates.close()
+        self._events.close()
         self._watcher.join(timeout=_WATCH_THROUGH_ENGINE_SEC)
         with contextlib.suppress(OSError):
             (self._owner.folder / "owner.json").unlink()
@@ -158,27 +140,36 @@ class Containers:
             self._owner.folder.rmdir()
         self._owner.release()
 
-    def _closed(self, box: DockerBox) -> None:
-        with self._lock:
-            self._boxes.pop(box.id, None)
-        with contextlib.suppress(OSError):
-            (self._owner.folder / box.id).rmdir()
+    def _remove_abandoned(self) -> None:
+        """Remove containers of this state folder whose harness is dead."""
+        of_state = f"label={labels.STATE}={labels.state_hash(self.state)}"
+        columns = '{{.Names}}\t{{.Label "' + labels.OWNER + '"}}'
+        lines = self.engine.output("ps", "--all", "--filter", of_state, "--format", columns).splitlines()
+        abandoned = [name for name, _, owner in (line.partition("\t") for line in lines) if not self._is_alive(owner)]
+        if abandoned:
+            self.remove(*abandoned)
 
-    def _last_words(self, name: str) -> str:
-        shown = "{{.State.Status}}, exit code {{.State.ExitCode}} {{.State.Error}}"
-        done = self.engine.call("container", "inspect", "--format", shown, name)
+    def _is_alive(self, owner: str) -> bool:
+        return owner == self._owner.name or is_locked(self.state / "live" / owner / "lock")
+
+    def _on_closed(self, sandbox: DockerSandbox) -> None:
+        with self._lock:
+            self._sandboxes.pop(sandbox.id, None)
+        with contextlib.suppress(OSError):
+            (self._owner.folder / sandbox.id).rmdir()
+
+    def _exit_status(self, name: str) -> str:
+        columns = "{{.State.Status}}, exit code {{.State.ExitCode}} {{.State.Error}}"
+        done = self.engine.run("container", "inspect", "--format", columns, name)
         return done.stdout.kept.decode("utf-8", "replace").strip() or "it ended before its server was ready"
 
-    def _lives(self, owner: str) -> bool:
-        return is_locked(self.state / "live" / owner / "lock")
-
-    def _watch(self) -> None:
-        """The disk limit, held from outside: look often, end what is over it."""
-        turns = 0
+    def _watch_disk(self) -> None:
+        """Measure often, and end containers that exceed their disk limit."""
+        rounds = 0
         while not self._stop.wait(_WATCH_SEC):
-            turns += 1
+            rounds += 1
             with self._lock:
-                boxes = list(self._boxes.values())
-            for box in boxes:
-                if box.cheap_to_measure or turns % int(_WATCH_THROUGH_ENGINE_SEC / _WATCH_SEC) == 0:
-                    box.hold_disk()
+                sandboxes = list(self._sandboxes.values())
+            for sandbox in sandboxes:
+                if sandbox.cheap_to_measure or rounds % int(_WATCH_THROUGH_ENGINE_SEC / _WATCH_SEC) == 0:
+                    sandbox.enforce_disk_limit()

@@ -1,4 +1,4 @@
-"""How our containers and images are marked, so that only our own are ever touched."""
+"""Labels and names of the harness's containers and images, so that it never touches any others."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import os
 from pathlib import Path
 
 PREPARED = "agentbench/prepared"
-BASE_NAME = "agentbench/base"
+BASE = "agentbench/base"
 BUILT = "agentbench/dockerfile"
 SEEDED = "agentbench/seeded"
-REPOSITORIES = frozenset({PREPARED, BASE_NAME, BUILT, SEEDED})
-"""Under which names we keep images. The runner image is its user's own."""
+REPOSITORIES = frozenset({PREPARED, BASE, BUILT, SEEDED})
+"""Repositories of the images that the harness creates. The runner image belongs to the user."""
 
 OWNER = "agentbench.owner"
-"""The live folder of the backend that made a container."""
+"""The live folder of the backend that created a container."""
 STATE = "agentbench.state"
-"""The state folder that an owner or a stored environment belongs to."""
+"""A hash of the state folder."""
 PLACE = "agentbench.place"
-"""Where that folder is, on the machine of `HOST`: what belongs to a folder that is gone is nobody's."""
+"""The path of the state folder on the machine `HOST`. Images of a folder that no longer exists can be removed."""
 HOST = "agentbench.host"
 KIND = "agentbench.kind"
 SEEDS = "agentbench.seeds"
-"""The size in MB of what lies aside in an image for a hard disk limit."""
+"""The size of an image's seeds in MB: see `images.Images.seeded`."""
 SEEDS_OF = "agentbench.seeds-of"
-"""The image whose seeds an image has: it goes with it."""
+"""The image that a seeded image was made from, and with which it is removed."""
 BASE_OF = "agentbench.base-of"
-"""The image that one was made ready from: it goes with it."""
-BASE = "agentbench.base"
-"""What was found out about an image when it was made ready, as JSON in base64."""
+"""The image that a base image was made from, and with which it is removed."""
+BASE_FACTS = "agentbench.base"
+"""What was detected in a base image, as JSON in base64."""
 
 
-def of_state(state: Path) -> dict[str, str]:
-    """What everything of a state folder carries."""
-    return {STATE: state_mark(state), PLACE: str(state.resolve()), HOST: host_mark()}
+def state_labels(state: Path) -> dict[str, str]:
+    """Return the labels of everything that belongs to a state folder."""
+    return {STATE: state_hash(state), PLACE: str(state.resolve()), HOST: host_hash()}
 
 
-def host_mark() -> str:
-    """An engine may serve several machines (or containers), and a path means something on one of them only."""
+def host_hash() -> str:
+    """Identify this machine: an engine may serve several machines (or containers), and a path is only valid on one."""
     try:
         machine = Path("/etc/machine-id").read_text()
     except OSError:
@@ -45,5 +45,5 @@ def host_mark() -> str:
     return hashlib.sha256(f"{os.uname().nodename} {machine}".encode()).hexdigest()[:16]
 
 
-def state_mark(state: Path) -> str:
+def state_hash(state: Path) -> str:
     return hashlib.sha256(str(state.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]

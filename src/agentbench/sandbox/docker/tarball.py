@@ -1,4 +1,4 @@
-"""Files on their way into a container, as a tar stream that never lies anywhere whole."""
+"""Copies files into a container as a tar stream, which is never stored as a whole."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from pathlib import Path
 from typing import IO
 
 from agentbench.core.errors import SandboxError
+from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.layout import INNER_ID
 
 
-@contextlib.contextmanager
-def streamed(write: Callable[[IO[bytes]], None]) -> Iterator[int]:
-    """A descriptor to read from, fed by `write` from a thread of its own.
+def copy_into(engine: Engine, container: str, write: Callable[[IO[bytes]], None], timeout_sec: float = 120.0) -> None:
+    """Extract the tar archive that `write` produces at the root of a container.
 
     Raises:
-        SandboxError: what `write` stumbled over.
+        SandboxError: the files cannot be read or copied.
     """
+    with _stream(write) as stdin:
+        engine.output("cp", "-", f"{container}:/", stdin=stdin, timeout_sec=timeout_sec)
+
+
+@contextlib.contextmanager
+def _stream(write: Callable[[IO[bytes]], None]) -> Iterator[int]:
+    """Yield a descriptor to read from, to which `write` writes in a thread."""
     reader, writer = os.pipe()
     failures: list[OSError] = []
 
@@ -30,7 +37,7 @@ def streamed(write: Callable[[IO[bytes]], None]) -> Iterator[int]:
             with open(writer, "wb", buffering=1 << 20) as pipe:
                 write(pipe)
         except BrokenPipeError:
-            return  # who reads says why
+            return  # the reader reports why it stopped
         except OSError as error:
             failures.append(error)
 
@@ -42,11 +49,11 @@ def streamed(write: Callable[[IO[bytes]], None]) -> Iterator[int]:
         os.close(reader)
         thread.join()
     if failures:
-        raise SandboxError(f"the workspace cannot be copied into a container: {failures[0]}") from failures[0]
+        raise SandboxError(f"cannot copy files into a container: {failures[0]}") from failures[0]
 
 
-def packed(pipe: IO[bytes], files: Mapping[str, bytes]) -> None:
-    """Root's own small files, readable by everybody."""
+def write_files(pipe: IO[bytes], files: Mapping[str, bytes]) -> None:
+    """Write files that root owns and everybody can read."""
     with _archive(pipe) as tar:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
@@ -54,8 +61,8 @@ def packed(pipe: IO[bytes], files: Mapping[str, bytes]) -> None:
             tar.addfile(info, io.BytesIO(content))
 
 
-def workspace(pipe: IO[bytes], source: Path | None, workdir: str) -> None:
-    """R as the sandbox's user's own files below `workdir`; only the folder itself without a source."""
+def write_workspace(pipe: IO[bytes], source: Path | None, workdir: str) -> None:
+    """Write the files of `source` below `workdir`, owned by the sandbox's user; None: only the folder itself."""
     top = workdir.strip("/")
     with _archive(pipe) as tar:
         folder = tarfile.TarInfo(top)
@@ -63,15 +70,15 @@ def workspace(pipe: IO[bytes], source: Path | None, workdir: str) -> None:
         tar.addfile(folder)
         if source is not None:
             for name in sorted(os.listdir(source)):
-                tar.add(source / name, f"{top}/{name}", filter=_owned)
+                tar.add(source / name, f"{top}/{name}", filter=_own)
 
 
-def _owned(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _own(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
         return None
     info.uid = info.gid = INNER_ID
     info.uname = info.gname = ""
-    # No set-uid, no set-gid; and the owner can always read and write what is his.
+    # Without set-uid and set-gid, and always readable and writable for the owner.
     info.mode = info.mode & 0o1777 | (0o700 if info.isdir() else 0o600)
     return info
 

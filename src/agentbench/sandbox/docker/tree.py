@@ -1,4 +1,4 @@
-"""The workspace of a container, listed and read by the server inside it."""
+"""The workspace of a container, listed and read through the command server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import Budget, TreeLimits, too_large
 
 _KINDS = {b"f": Kind.FILE, b"l": Kind.SYMLINK, b"s": Kind.SPECIAL}
-_PIECE_SEC = 600.0
+_REQUEST_SEC = 600.0
 _READ_BYTES = 512 * 1024
 _LISTINGS = count(1)
 _SHA256_CHARS = 64
@@ -23,7 +23,7 @@ _SHA256_CHARS = 64
 class ChannelTree:
     """Implements `tree.entry.Tree`.
 
-    `known` has the entries that the sandbox started from: files that were never touched since are not read again.
+    `known` has the entries that the sandbox started from: files that were not touched since are not read again.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ChannelTree:
         on_death: Callable[[str], None],
         limits: TreeLimits | None = None,
     ) -> None:
-        """`on_death` raises what it means that the channel died."""
+        """`on_death` raises the error for a channel that closed."""
         self._channel = channel
         self._root = root.encode("utf-8", "surrogateescape")
         self._known = known
@@ -86,13 +86,12 @@ class ChannelTree:
         while True:
             answer = self._ask(b"walk", request)
             if answer[0] == b"failed":
-                # The folder itself is gone or is no folder: its owner did that, and what is left is nothing.
+                # The folder itself was removed or replaced by the sandbox's user: an empty tree.
                 return
             for item in unpack(answer[1]):
                 entry = _entry(_fields(item), known)
                 if entry.path <= before and before:
-                    msg = "a listing that is not in order"
-                    raise SandboxError(msg)
+                    raise SandboxError("the command server sent an unsorted listing")
                 before = entry.path
                 budget.entry(entry.path)
                 budget.content(entry.size if entry.kind is Kind.FILE else 0)
@@ -102,25 +101,24 @@ class ChannelTree:
             if answer[0] == b"end":
                 return
 
-    def _ask(self, what: bytes, fields: list[bytes]) -> list[bytes]:
+    def _ask(self, request: bytes, fields: list[bytes]) -> list[bytes]:
         try:
-            answer = self._channel.ask(what, fields, timeout_sec=_PIECE_SEC)
+            answer = self._channel.ask(request, fields, timeout_sec=_REQUEST_SEC)
         except ChannelClosed as error:
             self._on_death(str(error))
-            raise SandboxError(f"the workspace cannot be read: {error}") from error
-        if not answer or (what == b"walk" and len(answer) < 2):
-            msg = "the command server's answer makes no sense"
-            raise SandboxError(msg)
+            raise SandboxError(f"cannot read the workspace: {error}") from error
+        if not answer or (request == b"walk" and len(answer) < 2):
+            raise SandboxError("the command server sent an invalid answer")
         return answer
 
 
 class _NotKnown(Exception):
-    """A file that should not have changed is not among those known: everything has to be read."""
+    """The server reports a file as unchanged that is not among the known ones: everything has to be read."""
 
 
 @functools.lru_cache(maxsize=16_384)
 def _fields(item: bytes) -> tuple[bytes, ...]:
-    # From one command to the next nearly all of a listing stays what it was.
+    # From one command to the next, most of a listing stays the same.
     return tuple(unpack(item))
 
 
@@ -133,8 +131,7 @@ def _entry(fields: tuple[bytes, ...], known: Mapping[bytes, Entry] | None) -> En
         return entry
     digest = sha256.decode("ascii")
     if kind not in _KINDS or len(digest) not in {0, _SHA256_CHARS}:
-        msg = "an entry that makes no sense"
-        raise SandboxError(msg)
+        raise SandboxError("the command server sent an invalid entry")
     return Entry(path, _KINDS[kind], executable == b"1", int(size), digest)
 
 
@@ -145,4 +142,4 @@ def _refusal(kind: bytes, path: bytes) -> OSError:
         return NotADirectoryError(errno.ENOTDIR, "goes through a symlink or a file", path)
     if kind == b"denied":
         return PermissionError(errno.EACCES, "cannot be read", path)
-    return FileNotFoundError(errno.ENOENT, "is not there, or is not a regular file", path)
+    return FileNotFoundError(errno.ENOENT, "does not exist, or is not a regular file", path)

@@ -1,7 +1,7 @@
-"""Images of ours that nobody needs: whose place in the store is gone, or what they were made from, or their state folder.
+"""Removes images of the harness that nothing needs: their layer, their source image or their state folder is gone.
 
-Only images that carry our labels, of this machine, under names of ours are ever looked at: labels alone are inherited by what
-somebody else builds on one.
+Only images with the harness's labels, of this machine, under the harness's own names are considered. Labels alone are not
+enough: an image that somebody else builds on one inherits them.
 """
 
 from __future__ import annotations
@@ -19,138 +19,132 @@ from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.environments.layers import LayerStore
 
-_ORDER = {"seeded": 0, "prepared": 1, "base": 2, "dockerfile": 3}
-"""What is made from another goes before it."""
+_REMOVAL_ORDER = {"seeded": 0, "prepared": 1, "base": 2, "dockerfile": 3}
+"""An image is removed before the image it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
-class OurImage:
+class OwnImage:
     id: str
     names: tuple[str, ...]
-    """Those that we gave."""
+    """Only those that the harness gave."""
     kind: str
-    place: str
-    """Its state folder."""
+    state: str
+    """The path of its state folder."""
     source: str
-    """The image it was made from; empty when that was not noted."""
+    """The image it was made from, or empty if that was not recorded."""
     own_bytes: int
-    """Of what it adds to the image it was made from, where that is there."""
-    made_at: float
+    """Size without the image it was made from, if that still exists."""
+    created_at: float
 
 
-def our_images(engine: Engine, *filters: str) -> list[OurImage]:
-    """Images with our labels, of this machine, as far as the engine tells."""
-    ids = _listed(engine, f"label={labels.HOST}={labels.host_mark()}", *filters)
+def own_images(engine: Engine, *filters: str) -> list[OwnImage]:
+    """Return the harness's images of this machine, in the order of removal; none if the engine does not answer."""
+    ids = _list_ids(engine, f"label={labels.HOST}={labels.host_hash()}", *filters)
     if not ids:
         return []
-    done = engine.call("image", "inspect", *ids)
+    done = engine.run("image", "inspect", *ids)
     with contextlib.suppress(ValueError):
-        said = json.loads(done.stdout.kept or b"[]")
-        sizes = {str(item["Id"]): int(item.get("Size", 0)) for item in said}
-        found = [_image(item, sizes, engine) for item in said]
-        return sorted((image for image in found if image.names), key=lambda image: _ORDER.get(image.kind, 0))
+        inspected = json.loads(done.stdout.kept or b"[]")
+        sizes = {str(image["Id"]): int(image.get("Size", 0)) for image in inspected}
+        images = [_own_image(image, sizes, engine) for image in inspected]
+        return sorted((image for image in images if image.names), key=lambda image: _REMOVAL_ORDER.get(image.kind, 0))
     return []
 
 
-def of_state(engine: Engine, state: Path) -> list[OurImage]:
-    return our_images(engine, f"label={labels.STATE}={labels.state_mark(state)}")
+def images_of(engine: Engine, state: Path) -> list[OwnImage]:
+    return own_images(engine, f"label={labels.STATE}={labels.state_hash(state)}")
 
 
-def remove_orphans(engine: Engine, state: Path, stores: Iterable[LayerStore]) -> list[OurImage]:
-    """Remove committed environments of a state folder that have no place in its store, with what was made of them.
+def remove_orphans(engine: Engine, state: Path, stores: Iterable[LayerStore]) -> list[OwnImage]:
+    """Remove prepared environments of a state folder that its stores no longer have, and images made from them.
 
-    One that somebody has committed and not yet put into its place is no orphan: its builder holds the lock of its key.
+    An image that another process has committed but not stored yet is no orphan: that process holds the lock of its key.
     """
-    held = tuple(stores)
-    found = of_state(engine, state)
-    kept = _kept(held)
-    removed: list[OurImage] = []
-    for image in found:
-        if image.kind != "prepared" or image.id in kept:
+    stores = tuple(stores)
+    images = images_of(engine, state)
+    stored = _stored_images(stores)
+    removed: list[OwnImage] = []
+    for image in images:
+        if image.kind != "prepared" or image.id in stored:
             continue
         key = image.names[0].partition(":")[2].rpartition("-")[0]
         with contextlib.ExitStack() as locks:
-            idle = [locks.enter_context(store.idle("prepared", key)) for store in held]
-            # Only now nobody can be between the two: what the store held a moment ago says nothing.
-            if all(idle) and image.id not in _kept(held):
-                removed += remove(engine, [one for one in found if image.id in (one.id, one.source)])
+            idle = [locks.enter_context(store.idle("prepared", key)) for store in stores]
+            # Read again under the lock: the image may have been stored since.
+            if all(idle) and image.id not in _stored_images(stores):
+                removed += remove(engine, [other for other in images if image.id in (other.id, other.source)])
     return removed
 
 
-def _kept(stores: Iterable[LayerStore]) -> set[str]:
-    kept = set()
-    for store in stores:
-        for stored in store.stored():
-            with contextlib.suppress(OSError, ValueError):
-                kept.add(str(json.loads((stored.folder / "meta.json").read_text()).get("image")))
-    return kept
-
-
-def remove_forsaken(engine: Engine) -> list[OurImage]:
-    """Remove what belongs to state folders that are gone, and what was made ready from images that are."""
-    found = our_images(engine)
-    there: dict[str, bool] = {}
+def remove_abandoned(engine: Engine) -> list[OwnImage]:
+    """Remove images of state folders that no longer exist, and images made from images that no longer exist."""
+    exists: dict[str, bool] = {}
     return remove(
         engine,
         [
             image
-            for image in found
-            if _is_gone(image.place)
-            or (image.kind in {"base", "seeded"} and image.source and not _exists(engine, image.source, there))
+            for image in own_images(engine)
+            if _is_gone(image.state)
+            or (image.kind in {"base", "seeded"} and image.source and not _exists(engine, image.source, exists))
         ],
     )
 
 
-def _is_gone(place: str) -> bool:
-    """A folder that we may not look for, below another user's home, is there as far as we know."""
+def remove(engine: Engine, images: Iterable[OwnImage]) -> list[OwnImage]:
+    """Remove images by the harness's names. An image that others use or named too stays."""
+    return [image for image in images if engine.run("image", "rm", "--force", *image.names).ok]
+
+
+def _stored_images(stores: Iterable[LayerStore]) -> set[str]:
+    return {layer.image for store in stores for layer in store.stored()}
+
+
+def _is_gone(folder: str) -> bool:
+    """Return False if the harness may not look, as below another user's home."""
     try:
-        return not stat.S_ISDIR(Path(place).stat().st_mode)
+        return not stat.S_ISDIR(Path(folder).stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
 
 
-def remove(engine: Engine, images: Iterable[OurImage]) -> list[OurImage]:
-    """By our own names: what others were made from, or gave a name too, stays for as long as they want."""
-    return [image for image in images if engine.call("image", "rm", "--force", *image.names).ok]
-
-
-def _exists(engine: Engine, image: str, known: dict[str, bool]) -> bool:
-    if image not in known:
-        done = engine.call("image", "inspect", "--format", "{{len .RepoTags}}{{len .RepoDigests}}", image)
-        # Removed while others are made from it, an image only loses its names. An engine that does not answer knows nothing.
+def _exists(engine: Engine, image: str, cache: dict[str, bool]) -> bool:
+    if image not in cache:
+        done = engine.run("image", "inspect", "--format", "{{len .RepoTags}}{{len .RepoDigests}}", image)
+        # A removed image that others are made from only loses its names. If the engine does not answer, assume it exists.
         gone = b"no such image" in done.stderr.kept.lower()
-        known[image] = done.stdout.kept.strip() != b"00" if done.ok else not gone
-    return known[image]
+        cache[image] = done.stdout.kept.strip() != b"00" if done.ok else not gone
+    return cache[image]
 
 
-def _image(said: Mapping[str, Any], sizes: dict[str, int], engine: Engine) -> OurImage:
-    marks = (said.get("Config") or {}).get("Labels") or {}
-    source = marks.get(labels.SEEDS_OF, marks.get(labels.BASE_OF, ""))
+def _own_image(image: Mapping[str, Any], sizes: dict[str, int], engine: Engine) -> OwnImage:
+    values = (image.get("Config") or {}).get("Labels") or {}
+    source = values.get(labels.SEEDS_OF, values.get(labels.BASE_OF, ""))
     if source and source not in sizes:
-        told = engine.call("image", "inspect", "--format", "{{.Size}}", source).stdout.kept.strip()
-        sizes[source] = int(told) if told.isdigit() else 0
-    return OurImage(
-        id=str(said["Id"]),
-        names=tuple(name for name in said.get("RepoTags") or () if name.partition(":")[0] in labels.REPOSITORIES),
-        kind=marks.get(labels.KIND, ""),
-        place=marks.get(labels.PLACE, ""),
+        size = engine.run("image", "inspect", "--format", "{{.Size}}", source).stdout.kept.strip()
+        sizes[source] = int(size) if size.isdigit() else 0
+    return OwnImage(
+        id=str(image["Id"]),
+        names=tuple(name for name in image.get("RepoTags") or () if name.partition(":")[0] in labels.REPOSITORIES),
+        kind=values.get(labels.KIND, ""),
+        state=values.get(labels.PLACE, ""),
         source=source,
-        own_bytes=max(0, int(said.get("Size", 0)) - sizes.get(source, 0)),
-        made_at=_time(str(said.get("Created", ""))),
+        own_bytes=max(0, int(image.get("Size", 0)) - sizes.get(source, 0)),
+        created_at=_timestamp(str(image.get("Created", ""))),
     )
 
 
-def _time(text: str) -> float:
-    """The engine's times have nine digits of a second and a Z."""
+def _timestamp(text: str) -> float:
+    """Parse the engine's time format, which has nanoseconds and a Z."""
     try:
         return datetime.fromisoformat(f"{text[:19]}+00:00").timestamp()
     except ValueError:
         return 0.0
 
 
-def _listed(engine: Engine, *filters: str) -> list[str]:
-    options = [part for one in filters for part in ("--filter", one)]
-    listed = engine.call("image", "ls", "--no-trunc", "--quiet", *options)
-    return list(dict.fromkeys(listed.stdout.kept.decode().split())) if listed.ok else []
+def _list_ids(engine: Engine, *filters: str) -> list[str]:
+    options = [part for text in filters for part in ("--filter", text)]
+    done = engine.run("image", "ls", "--no-trunc", "--quiet", *options)
+    return list(dict.fromkeys(done.stdout.kept.decode().split())) if done.ok else []

@@ -1,4 +1,4 @@
-"""What a container uses: from its cgroups and its layer where the host shows them to us, else through the engine."""
+"""Measures what a container uses: from its cgroups and its writable layer if the host shows them, else through the engine."""
 
 from __future__ import annotations
 
@@ -15,78 +15,81 @@ from agentbench.sandbox.docker.engine import Engine, EngineFacts
 from agentbench.sandbox.memory_limit import MemoryGauge
 from agentbench.sandbox.protocol import Usage
 
-_MOST_FILES = 500_000
-_MOST_DESCRIPTORS = 20_000
-"""Looked at each time."""
+_MAX_FILES = 500_000
+_MAX_DESCRIPTORS = 20_000
+"""Examined in one measurement."""
 
 
 class Meter:
     def __init__(self, engine: Engine, name: str, pid: int) -> None:
-        """`pid`: the container's first process as this host sees it; 0 when it does not."""
+        """`pid`: the container's first process as seen from this host, or 0 if it is not visible."""
         self._engine = engine
         self._name = name
         self._pid = pid
-        self._files: Mapping[str, str] = _own_files(engine.facts, pid) if pid else {}
-        self._upper = _upper(pid) if pid else None
+        self._files: Mapping[str, str] = _cgroup_files(engine.facts, pid) if pid else {}
+        self._upper = _upper_folder(pid) if pid else None
 
     @property
     def complete(self) -> bool:
-        """True when nothing has to be asked inside."""
+        """Whether `usage` needs no numbers from the command server."""
         return {"cpu", "memory", "pids"} <= set(self._files)
 
     @property
     def cheap(self) -> bool:
-        """The disk can be measured without asking the engine."""
+        """Whether the disk can be measured without asking the engine."""
         return self._upper is not None
 
-    def gauge(self, limit_bytes: int, in_memory: Sequence[str]) -> MemoryGauge | None:
-        """What programs hold, where the container's cgroup can be seen; `in_memory`: where files inside are memory."""
-        places = [f"/proc/{self._pid}/root{place}" for place in in_memory]
-        found = MemoryGauge(self._files, limit_bytes, lambda: _written(places))
-        return found if found.works else None
+    def gauge(self, limit_bytes: int, memory_folders: Sequence[str]) -> MemoryGauge | None:
+        """Return a gauge of the programs' memory, or None if the container's cgroup is not visible.
+
+        `memory_folders`: folders inside whose files are in memory.
+        """
+        folders = [f"/proc/{self._pid}/root{folder}" for folder in memory_folders]
+        gauge = MemoryGauge(self._files, limit_bytes, lambda: _tmpfs_bytes(folders))
+        return gauge if gauge.works else None
 
     def oom_kills(self) -> int | None:
-        return oom_kills(_slurp(self._files["oom"])) if "oom" in self._files else None
+        return oom_kills(_read(self._files["oom"])) if "oom" in self._files else None
 
     def usage(self, inside: list[float]) -> Usage:
-        """`inside`: processes, bytes, microseconds as the server counts them; may be empty."""
-        read = {key: _slurp(path) for key, path in self._files.items() if key != "memory_stat"}
-        cpu, memory = cpu_seconds(read.get("cpu", "")), megabytes(read.get("memory", ""))
-        pids = read.get("pids", "").strip()
+        """`inside`: processes, bytes and microseconds as the command server counts them, or empty."""
+        values = {key: _read(path) for key, path in self._files.items() if key != "memory_stat"}
+        cpu, memory = cpu_seconds(values.get("cpu", "")), megabytes(values.get("memory", ""))
+        pids = values.get("pids", "").strip()
         return Usage(
             cpu_sec=inside[2] / 1e6 if cpu is None and inside else cpu,
-            memory_peak_mb=megabytes(read.get("memory_peak", "")),
+            memory_peak_mb=megabytes(values.get("memory_peak", "")),
             memory_mb=inside[1] / MIB if memory is None and inside else memory,
             disk_mb=self.disk_mb(),
             processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
-            oom_kills=oom_kills(read.get("oom", "")),
+            oom_kills=oom_kills(values.get("oom", "")),
         )
 
     def disk_mb(self) -> float | None:
         return self.layer()[0]
 
     def layer(self) -> tuple[float | None, int | None]:
-        """MB and files of the writable layer."""
+        """Return the size in MB and the number of files of the writable layer."""
         if self._upper is not None:
             size, count = _allocated(self._upper)
-            return (size + self._nameless()) / MIB, count
-        done = self._engine.call("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
-        said = done.stdout.kept.strip()
-        return int(said) / MIB if done.ok and said.isdigit() else None, None
+            return (size + self._deleted_bytes()) / MIB, count
+        done = self._engine.run("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
+        size_text = done.stdout.kept.strip()
+        return int(size_text) / MIB if done.ok and size_text.isdigit() else None, None
 
-    def _nameless(self) -> int:
-        """Bytes of the layer's files that have no name any more and are held open, as far as we may look (root may)."""
+    def _deleted_bytes(self) -> int:
+        """Return the bytes of deleted files that are still open, as far as the harness may look (root may)."""
         if "pids" not in self._files:
             return 0
-        members = _slurp(os.path.join(os.path.dirname(self._files["pids"]), "cgroup.procs")).split()
-        # Who holds more than is looked at cannot choose which ones are not.
+        members = _read(os.path.join(os.path.dirname(self._files["pids"]), "cgroup.procs")).split()
+        # In random order, so that a process cannot hide files behind more descriptors than are examined.
         random.shuffle(members)
-        return _held_open(members, f"/proc/{self._pid}/root")
+        return _open_deleted_bytes(members, f"/proc/{self._pid}/root")
 
 
-def _held_open(pids: Sequence[str], root: str) -> int:
-    found: dict[int, int] = {}
-    looked = 0
+def _open_deleted_bytes(pids: Sequence[str], root: str) -> int:
+    sizes: dict[int, int] = {}
+    examined = 0
     try:
         device = os.stat(root).st_dev
     except OSError:
@@ -94,26 +97,29 @@ def _held_open(pids: Sequence[str], root: str) -> int:
     for pid in pids:
         with contextlib.suppress(OSError):
             for fd in os.listdir(f"/proc/{pid}/fd"):
-                looked += 1
+                examined += 1
                 with contextlib.suppress(OSError):
-                    held = os.stat(f"/proc/{pid}/fd/{fd}")
-                    # By device: files in memory have limits of their own.
-                    if held.st_nlink == 0 and held.st_dev == device and stat.S_ISREG(held.st_mode):
-                        found[held.st_ino] = held.st_blocks * 512
-        if looked > _MOST_DESCRIPTORS:
+                    info = os.stat(f"/proc/{pid}/fd/{fd}")
+                    # Only on the layer's device: files in a tmpfs have their own limit.
+                    if info.st_nlink == 0 and info.st_dev == device and stat.S_ISREG(info.st_mode):
+                        sizes[info.st_ino] = info.st_blocks * 512
+        if examined > _MAX_DESCRIPTORS:
             break
-    return sum(found.values())
+    return sum(sizes.values())
 
 
-def _own_files(facts: EngineFacts, pid: int) -> dict[str, str]:
-    """Of the container's own cgroups: where an engine makes none (rootless without delegation), it is in somebody else's."""
-    held = {"cpu": facts.cpu_limit, "pids": facts.pids_limit}
-    return {key: path for key, path in usage_files(pid).items() if held.get(key, facts.memory_limit)}
+def _cgroup_files(facts: EngineFacts, pid: int) -> dict[str, str]:
+    """Return the files of the container's own cgroups.
+
+    An engine that creates none (rootless without delegation) leaves the container in a cgroup that it shares with others.
+    """
+    limited = {"cpu": facts.cpu_limit, "pids": facts.pids_limit}
+    return {key: path for key, path in usage_files(pid).items() if limited.get(key, facts.memory_limit)}
 
 
-def _upper(pid: int) -> Path | None:
-    """The folder of a container's writable layer, from its own mount table."""
-    for line in _slurp(f"/proc/{pid}/mountinfo").splitlines():
+def _upper_folder(pid: int) -> Path | None:
+    """Return the folder of a container's writable layer, from its mount table."""
+    for line in _read(f"/proc/{pid}/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, rest = left.split(), right.split()
         if len(fields) > 4 and fields[4] == "/" and len(rest) > 2 and rest[0] == "overlay":
@@ -125,10 +131,10 @@ def _upper(pid: int) -> Path | None:
 
 
 def _allocated(top: Path) -> tuple[int, int]:
-    """Bytes on disk and files below a folder that somebody else may be changing. Counted, never opened."""
+    """Return the bytes on disk and the number of files below a folder that may be changing. No file is opened."""
     total = count = 0
     folders = [os.fspath(top)]
-    while folders and count < _MOST_FILES:
+    while folders and count < _MAX_FILES:
         try:
             with os.scandir(folders.pop()) as items:
                 for item in items:
@@ -142,16 +148,16 @@ def _allocated(top: Path) -> tuple[int, int]:
     return total, count
 
 
-def _written(places: Sequence[str]) -> int | None:
-    """Bytes in file systems in memory, as far as we may look at them (root may)."""
+def _tmpfs_bytes(folders: Sequence[str]) -> int | None:
+    """Return the bytes used in tmpfs folders, or None if the harness may not look (root may)."""
     try:
-        found = [os.statvfs(place) for place in places]
+        systems = [os.statvfs(folder) for folder in folders]
     except OSError:
         return None
-    return sum((one.f_blocks - one.f_bfree) * one.f_frsize for one in found)
+    return sum((system.f_blocks - system.f_bfree) * system.f_frsize for system in systems)
 
 
-def _slurp(path: str) -> str:
+def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:

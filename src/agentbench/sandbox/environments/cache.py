@@ -1,4 +1,4 @@
-"""What is kept between runs: prepared environments, interpreters' layers, downloads, snapshots and mirrors of sources."""
+"""The cache between runs: prepared environments, interpreter layers, docker images, downloads, snapshots and mirrors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
+from agentbench.sandbox.docker import unused_images
 from agentbench.sandbox.docker.engine import find_engine
-from agentbench.sandbox.docker.unused_images import of_state, remove, remove_forsaken, remove_orphans
-from agentbench.sandbox.environments.layers import LayerStore
+from agentbench.sandbox.docker.unused_images import OwnImage
+from agentbench.sandbox.environments.layers import LayerStore, StoredFailure, StoredLayer
 from agentbench.sandbox.state import remove_leftovers
-
-DEFAULT_BYTES = 20 << 30
-"""Beyond this, environments unused for longest go when a new one is stored, or at `ab cache prune`."""
 
 _SOURCES = {
     "snapshots/snapshots": "snapshot",
@@ -38,80 +36,91 @@ class Item:
 
 
 def contents(state: Path) -> list[Item]:
-    """Everything, least recently used first."""
-    items = [Item("image", *item) for item in _images(state)]
-    items += [
-        Item(stored.kind, f"{stored.key}/{stored.build}", stored.label, stored.bytes, stored.used_at, stored.in_use)
-        for store in _stores(state)
-        for stored in store.stored()
-    ]
-    for store in _stores(state):
-        items += [Item("failed", failed.key, failed.message, 0, failed.at, in_use=False) for failed in store.failures()]
+    """Return everything in the cache, least recently used first."""
     busy = _busy(state)
+    items = [_image(image, in_use=busy) for image in _images(state)]
+    for store in _stores(state):
+        items += [_layer(layer, in_use=layer.in_use) for layer in store.stored()]
+        items += [_failure(failure) for failure in store.failures()]
     for folder, kind in {**_SOURCES, "downloads": "downloads"}.items():
-        paths = sorted((state / folder).glob("*"))
-        items += [Item(kind, path.name, "", _size(path), path.lstat().st_mtime, busy) for path in paths]
+        items += [_file(kind, path, in_use=busy) for path in sorted((state / folder).glob("*"))]
     return sorted(items, key=lambda item: item.used_at)
 
 
 def prune(state: Path, *, max_bytes: int, unused_sec: float | None = None, everything: bool = False) -> list[Item]:
-    """Remove what is over the bound, unused for long, or everything; what is in use always stays.
+    """Remove what exceeds `max_bytes`, what was not used for `unused_sec`, or everything, except what is in use.
 
-    What is known of setups that failed is forgotten: they will be tried again. Snapshots and mirrors go only with `everything`; they and downloads go only while nothing runs on this state, since
-    they carry no mark of who reads them.
+    Recorded failures of setups are always forgotten, so those setups are tried again. Snapshots and mirrors are only removed
+    with `everything`. They and downloads have no record of who reads them, so they are kept while any run uses this state folder.
     """
     remove_leftovers(state)
     removed: list[Item] = []
     busy = _busy(state)
     for store in _stores(state):
-        for stored in store.prune(max_bytes=0 if everything else max_bytes, unused_sec=unused_sec):
-            name = f"{stored.key}/{stored.build}"
-            removed.append(Item(stored.kind, name, stored.label, stored.bytes, stored.used_at, in_use=False))
-        for failed in store.failures():
-            store.forget_failure(failed.kind, failed.key)
-            removed.append(Item("failed", failed.key, failed.message, 0, failed.at, in_use=False))
-    removed += _remove_images(state, everything=everything and not busy)
+        layers = store.prune(max_bytes=0 if everything else max_bytes, unused_sec=unused_sec)
+        removed += [_layer(layer, in_use=False) for layer in layers]
+        for failure in store.failures():
+            store.forget_failure(failure.kind, failure.key)
+            removed.append(_failure(failure))
+    removed += [_image(image, in_use=False) for image in _remove_images(state, everything=everything and not busy)]
     if not busy:
-        places = {**_SOURCES, "etc": "etc"} if everything else {}
-        for folder, kind in {**places, "downloads": "downloads"}.items():
+        folders = {**_SOURCES, "etc": "etc"} if everything else {}
+        for folder, kind in {**folders, "downloads": "downloads"}.items():
             for path in sorted((state / folder).glob("*")):
                 age = time.time() - path.lstat().st_mtime
                 if everything or (unused_sec is not None and age > unused_sec):
-                    removed.append(Item(kind, path.name, "", _size(path), path.lstat().st_mtime, in_use=False))
+                    removed.append(_file(kind, path, in_use=False))
                     remove_tree(str(path)) if path.is_dir() else path.unlink()
     return removed
 
 
 def _stores(state: Path) -> list[LayerStore]:
-    """Layers by the user who owns them, and what docker engines have committed, by engine."""
+    """Return the stores of both backends: one per user for bubblewrap, one per engine for docker."""
     return [LayerStore(path) for kind in ("u*", "docker-*") for path in sorted((state / "layers").glob(kind))]
 
 
-def _images(state: Path) -> list[tuple[str, str, int, float, bool]]:
-    """What an engine holds of this state folder beyond environments that were prepared."""
+def _images(state: Path) -> list[OwnImage]:
+    """Return the images of this state folder, without prepared environments, which the stores list."""
     with contextlib.suppress(SandboxError):
         if any((state / "layers").glob("docker-*")):
-            found = [image for image in of_state(find_engine(), state) if image.kind != "prepared"]
-            return [(image.names[0], image.kind, image.own_bytes, image.made_at, _busy(state)) for image in found]
+            images = unused_images.images_of(find_engine(), state)
+            return [image for image in images if image.kind != "prepared"]
     return []
 
 
-def _remove_images(state: Path, *, everything: bool) -> list[Item]:
-    """A committed image goes with its place in the store, and all of them with their state folder, whose ever it was.
+def _remove_images(state: Path, *, everything: bool) -> list[OwnImage]:
+    """Remove images that no store needs any more, and images of state folders that no longer exist.
 
-    Where no engine answers, at the next `prune` that finds one.
+    If no engine is running, the next `prune` that finds one removes them.
     """
     stores = [LayerStore(path) for path in sorted((state / "layers").glob("docker-*"))]
     try:
         engine = find_engine()
         if stores:
-            remove_orphans(engine, state, stores)
-        gone = remove_forsaken(engine)
+            unused_images.remove_orphans(engine, state, stores)
+        removed = unused_images.remove_abandoned(engine)
         if everything:
-            gone += remove(engine, [image for image in of_state(engine, state) if image.kind != "prepared"])
+            images = unused_images.images_of(engine, state)
+            removed += unused_images.remove(engine, [image for image in images if image.kind != "prepared"])
     except SandboxError:
         return []
-    return [Item("image", item.names[0], item.kind, item.own_bytes, item.made_at, in_use=False) for item in gone]
+    return removed
+
+
+def _layer(layer: StoredLayer, *, in_use: bool) -> Item:
+    return Item(layer.kind, f"{layer.key}/{layer.build}", layer.label, layer.bytes, layer.used_at, in_use)
+
+
+def _failure(failure: StoredFailure) -> Item:
+    return Item("failed", failure.key, failure.message, 0, failure.recorded_at, in_use=False)
+
+
+def _image(image: OwnImage, *, in_use: bool) -> Item:
+    return Item("image", image.names[0], image.kind, image.own_bytes, image.created_at, in_use)
+
+
+def _file(kind: str, path: Path, *, in_use: bool) -> Item:
+    return Item(kind, path.name, "", _size(path), path.lstat().st_mtime, in_use)
 
 
 def _busy(state: Path) -> bool:

@@ -1,13 +1,13 @@
-"""What setup really produced, as one digest that is equal when the result is.
+"""An inventory of what setup produced, as one digest that is equal when the result is equal.
 
-Times, byte code and download caches are left out: they differ between two runs of the same setup and decide nothing.
+Timestamps, byte code and download caches are left out: they differ between two runs of the same setup and do not affect it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentbench.core.canonical import Json, digest
@@ -33,42 +33,46 @@ LOCKFILES = (
 
 
 def lockfiles(entries: Iterable[Entry]) -> dict[str, str]:
-    """Lock and requirement files at the top of the workspace -> digest."""
-    wanted = {name.encode() for name in LOCKFILES}
-    return {entry.path.decode(): f"sha256:{entry.sha256}" for entry in entries if entry.path in wanted}
+    """Map lock and requirement files at the top of the workspace to their digests."""
+    names = {name.encode() for name in LOCKFILES}
+    return {entry.path.decode(): f"sha256:{entry.sha256}" for entry in entries if entry.path in names}
 
 
 def environment_digest(workspace: Iterable[Entry], layer: Path, python: str) -> str:
+    """Digest a frozen layer: its workspace, installed distributions, and files that no distribution lists."""
+    distributions: list[Json] = [[name, version, record] for name, version, record in _distributions(layer / "env")]
     return digest(
         {
-            "workspace": _entries_digest(entry for entry in workspace if not _noise(entry.path)),
+            "workspace": entries_hash(entry for entry in workspace if not _is_byte_code(entry.path)).hex(),
             "python": python,
-            "packages": _packages(layer / "env"),
-            "files": _loose_files(layer),
+            "packages": distributions,
+            "files": _unlisted_files(layer),
         }
     )
 
 
 def packages(env: Path) -> list[str]:
-    """Installed distributions, as `name==version`."""
+    """Return the installed distributions as `name==version`."""
     return [f"{name}=={version}" for name, version, _ in _distributions(env)]
 
 
-def _packages(env: Path) -> list[Json]:
-    return [[name, version, record] for name, version, record in _distributions(env)]
+def entries_hash(entries: Iterable[Entry]) -> bytes:
+    state = hashlib.sha256()
+    for entry in entries:
+        line = f"{entry.kind} {int(entry.executable)} {entry.sha256} {len(entry.path)} ".encode()
+        state.update(line + entry.path + b"\n")
+    return state.digest()
 
 
-def _distributions(env: Path) -> list[tuple[str, str, str]]:
-    found = []
+def _distributions(env: Path) -> Iterator[tuple[str, str, str]]:
     for site in sorted(env.glob("lib/python3*/site-packages")):
         for info in sorted(site.glob("*.dist-info")):
             name, _, version = info.name.removesuffix(".dist-info").partition("-")
-            found.append((name, version, _record_digest(info / "RECORD")))
-    return found
+            yield name, version, _record_digest(info / "RECORD")
 
 
 def _record_digest(record: Path) -> str:
-    """The list of a distribution's files with their digests, less what is compiled on the spot."""
+    """Digest a distribution's list of files and their hashes, without the byte code compiled at installation."""
     try:
         lines = record.read_bytes().splitlines()
     except OSError:
@@ -77,47 +81,29 @@ def _record_digest(record: Path) -> str:
     return hashlib.sha256(b"\n".join(kept)).hexdigest()
 
 
-def _loose_files(layer: Path) -> str:
-    """Files no distribution accounts for: scripts, path files, what setup put into the home."""
-    parts: list[tuple[bytes, bytes]] = []
-    for place in (
-        layer / "home",
-        *sorted((layer / "env").glob("lib/python3*/site-packages/*.pth")),
-        layer / "env/bin",
-    ):
-        parts += _contents(place, layer)
+def _unlisted_files(layer: Path) -> str:
+    """Digest the files that no distribution lists: scripts, path files, and what setup put into the home folder."""
+    path_files = sorted((layer / "env").glob("lib/python3*/site-packages/*.pth"))
+    files = [item for top in (layer / "home", *path_files, layer / "env/bin") for item in _contents(top, layer)]
     state = hashlib.sha256()
-    for path, content in sorted(parts):
+    for path, content in sorted(files):
         state.update(b"%d %s %d " % (len(path), path, len(content)) + content)
     return state.hexdigest()
 
 
-def _contents(place: Path, layer: Path) -> Sequence[tuple[bytes, bytes]]:
-    found = []
-    paths = [place] if not place.is_dir() else [Path(top) / name for top, _, names in os.walk(place) for name in names]
+def _contents(top: Path, layer: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (path, digest or link target) of every file at or below `top`."""
+    paths = [Path(folder) / name for folder, _, names in os.walk(top) for name in names] if top.is_dir() else [top]
     for path in paths:
         relative = os.fsencode(path.relative_to(layer))
-        if _noise(relative) or b"/.cache/" in relative:
+        if _is_byte_code(relative) or b"/.cache/" in relative:
             continue
         if path.is_symlink():
-            found.append((relative, os.fsencode(os.readlink(path))))
+            yield relative, os.fsencode(os.readlink(path))
         elif path.is_file():
-            found.append((relative, _file_digest(path)))
-    return found
+            with path.open("rb") as file:
+                yield relative, hashlib.file_digest(file, "sha256").digest()
 
 
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
-
-
-def _noise(path: bytes) -> bool:
+def _is_byte_code(path: bytes) -> bool:
     return path.endswith((b".pyc", b".pyo")) or b"__pycache__/" in path
-
-
-def _entries_digest(entries: Iterable[Entry]) -> str:
-    state = hashlib.sha256()
-    for entry in entries:
-        line = f"{entry.kind} {int(entry.executable)} {entry.sha256} {len(entry.path)} ".encode()
-        state.update(line + entry.path + b"\n")
-    return state.hexdigest()

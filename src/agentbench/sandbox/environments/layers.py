@@ -1,19 +1,18 @@
-"""The store of frozen layers: found by key, built once under a lock, never written again, removed when nobody uses them.
+"""The store of frozen layers: found by key, built once under a lock, never written again, removed when unused.
 
-    <root>/<kind>/<key>/lock          held while somebody builds
+    <root>/<kind>/<key>/lock          held while a build runs
     <root>/<kind>/<key>/current       link to the newest build
-    <root>/<kind>/<key>/failed.json   what is known of a setup that failed
-    <root>/<kind>/<key>/<build>/      `tree/` and `meta.json`; `use` is locked (shared) by every backend that uses it,
-                                      and its time is that of the last use
+    <root>/<kind>/<key>/failed.json   record of a setup that failed
+    <root>/<kind>/<key>/<build>/      `tree/`, `meta.json` and `use`: every backend that uses the build holds a shared lock on
+                                      `use`, whose modification time is the time of the last use
 
-A new build takes the name of the old one by renaming a link; the old one goes when its last user has.
+A new build replaces the old one by renaming the link. The old one is removed once no backend uses it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import time
@@ -21,12 +20,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import Json
 from agentbench.core.errors import SandboxError
+from agentbench.core.file_lock import file_lock, is_locked, try_lock
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
 
 KINDS = ("python", "prepared")
+DEFAULT_BYTES = 20 << 30
+"""Size of a store above which a new environment, or `ab cache prune`, removes the least recently used ones."""
+_METADATA = "meta.json"
 _FAILED = "failed.json"
 _MEASURED = "measured"
 """Bytes and files of a layer's tree when it was stored."""
@@ -38,7 +42,7 @@ class Layer:
     key: str
     build: str
     folder: Path
-    meta: Mapping[str, Json]
+    metadata: Mapping[str, Json]
 
     @property
     def tree(self) -> Path:
@@ -46,7 +50,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredLayer:
     """A line of `ab cache ls`."""
 
     kind: str
@@ -59,16 +63,18 @@ class Stored:
     label: str
     current: bool
     in_use: bool
+    image: str
+    """The docker image of the environment, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """A setup that is known to fail."""
+class StoredFailure:
+    """The record of a setup that failed."""
 
     kind: str
     key: str
     message: str
-    at: float
+    recorded_at: float
 
 
 class LayerStore:
@@ -83,104 +89,104 @@ class LayerStore:
 
     @contextlib.contextmanager
     def building(self, kind: str, key: str) -> Iterator[None]:
-        """Only one builder of a key at a time, on the whole machine."""
+        """Wait until no other process or thread on this machine builds `key`.
+
+        Raises:
+            SandboxError: the store cannot be written.
+        """
         place = self._place(kind, key)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            fd = os.open(place / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise SandboxError(f"the layer store {self._root} cannot be written: {error.strerror}") from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(file_lock(place / "lock", 0o600))
+            except OSError as error:
+                raise SandboxError(f"cannot write to the layer store {self._root}: {error.strerror}") from error
             try:
                 yield
             finally:
                 _remove_unfinished(place)
-        finally:
-            os.close(fd)
 
     @contextlib.contextmanager
     def idle(self, kind: str, key: str) -> Iterator[bool]:
-        """Whether nobody builds a key, and nobody begins to while this is held."""
+        """Tell whether nobody builds `key`. If so, nobody can start to within the `with` block."""
         try:
             fd = os.open(self._place(kind, key) / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            # Never built here, or no longer known.
+            # Never built here, or already removed.
             yield True
             return
         try:
-            yield _taken(fd)
+            yield try_lock(fd)
         finally:
             os.close(fd)
 
     def find(self, kind: str, key: str, *, needs: Iterable[str] = ()) -> Layer | None:
-        """The newest whole build of a key, kept from removal for as long as this store is open.
+        """Return the newest complete build of `key`, and protect it from removal until the store is closed.
 
-        `needs`: what has to be noted of it, or it is not taken for whole.
+        `needs`: metadata keys that a complete build has.
         """
         place = self._place(kind, key)
         for _ in range(3):
             try:
                 build = os.readlink(place / "current")
-                meta = json.loads((place / build / "meta.json").read_text())
+                metadata = json.loads((place / build / _METADATA).read_text())
             except (OSError, ValueError):
                 return None
-            if not isinstance(meta, dict) or not set(needs) <= set(meta):
+            if not isinstance(metadata, dict) or not set(needs) <= set(metadata):
                 return None
-            layer = Layer(kind, key, build, place / build, meta)
+            layer = Layer(kind, key, build, place / build, metadata)
             if self._use(layer.folder):
-                if _whole(layer):
+                if _is_complete(layer):
                     return layer
                 os.close(self._uses.pop(layer.folder))
                 return None
         return None
 
     def failure(self, kind: str, key: str) -> Mapping[str, Json] | None:
-        """What was recorded of a setup of `key` that failed."""
+        """Return the record of a failed setup of `key`."""
         return _failure(self._place(kind, key))
 
     def record_failure(self, kind: str, key: str, record: Mapping[str, Json]) -> None:
         """The caller holds the `building` lock."""
-        place = self._place(kind, key)
-        with contextlib.suppress(OSError):  # not to know it later costs one more try, and no more
-            (place / f".{_FAILED}").write_text(json.dumps(record))
-            (place / f".{_FAILED}").rename(place / _FAILED)
+        with contextlib.suppress(OSError):  # a lost record only costs one more try
+            write_atomic(self._place(kind, key) / _FAILED, json.dumps(record).encode())
 
     def forget_failure(self, kind: str, key: str) -> None:
         with contextlib.suppress(OSError):
             (self._place(kind, key) / _FAILED).unlink()
 
-    def failures(self) -> list[Failed]:
-        """Setups that failed, the oldest first."""
-        found = []
+    def failures(self) -> list[StoredFailure]:
+        """Return the setups that failed, the oldest first."""
+        failures = []
         for kind in KINDS:
             for place in sorted((self._root / kind).glob("*")):
                 record = _failure(place)
-                with contextlib.suppress(OSError):  # forgotten meanwhile
+                with contextlib.suppress(OSError):  # another process may have forgotten it
                     if record is not None:
-                        at = (place / _FAILED).stat().st_mtime
-                        found.append(Failed(kind, place.name, str(record["message"]).partition("\n")[0], at))
-        return sorted(found, key=lambda item: item.at)
+                        recorded_at = (place / _FAILED).stat().st_mtime
+                        message = str(record["message"]).partition("\n")[0]
+                        failures.append(StoredFailure(kind, place.name, message, recorded_at))
+        return sorted(failures, key=lambda failure: failure.recorded_at)
 
     def new_build(self, kind: str, key: str) -> Path:
-        """An empty folder for a build of `key`, not yet seen by anybody; the caller holds the `building` lock."""
+        """Create a hidden folder with an empty `tree` for a build of `key`. The caller holds the `building` lock."""
         place = self._place(kind, key)
         _remove_unfinished(place)
         folder = place / f".building-{new_ulid().lower()}"
         (folder / "tree").mkdir(parents=True)
         return folder
 
-    def commit(self, kind: str, key: str, building: Path, meta: Mapping[str, Json]) -> Layer:
-        """Make a finished build the one that is found."""
+    def commit(self, kind: str, key: str, building: Path, metadata: Mapping[str, Json]) -> Layer:
+        """Make a finished build the one that `find` returns."""
         place = self._place(kind, key)
         build = building.name.removeprefix(".building-")
         (building / "use").touch()
-        with (building / "meta.json").open("w") as file:
-            json.dump({**meta, _MEASURED: [*measure(building / "tree")]}, file)
+        with (building / _METADATA).open("w") as file:
+            json.dump({**metadata, _MEASURED: [*measure(building / "tree")]}, file)
             file.flush()
             os.fsync(file.fileno())
-            # The files themselves too, before the name: a power cut must not leave a layer that looks whole.
-            _sync_file_system(file.fileno())
+            # The tree's files too, before the rename: a power cut must not leave a layer that looks complete.
+            ctypes.CDLL(None).syncfs(file.fileno())
         building.rename(place / build)
         link = place / f".current-{build}"
         link.symlink_to(build)
@@ -190,45 +196,44 @@ class LayerStore:
                 self._remove(old)
         layer = self.find(kind, key)
         if layer is None:
-            raise SandboxError(f"the layer {kind}/{key} vanished while it was being stored")
+            raise SandboxError(f"layer {kind}/{key} disappeared while it was being stored")
         return layer
 
-    def stored(self) -> list[Stored]:
-        """Everything in the store, least recently used first."""
-        found = []
-        for kind in KINDS:
-            for place in sorted((self._root / kind).glob("*")):
-                current = _link(place / "current")
-                found += [
-                    self._describe(kind, place.name, path, current=path.name == current) for path in _builds(place)
-                ]
-        return sorted(found, key=lambda item: item.used_at)
+    def stored(self) -> list[StoredLayer]:
+        """Return everything in the store, least recently used first."""
+        layers = [
+            _describe(kind, build, current=build.name == _link(place / "current"))
+            for kind in KINDS
+            for place in sorted((self._root / kind).glob("*"))
+            for build in _builds(place)
+        ]
+        return sorted(layers, key=lambda layer: layer.used_at)
 
-    def remove(self, item: Stored) -> bool:
-        """False when somebody uses it."""
-        if not self._remove(item.folder):
+    def remove(self, layer: StoredLayer) -> bool:
+        """Remove a build. Return False if a backend uses it."""
+        if not self._remove(layer.folder):
             return False
-        place = item.folder.parent
-        if _link(place / "current") == item.build:
+        place = layer.folder.parent
+        if _link(place / "current") == layer.build:
             with contextlib.suppress(OSError):
                 (place / "current").unlink()
         return True
 
-    def prune(self, *, max_bytes: int, unused_sec: float | None = None) -> list[Stored]:
-        """Remove the least recently used until the rest fits; those in use stay. What was removed."""
-        self._sweep()
+    def prune(self, *, max_bytes: int, unused_sec: float | None = None) -> list[StoredLayer]:
+        """Remove the least recently used layers until the rest fits, except those in use. Return what was removed."""
+        self._remove_abandoned_builds()
         removed = []
-        items = self.stored()
-        total = sum(item.bytes for item in items)
-        for item in items:
-            too_old = unused_sec is not None and time.time() - item.used_at > unused_sec
-            if (total > max_bytes or too_old or not item.current) and self.remove(item):
-                total -= item.bytes
-                removed.append(item)
+        layers = self.stored()
+        total = sum(layer.bytes for layer in layers)
+        for layer in layers:
+            too_old = unused_sec is not None and time.time() - layer.used_at > unused_sec
+            if (total > max_bytes or too_old or not layer.current) and self.remove(layer):
+                total -= layer.bytes
+                removed.append(layer)
         return removed
 
-    def _sweep(self) -> None:
-        """Builds whose builder was killed."""
+    def _remove_abandoned_builds(self) -> None:
+        """Remove what builders that were killed left behind."""
         for kind in KINDS:
             for place in (self._root / kind).glob("*"):
                 if any(place.glob(".building-*")):
@@ -240,15 +245,13 @@ class LayerStore:
         return self._root / kind / key
 
     def _use(self, folder: Path) -> bool:
-        """Hold a build against removal and note the time. False when it is going away."""
+        """Protect a build from removal and update the time of its last use. Return False if it is being removed."""
         if folder not in self._uses:
             try:
                 fd = os.open(folder / "use", os.O_RDWR | os.O_CLOEXEC)
             except OSError:
                 return False
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
+            if not try_lock(fd, shared=True):
                 os.close(fd)
                 return False
             self._uses[folder] = fd
@@ -264,10 +267,8 @@ class LayerStore:
         except OSError:
             return False
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        else:
+            if not try_lock(fd):
+                return False
             hidden = folder.with_name(f".building-{folder.name}")
             folder.rename(hidden)
             remove_tree(str(hidden))
@@ -275,56 +276,16 @@ class LayerStore:
         finally:
             os.close(fd)
 
-    def _describe(self, kind: str, key: str, folder: Path, *, current: bool) -> Stored:
-        try:
-            meta = json.loads((folder / "meta.json").read_text())
-        except (OSError, ValueError):
-            meta = {}
-        try:
-            used_at = (folder / "use").stat().st_mtime
-        except OSError:
-            used_at = 0.0
-        return Stored(
-            kind=kind,
-            key=key,
-            build=folder.name,
-            folder=folder,
-            bytes=int(meta.get("bytes", 0)),
-            files=int(meta.get("files", 0)),
-            used_at=used_at,
-            label=str(meta.get("label", "")),
-            current=current,
-            in_use=_locked(folder / "use"),
-        )
-
-
-def _taken(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _failure(place: Path) -> Mapping[str, Json] | None:
-    try:
-        found = json.loads((place / _FAILED).read_text())
-    except (OSError, ValueError):
-        return None
-    wanted = {"message", "remedy", "steps", "created", "conditions"}
-    return found if isinstance(found, dict) and wanted <= set(found) else None
-
-
-def _sync_file_system(fd: int) -> None:
-    ctypes.CDLL(None).syncfs(fd)
-
 
 def measure(tree: Path) -> tuple[int, int]:
-    """Bytes and files. Linked files of the interpreter's layer count too: they go only when nobody links them."""
+    """Return the bytes and the number of files of a tree.
+
+    Files hard-linked from the interpreter's layer count too: their space is only freed with the last link.
+    """
     total = files = 0
     folders = [os.fspath(tree)]
     while folders:
-        # What setup locked against its own user is an ordinary harness's to pass over.
+        # A harness without root cannot read folders that setup closed to their own user.
         with contextlib.suppress(PermissionError), os.scandir(folders.pop()) as items:
             for item in items:
                 if item.is_dir(follow_symlinks=False):
@@ -335,31 +296,64 @@ def measure(tree: Path) -> tuple[int, int]:
     return total, files
 
 
-def _whole(layer: Layer) -> bool:
-    """Nobody writes to a layer, but disks fail and people tidy up: what is missing or cut short is built again."""
-    try:
-        return layer.tree.is_dir() and layer.meta.get(_MEASURED) in (None, [*measure(layer.tree)])
-    except OSError:
-        return False
-
-
 def tree_bytes(tree: Path) -> int:
-    """The size of a stored layer's tree, as it was noted; of another folder, as it is."""
+    """Return the recorded size of a stored layer's tree, or the measured size of any other folder."""
     try:
-        return int(json.loads((tree.parent / "meta.json").read_text())["bytes"])
+        return int(json.loads((tree.parent / _METADATA).read_text())["bytes"])
     except (OSError, ValueError, KeyError):
         return sum(os.lstat(os.path.join(top, name)).st_size for top, _, names in os.walk(tree) for name in names)
 
 
+def _describe(kind: str, folder: Path, *, current: bool) -> StoredLayer:
+    try:
+        metadata = json.loads((folder / _METADATA).read_text())
+    except (OSError, ValueError):
+        metadata = {}
+    try:
+        used_at = (folder / "use").stat().st_mtime
+    except OSError:
+        used_at = 0.0
+    return StoredLayer(
+        kind=kind,
+        key=folder.parent.name,
+        build=folder.name,
+        folder=folder,
+        bytes=int(metadata.get("bytes", 0)),
+        files=int(metadata.get("files", 0)),
+        used_at=used_at,
+        label=str(metadata.get("label", "")),
+        current=current,
+        in_use=is_locked(folder / "use"),
+        image=str(metadata.get("image", "")),
+    )
+
+
+def _failure(place: Path) -> Mapping[str, Json] | None:
+    try:
+        record = json.loads((place / _FAILED).read_text())
+    except (OSError, ValueError):
+        return None
+    keys = {"message", "remedy", "steps", "created", "conditions"}
+    return record if isinstance(record, dict) and keys <= set(record) else None
+
+
+def _is_complete(layer: Layer) -> bool:
+    """Compare a layer with its recorded size: a disk may fail and people delete files, and it is then built again."""
+    try:
+        return layer.tree.is_dir() and layer.metadata.get(_MEASURED) in (None, [*measure(layer.tree)])
+    except OSError:
+        return False
+
+
 def _builds(place: Path) -> list[Path]:
-    """Finished builds: neither the link to the newest nor what is being built or removed."""
+    """Return the finished builds, without the `current` link and hidden folders."""
     return sorted(path for path in place.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
 
 
 def _remove_unfinished(place: Path) -> None:
     """The caller holds the `building` lock."""
-    for stale in place.glob(".building-*"):
-        remove_tree(str(stale))
+    for folder in place.glob(".building-*"):
+        remove_tree(str(folder))
 
 
 def _link(path: Path) -> str | None:
@@ -367,17 +361,3 @@ def _link(path: Path) -> str | None:
         return os.readlink(path)
     except OSError:
         return None
-
-
-def _locked(path: Path) -> bool:
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False

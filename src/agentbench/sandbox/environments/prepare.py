@@ -1,313 +1,219 @@
-"""Prepared environments: setup runs once, its whole result is frozen, everything later starts copy-on-write from it."""
+"""Prepare environments: run setup once per key, freeze its result, and find it again later.
+
+Every backend uses this algorithm. An `EnvironmentBuilder` adds how a backend runs setup and freezes what it left.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import SandboxError, SetupFailed
-from agentbench.core.ids import new_ulid, now_iso
-from agentbench.sandbox.bwrap.etc_folder import SETUP_FOLDERS
-from agentbench.sandbox.bwrap.launch_params import LaunchParams
-from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
-from agentbench.sandbox.bwrap.spawn.main import remove_tree
-from agentbench.sandbox.environments import inventory
-from agentbench.sandbox.environments import prepared_metadata as preserved
-from agentbench.sandbox.environments import python_layer as pythons
-from agentbench.sandbox.environments.cache import DEFAULT_BYTES
-from agentbench.sandbox.environments.failed_setups import Failures, subject
-from agentbench.sandbox.environments.freeze import Freezer, folder
-from agentbench.sandbox.environments.interpreter import Interpreter, served_by
-from agentbench.sandbox.environments.layers import Layer, LayerStore, measure
-from agentbench.sandbox.environments.package_settings import PackageSettings, host_settings, setup_environment
-from agentbench.sandbox.environments.setup import SetupRun, secret_guard
-from agentbench.sandbox.protocol import Limits, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
+from agentbench.core.ids import now_iso
+from agentbench.core.package_settings import PackageSettings, host_settings
+from agentbench.sandbox.environments import inventory, prepared_metadata
+from agentbench.sandbox.environments.failed_setups import FailedSetups, setup_identity
+from agentbench.sandbox.environments.layers import DEFAULT_BYTES, Layer, LayerStore
+from agentbench.sandbox.environments.setup import SetupRun
+from agentbench.sandbox.protocol import Prepared, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tree.entry import Entry
-from agentbench.tree.folder import FolderTree
 
 SCHEMA = 1
-"""Part of every key: raise it when frozen layers of an older shape must not be found."""
-_FOLDERS = ("workspace", "home", "env")
-_BASE_LIMITS = Limits(cpus=4, memory_mb=2048, pids=256, disk_mb=1024)
-_RESOLV = Path("/etc/resolv.conf")
-
-
-class Starter(Protocol):
-    """What preparing needs of its backend."""
-
-    state: Path
-    uid: int | None
-    layers: LayerStore
-
-    @property
-    def copies(self) -> bool: ...
-
-    def interpreter(self, wanted: str | None) -> Interpreter: ...
-
-    def private_folder(self) -> Path: ...
-
-    def start(self, spec: SandboxSpec, params: LaunchParams) -> BwrapSandbox: ...
+"""Part of every key. Raise it when environments frozen in an older format must not be reused."""
+KIND = "prepared"
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What setup did to a build."""
+class Build:
+    """One environment to build."""
 
-    steps: tuple[SetupStep, ...] = ()
-    before: Mapping[bytes, Entry] = field(default_factory=dict)
-    """The workspace as it was."""
-    registries: tuple[str, ...] = ()
+    key: str
+    plan: SetupPlan
+    spec: SandboxSpec
+    settings: PackageSettings
+    run: SetupRun
+    tree: Path
+    """An empty folder. The builder leaves the workspace in `tree/workspace`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupResult:
+    """An environment after setup, as its builder froze it."""
+
+    entries: Sequence[Entry]
+    """Of the workspace."""
+    changed: Sequence[bytes]
+    """Files of the base repository that setup changed or removed."""
+    digest: str
+    packages: Sequence[str]
+    bytes: int
+    files: int
+    details: Mapping[str, Json]
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    """Further metadata that the builder needs to start a sandbox from the environment."""
+
+
+class EnvironmentBuilder(Protocol):
+    """The backend's part of preparing an environment."""
+
+    def identity(self, spec: SandboxSpec, *, fresh: bool) -> Mapping[str, Json]:
+        """Return what the result depends on besides the plan: the interpreter, or the image and its engine.
+
+        `fresh`: also build an image whose last build failed.
+        """
+        ...
+
+    def build(self, build: Build) -> SetupResult:
+        """Run setup in a sandbox and freeze what it left.
+
+        Raises:
+            SetupFailed: a command failed, or setup left something that must not be frozen.
+        """
+        ...
+
+    def is_usable(self, layer: Layer) -> bool:
+        """Return whether a sandbox can still start from a stored environment."""
+        ...
+
+    def remove_unused(self) -> None:
+        """Remove what the backend keeps outside the layer store for environments that the store no longer has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A prepared environment with what a backend needs to start a sandbox from it."""
+
+    prepared: Prepared
+    layer: Layer
+    entries: Mapping[bytes, Entry]
+    """Of the workspace, by path."""
+
+
+class KeyedLocks:
+    """One lock per key, for the threads of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_key: dict[str, threading.Lock] = {}
+
+    def get(self, key: str) -> threading.Lock:
+        with self._lock:
+            return self._by_key.setdefault(key, threading.Lock())
 
 
 class Preparer:
-    def __init__(self, backend: Starter) -> None:
+    def __init__(self, backend: str, layers: LayerStore, builder: EnvironmentBuilder) -> None:
         self._backend = backend
-        self._lock = threading.Lock()
-        self._key_locks: dict[str, threading.Lock] = {}
-        self._ready: dict[str, tuple[Prepared, Layer, Mapping[bytes, Entry]]] = {}
-        self._failures = Failures(backend.layers, "prepared")
-        self._bases: dict[str, Layer] = {}
+        self._layers = layers
+        self._builder = builder
+        self._locks = KeyedLocks()
+        self._environments: dict[str, Environment] = {}
+        self._failures = FailedSetups(layers, KIND)
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
+        """Find the environment of a plan, or build it.
+
+        `plan.fresh` ignores what earlier processes built or tried. What this backend built or tried itself is never repeated.
+
+        Raises:
+            SetupFailed: setup failed, now or earlier.
+            SandboxError: the environment cannot be built or stored.
+        """
         try:
             return self._prepare(plan, spec, on_step)
         except OSError as error:
-            raise SandboxError(f"an environment could not be prepared: {error}") from error
+            raise SandboxError(f"cannot prepare the environment: {error}") from error
+
+    def get(self, prepared: Prepared) -> Environment:
+        """
+        Raises:
+            SandboxError: another backend prepared the environment.
+        """
+        environment = self._environments.get(str(prepared.details.get("layer", "")))
+        if environment is None:
+            raise SandboxError(f"environment {prepared.key} was not prepared by this backend")
+        return environment
 
     def _prepare(self, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Prepared:
-        key = self._key(plan, spec)
-        with self._locked(key):
-            # `fresh` means "not from before this backend": what this one built or tried itself is not repeated.
-            self._failures.repeat_own(key, on_step)
-            if key in self._ready:
-                return replace(self._ready[key][0], cached=True)
-            base = self._base(self._backend.interpreter(spec.python))
-            with self._backend.layers.building("prepared", key):
-                layer = None if plan.fresh else self._backend.layers.find("prepared", key, needs=preserved.KEYS)
+        key = _key(plan, spec, self._builder.identity(spec, fresh=plan.fresh))
+        with self._locks.get(key):
+            self._failures.raise_own(key, on_step)
+            if key in self._environments:
+                return replace(self._environments[key].prepared, cached=True)
+            with self._layers.building(KIND, key):
+                layer = None if plan.fresh else self._find(key)
                 cached = layer is not None
                 if layer is None:
-                    if not plan.fresh:
-                        self._failures.repeat_older(subject(key, plan, spec, host_settings().addresses()), on_step)
-                    layer = self._build(key, plan, spec, base, on_step)
-                    self._failures.forget(key)
-            prepared, known = preserved.load(layer, key=plan.key, cached=cached)
-            self._ready[key] = (prepared, layer, known)
+                    layer = self._build(key, plan, spec, on_step)
+            if not cached:
+                # After the key's lock is released, so that older builds of the same key can be removed too.
+                self._layers.prune(max_bytes=DEFAULT_BYTES)
+                self._builder.remove_unused()
+            prepared, entries = prepared_metadata.load(layer, key=plan.key, backend=self._backend, cached=cached)
+            self._environments[key] = Environment(prepared, layer, entries)
             return prepared
 
-    def launch_params(self, spec: SandboxSpec, prepared: Prepared | None) -> LaunchParams:
-        """What a sandbox of a later phase starts from.
+    def _find(self, key: str) -> Layer | None:
+        layer = self._layers.find(KIND, key, needs=prepared_metadata.KEYS)
+        return layer if layer is not None and self._builder.is_usable(layer) else None
 
-        Raises:
-            SandboxError: the environment is not one of this backend's.
-        """
-        if prepared is None:
-            try:
-                return LaunchParams(layers=(self._base(self._backend.interpreter(spec.python)).tree,))
-            except OSError as error:
-                raise SandboxError(f"the layer of an interpreter could not be made: {error}") from error
-        ready = self._ready.get(prepared.details.get("layer", ""))
-        if ready is None:
-            raise SandboxError(f"the environment {prepared.key} was not prepared by this backend")
-        return LaunchParams(layers=(ready[1].tree,), known=ready[2])
-
-    # --- building -----------------------------------------------------------------------------------------------
-
-    def _build(
-        self, key: str, plan: SetupPlan, spec: SandboxSpec, base: Layer, on_step: Callable[[SetupStep], None]
-    ) -> Layer:
-        building = self._backend.layers.new_build("prepared", key)
-        self._lay_out(building / "tree", plan.source, base)
-        outcome = _Outcome()
-        if plan.commands or plan.capture:
-            settings = host_settings()
-            run = SetupRun(plan, settings.secrets(), on_step)
-            try:
-                before = _entries(building / "tree/workspace")
-                self._run_setup(run, plan, spec, settings, building / "tree")
-            except SetupFailed as error:
-                self._failures.note(subject(key, plan, spec, settings.addresses()), run.steps, error)
-                raise
-            outcome = _Outcome(tuple(run.steps), before, tuple(settings.addresses()))
-        layer = self._freeze(key, plan, spec, building, outcome)
-        self._backend.layers.prune(max_bytes=DEFAULT_BYTES)
-        return layer
-
-    def _lay_out(self, tree: Path, source: Path, base: Layer) -> None:
-        """R and the interpreter's environment, as the sandbox's user's own files."""
-        freezer = Freezer(self._backend.uid)
-        for name in _FOLDERS:
-            (tree / name).mkdir()
-            freezer.own(tree / name)
-        with folder(source) as original, folder(tree / "workspace") as copy:
-            freezer.copy(original, copy)
-        with folder(base.tree / "env") as original, folder(tree / "env") as copy:
-            freezer.link(original, copy)
-
-    def _run_setup(
-        self, run: SetupRun, plan: SetupPlan, spec: SandboxSpec, settings: PackageSettings, tree: Path
-    ) -> None:
-        """Run the commands and lay what they wrote over the build."""
-        downloads = self._downloads(plan)
-        with self._setup_files(settings, network=spec.network) as binds:
-            params = LaunchParams(
-                layers=(tree, downloads),
-                folders=(*_FOLDERS, "downloads"),
-                binds=binds,
-                env=setup_environment(settings),
-            )
-            box = self._backend.start(replace(spec, phase=Phase.SETUP), params)
-            try:
-                run.run(box)
-                box.kill_processes()
-                freezer = Freezer(self._backend.uid, look=secret_guard(plan.secrets))
-                self._take_over(box, tree, freezer)
-                self._keep_downloads(box.trees[1], downloads)
-            finally:
-                box.close()
-
-    def _take_over(self, box: BwrapSandbox, tree: Path, freezer: Freezer) -> None:
-        """Make the build what setup left."""
-        merged, upper = box.trees
-        for name in _FOLDERS:
-            if self._backend.copies:
-                remove_tree(str(tree / name))
-                (tree / name).mkdir()
-                with folder(name, below=merged) as left, folder(tree / name) as target:
-                    freezer.copy(left, target)
-            else:
-                with folder(name, below=upper) as left, folder(tree / name) as target:
-                    freezer.apply(left, target)
-
-    def _freeze(self, key: str, plan: SetupPlan, spec: SandboxSpec, building: Path, outcome: _Outcome) -> Layer:
-        tree = building / "tree"
-        python = self._backend.interpreter(spec.python)
-        after = _entries(tree / "workspace")
-        entries = list(after.values())
-        changed = sorted(path for path, entry in outcome.before.items() if after.get(path) != entry)
-        total, files = measure(tree)
-        meta: dict[str, Json] = {
+    def _build(self, key: str, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Layer:
+        settings = host_settings()
+        setup = setup_identity(key, plan, spec, settings.addresses())
+        if not plan.fresh:
+            self._failures.raise_recorded(setup, on_step)
+        run = SetupRun(plan, settings.secrets(), on_step)
+        folder = self._layers.new_build(KIND, key)
+        try:
+            result = self._builder.build(Build(key, plan, spec, settings, run, folder / "tree"))
+        except SetupFailed as error:
+            self._failures.record(setup, run.steps, error)
+            raise
+        registries = settings.addresses() if run.steps else []
+        metadata: dict[str, Json] = {
             "label": plan.key,
             "created": now_iso(),
-            "bytes": total,
-            "files": files,
-            "digest": inventory.environment_digest(entries, tree, python.full),
-            "steps": preserved.dump_steps(outcome.steps),
-            "entries": preserved.dump_entries(entries),
-            "changed": preserved.dump_paths(changed),
-            "lockfiles": inventory.lockfiles(entries),
+            "bytes": result.bytes,
+            "files": result.files,
+            "digest": result.digest,
+            "steps": prepared_metadata.dump_steps(run.steps),
+            "entries": prepared_metadata.dump_entries(result.entries),
+            "changed": prepared_metadata.dump_paths(result.changed),
+            "lockfiles": inventory.lockfiles(result.entries),
             "details": {
                 "layer": key,
-                "python": python.full,
-                "interpreter": python.executable,
-                "server": served_by(python),
-                "packages": "\n".join(inventory.packages(tree / "env")),
-                "registries": "\n".join(outcome.registries),
+                "packages": "\n".join(result.packages),
+                "registries": "\n".join(registries),
+                **result.details,
             },
+            **result.metadata,
         }
-        return self._backend.layers.commit("prepared", key, building, meta)
-
-    # --- what setup sees ----------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _setup_files(self, settings: PackageSettings, *, network: bool) -> Iterator[list[tuple[Path, str]]]:
-        """Index configuration, certificates, name lookup; gone when setup is."""
-        private = self._backend.private_folder() / f"setup-{new_ulid().lower()}"
-        private.mkdir(mode=0o700)
-        config = private / "pip.conf"
-        try:
-            config.write_text(settings.pip_conf())
-            config.chmod(0o644)  # nobody gets through the folder; the sandbox's user gets the file itself, bound
-            binds = [(config, "/etc/pip.conf")]
-            binds += [(place, str(place)) for name in SETUP_FOLDERS if (place := Path("/etc") / name).is_dir()]
-            binds += [(path, str(path)) for path in settings.folders()]
-            if network and _RESOLV.exists():
-                binds.append((_RESOLV.resolve(), "/etc/resolv.conf"))
-            yield binds
-        finally:
-            config.unlink(missing_ok=True)
-            private.rmdir()
-
-    def _downloads(self, plan: SetupPlan) -> Path:
-        """Where pip's downloads of this contract are kept. Not shared between contracts: a setup could leave there what
-        another one would then install.
-        """
-        uid = self._backend.uid
-        name = digest([os.geteuid() if uid is None else uid, plan.key]).removeprefix("sha256:")[:32]
-        root = self._backend.state / "downloads" / name
-        (root / "downloads").mkdir(parents=True, exist_ok=True)
-        Freezer(uid).own(root / "downloads")
-        return root
-
-    def _keep_downloads(self, upper: int, root: Path) -> None:
-        """Take over what pip downloaded for later setups. Never wheels that it built: those are code a setup made."""
-        with folder("downloads", below=upper) as found:
-            for name in sorted({"http-v2", "http"}.intersection(os.listdir(found))):
-                (root / "downloads" / name).mkdir(exist_ok=True)
-                with folder(name, below=found) as new, folder(root / "downloads" / name) as kept:
-                    Freezer(self._backend.uid).add_missing(new, kept)
-                Freezer(self._backend.uid).own(root / "downloads" / name)
-
-    # --- the interpreter's own layer ----------------------------------------------------------------------------
-
-    def _base(self, python: Interpreter) -> Layer:
-        key = digest([SCHEMA, python.identity]).removeprefix("sha256:")[:32]
-        with self._locked(f"python {key}"):
-            if key not in self._bases:
-                with self._backend.layers.building("python", key):
-                    layer = self._backend.layers.find("python", key)
-                    self._bases[key] = layer if layer is not None else self._build_base(key, python)
-            return self._bases[key]
-
-    def _build_base(self, key: str, python: Interpreter) -> Layer:
-        building = self._backend.layers.new_build("python", key)
-        freezer = Freezer(self._backend.uid)
-        for name in _FOLDERS:
-            (building / "tree" / name).mkdir()
-            freezer.own(building / "tree" / name)
-        visible = pythons.binds(python)
-        spec = SandboxSpec(Phase.SETUP, _BASE_LIMITS)
-        box = self._backend.start(spec, LaunchParams(layers=(), binds=visible, python=python))
-        try:
-            pip = pythons.build(box, python, visible)
-            box.kill_processes()
-            with folder("env", below=box.trees[1]) as upper, folder(building / "tree/env") as target:
-                freezer.copy(upper, target)
-        finally:
-            box.close()
-        total, files = measure(building / "tree")
-        meta: dict[str, Json] = {"label": f"python {python.full}", "pip": pip, "bytes": total, "files": files}
-        return self._backend.layers.commit("python", key, building, meta)
-
-    # --- identity and locks -------------------------------------------------------------------------------------
-
-    def _key(self, plan: SetupPlan, spec: SandboxSpec) -> str:
-        """The contract's key, and what of this machine the result depends on."""
-        parts: dict[str, Json] = {
-            "schema": SCHEMA,
-            "plan": plan.key,
-            "python": self._backend.interpreter(spec.python).identity,
-            "workdir": spec.workdir,
-            "env": dict(spec.env),
-            "network": spec.network,
-            "commands": list(plan.commands),
-            "capture": list(plan.capture),
-        }
-        return digest(parts).removeprefix("sha256:")[:32]
-
-    @contextlib.contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
-        with self._lock:
-            lock = self._key_locks.setdefault(name, threading.Lock())
-        with lock:
-            yield
+        layer = self._layers.commit(KIND, key, folder, metadata)
+        self._failures.forget(key)
+        return layer
 
 
-def _entries(workspace: Path) -> dict[bytes, Entry]:
-    with FolderTree.at(workspace) as tree:
-        return {entry.path: entry for entry in tree.entries()}
+def changed_paths(before: Mapping[bytes, Entry], after: Sequence[Entry]) -> tuple[bytes, ...]:
+    """Return the paths of `before` that `after` has with other content, or not at all."""
+    now = {entry.path: entry for entry in after}
+    return tuple(sorted(path for path, entry in before.items() if now.get(path) != entry))
+
+
+def _key(plan: SetupPlan, spec: SandboxSpec, identity: Mapping[str, Json]) -> str:
+    """The plan's own key, and everything on this machine that the result depends on."""
+    parts: dict[str, Json] = {
+        "schema": SCHEMA,
+        "plan": plan.key,
+        "workdir": spec.workdir,
+        "env": dict(spec.env),
+        "network": spec.network,
+        "commands": list(plan.commands),
+        "capture": list(plan.capture),
+        **identity,
+    }
+    return digest(parts).removeprefix("sha256:")[:32]

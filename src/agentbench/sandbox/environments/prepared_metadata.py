@@ -1,20 +1,21 @@
-"""A prepared environment as it is written beside its frozen layer, and read back."""
+"""The metadata of a prepared environment, as it is stored with its layer and read back."""
 
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentbench.core.canonical import Json
-from agentbench.sandbox.environments.freeze import open_folder
 from agentbench.sandbox.environments.layers import Layer
 from agentbench.sandbox.protocol import Prepared, SetupStep
+from agentbench.tree.beneath import DIRECTORY
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import NOTHING_CHANGED, FolderTree
 
 KEYS = ("digest", "steps", "entries", "changed", "lockfiles", "details")
-"""What is noted of every environment."""
+"""Present in every environment's metadata."""
 
 
 def dump_steps(steps: Iterable[SetupStep]) -> list[Json]:
@@ -33,51 +34,51 @@ def dump_steps(steps: Iterable[SetupStep]) -> list[Json]:
 
 
 def dump_entries(entries: Iterable[Entry]) -> list[Json]:
-    return [[_text(e.path), e.kind.value, e.executable, e.size, e.sha256] for e in entries]
+    return [[_text(entry.path), entry.kind.value, entry.executable, entry.size, entry.sha256] for entry in entries]
 
 
 def dump_paths(paths: Iterable[bytes]) -> list[Json]:
     return [_text(path) for path in paths]
 
 
-def load(layer: Layer, *, key: str, cached: bool) -> tuple[Prepared, Mapping[bytes, Entry]]:
-    """The environment and the entries of its workspace."""
-    # The file is our own, written under lock and renamed into place: its shape is known.
-    meta: Mapping[str, Any] = layer.meta
-    known = {entry.path: entry for entry in map(_entry, meta["entries"])}
+def load(layer: Layer, *, key: str, backend: str, cached: bool) -> tuple[Prepared, Mapping[bytes, Entry]]:
+    """Return the environment, and the entries of its workspace by path."""
+    # The harness wrote this file under a lock and renamed it into place, so its format is known.
+    metadata: Mapping[str, Any] = layer.metadata
+    entries = {entry.path: entry for entry in map(_entry, metadata["entries"])}
+    workspace = os.open(layer.tree / "workspace", DIRECTORY)
     prepared = Prepared(
         key=key,
-        digest=meta["digest"],
-        steps=load_steps(meta["steps"]),
-        base_tree=FolderTree(open_folder(layer.tree / "workspace"), known=known, changed_fd=NOTHING_CHANGED),
-        setup_changed=tuple(_bytes(path) for path in meta["changed"]),
-        lockfiles=dict(meta["lockfiles"]),
+        digest=metadata["digest"],
+        steps=load_steps(metadata["steps"]),
+        base_tree=FolderTree(workspace, known=entries, changed_fd=NOTHING_CHANGED),
+        setup_changed=tuple(_bytes(path) for path in metadata["changed"]),
+        lockfiles=dict(metadata["lockfiles"]),
         cached=cached,
-        backend="bwrap",
-        details=dict(meta["details"]),
+        backend=backend,
+        details=dict(metadata["details"]),
     )
-    return prepared, known
+    return prepared, entries
 
 
-def load_steps(items: Any) -> tuple[SetupStep, ...]:  # noqa: ANN401 - our own file, read back
-    return tuple(_step(item) for item in items)
+def load_steps(items: Any) -> tuple[SetupStep, ...]:  # noqa: ANN401 - JSON that `dump_steps` wrote
+    return tuple(
+        SetupStep(
+            command=item["command"],
+            capture=item["capture"],
+            exit_code=item["exit_code"],
+            duration_sec=item["duration_us"] / 1e6,
+            timed_out=item["timed_out"],
+            stdout=base64.b64decode(item["stdout"]),
+            stderr=base64.b64decode(item["stderr"]),
+        )
+        for item in items
+    )
 
 
 def _entry(item: list[Any]) -> Entry:
     path, kind, executable, size, sha256 = item
     return Entry(_bytes(path), Kind(kind), executable, size, sha256)
-
-
-def _step(item: Mapping[str, Any]) -> SetupStep:
-    return SetupStep(
-        command=item["command"],
-        capture=item["capture"],
-        exit_code=item["exit_code"],
-        duration_sec=item["duration_us"] / 1e6,
-        timed_out=item["timed_out"],
-        stdout=base64.b64decode(item["stdout"]),
-        stderr=base64.b64decode(item["stderr"]),
-    )
 
 
 def _text(path: bytes) -> str:
