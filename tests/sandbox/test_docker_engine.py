@@ -70,8 +70,8 @@ def test_engine_stopped_under_a_sandbox_is_ours(own_engine: str, tmp_path: Path)
 def test_start_is_idempotent_and_stop_ends_only_ours(own_engine: str) -> None:
     again = subprocess.run([SCRIPT, "start"], capture_output=True, text=True, check=True)
     assert again.stdout.strip() == f"export DOCKER_HOST={own_engine}"
-    assert "an engine answers" in again.stderr
-    for said in ("stopped", "no engine of ours is running"):
+    assert "an engine is running" in again.stderr
+    for said in ("stopped", "the private engine is not running"):
         done = subprocess.run([SCRIPT, "stop"], capture_output=True, text=True, check=True)
         assert said in done.stderr
 

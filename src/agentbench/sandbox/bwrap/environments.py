@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import SandboxError
@@ -19,7 +19,7 @@ from agentbench.sandbox.bwrap.spawn.main import remove_tree
 from agentbench.sandbox.environments import inventory, python_layer
 from agentbench.sandbox.environments.freeze import Freezer, open_folder
 from agentbench.sandbox.environments.interpreter import Interpreter, describe
-from agentbench.sandbox.environments.layers import Layer, LayerStore, measure
+from agentbench.sandbox.environments.layers import Layer, measure
 from agentbench.sandbox.environments.prepare import SCHEMA, Build, KeyedLocks, SetupResult, changed_paths
 from agentbench.sandbox.environments.setup import pip_conf, secret_scanner
 from agentbench.sandbox.layout import DOWNLOADS
@@ -27,32 +27,18 @@ from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupPlan
 from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
 
+if TYPE_CHECKING:
+    from agentbench.sandbox.bwrap.backend import BwrapBackend
+
 _FOLDERS = ("workspace", "home", "env")
 _BASE_LIMITS = Limits(cpus=4, memory_mb=2048, pids=256, disk_mb=1024)
 _RESOLV = Path("/etc/resolv.conf")
 
 
-class Starter(Protocol):
-    """What building environments needs of the backend."""
-
-    state: Path
-    uid: int | None
-    layers: LayerStore
-
-    @property
-    def copies(self) -> bool: ...
-
-    def interpreter(self, wanted: str | None) -> Interpreter: ...
-
-    def private_folder(self) -> Path: ...
-
-    def start(self, spec: SandboxSpec, params: LaunchParams) -> BwrapSandbox: ...
-
-
 class BwrapEnvironments:
     """Implements `prepare.EnvironmentBuilder`."""
 
-    def __init__(self, backend: Starter) -> None:
+    def __init__(self, backend: BwrapBackend) -> None:
         self._backend = backend
         self._locks = KeyedLocks()
         self._bases: dict[str, Layer] = {}
