@@ -593,7 +593,7 @@ class TestEngine:
             open_backend("docker", state=tmp_path, needs_image=False)
         assert caught.value.exit_code == 3
         assert "docker-engine start" in caught.value.remedy
-        with pytest.raises(SandboxUnavailable, match="names an image, which needs docker") as caught:
+        with pytest.raises(SandboxUnavailable, match="names an image, which requires docker") as caught:
             open_backend("auto", state=tmp_path, needs_image=True)
         assert "--sandbox bwrap" in caught.value.remedy
 
