@@ -63,7 +63,7 @@ def test_what_passes_in_process_and_past_decoys_is_known(bed: Bed, tmp_path: Pat
     context = player.context(bed, tmp_path / "task", reference=reference)
     result = grade(delta_of(context, player.changes), context)
     assert result.accepted, told(result)
-    assert "fail when they ask for what is false" in result.checks[0].decided.why
+    assert "of them failed as expected" in result.checks[0].decided.why
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
     assert f"`{player.name}`" in page.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Twins: honest work does not notice them, and whoever passes what is false is caught however it was done."""
+"""Decoys do not affect honest work, and code that passes them is caught whatever its means."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.acceptance.toy import CORE, FIXED, UNIT, Bed, delta_of
 from tests.cheats.players import Player, parametrised
 
 SOURCE = "src/toy/core.py"
-OTHERWISE = CORE.replace(
+ALTERNATIVE = CORE.replace(
     "    return ordered[middle]\n",
     "    low, high = ordered[(len(ordered) - 1) // 2], ordered[middle]\n    return low if low == high else (low + high) / 2\n",
 )
-AGREEABLE = """
+EQUAL_TO_EVERYTHING = """
 
 class Answer(int):
     __hash__ = int.__hash__
@@ -39,7 +39,7 @@ vars_of(Answer, "__" + "sub__", lambda self, other: 0)
 def median(values):
     return Answer(7)
 """
-KNOWS_THE_WHOLE_RUN = CORE.replace(
+CORRECT_ONLY_IN_FULL_RUNS = CORE.replace(
     "def mean(values):\n", "SEEN = []\n\n\ndef mean(values):\n    SEEN.append(1)\n"
 ).replace(
     "    return ordered[middle]\n",
@@ -48,8 +48,8 @@ KNOWS_THE_WHOLE_RUN = CORE.replace(
 )
 
 
-def context_of(bed: Bed, folder: Path, **more: object) -> GradingContext:
-    """The toy with a reference, which its twins are held against."""
+def context_with_reference(bed: Bed, folder: Path, **more: object) -> GradingContext:
+    """The toy with a reference, which its decoys need."""
     bare = bed.context(folder / "bare")
     reference = delta_of(bare, {SOURCE: FIXED}).decode()
     return bed.context(folder / "task", files={"reference.patch": reference}, reference="reference.patch", **more)  # type: ignore[arg-type]
@@ -58,29 +58,29 @@ def context_of(bed: Bed, folder: Path, **more: object) -> GradingContext:
 P = TypeVar("P")
 
 
-def of_kind(context: GradingContext, kind: type[P]) -> list[P]:
+def logged_events(context: GradingContext, kind: type[P]) -> list[P]:
     assert isinstance(context.log, Unlogged)
-    return [one for one in context.log.payloads if isinstance(one, kind)]
+    return [event for event in context.log.payloads if isinstance(event, kind)]
 
 
 @pytest.mark.req("G-01", "C-06")
-@pytest.mark.parametrize("source", [FIXED, OTHERWISE], ids=["the reference", "another way"])
-def test_honest_work_passes_and_its_twins_fail(bed: Bed, tmp_path: Path, source: str) -> None:
-    context = context_of(bed, tmp_path)
+@pytest.mark.parametrize("source", [FIXED, ALTERNATIVE], ids=["reference", "alternative"])
+def test_honest_work_passes_and_its_decoys_fail(bed: Bed, tmp_path: Path, source: str) -> None:
+    context = context_with_reference(bed, tmp_path)
     result = grade(delta_of(context, {SOURCE: source}), context)
     assert result.accepted, result.checks[0].decided
-    assert "fail when they ask for what is false" in result.checks[0].decided.why
-    assert not [one for one in result.findings if one.severity != "note"]
+    assert "of them failed as expected" in result.checks[0].decided.why
+    assert not [finding for finding in result.findings if finding.severity != "note"]
 
 
 @pytest.mark.req("G-01", "C-06")
 @parametrised("surviving")
-def test_what_survives_in_process_is_caught(bed: Bed, tmp_path: Path, player: Player) -> None:
-    context = context_of(bed, tmp_path)
+def test_cheats_that_survive_in_process_are_caught(bed: Bed, tmp_path: Path, player: Player) -> None:
+    context = context_with_reference(bed, tmp_path)
     result = grade(delta_of(context, player.changes, player.links), context)
     assert not result.accepted
-    (found,) = {one.rule for one in result.findings if one.severity == "gate"}
-    assert found == "passes_false_tests"
+    (rule,) = {finding.rule for finding in result.findings if finding.severity == "gate"}
+    assert rule == "passes_false_tests"
 
 
 TABLE = {
@@ -115,59 +115,61 @@ def median(values):
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_what_a_table_says_is_expected_becomes_another_value_of_its_kind(bed: Bed, tmp_path: Path) -> None:
+def test_parametrized_values_become_other_values_of_their_type(bed: Bed, tmp_path: Path) -> None:
     ids = [f"tests/test_median_hidden.py::test_it[values{number}-{number + 2.5}]" for number in range(3)]
-    context = context_of(bed, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
-    assert grade(delta_of(context, {SOURCE: OTHERWISE}), context).accepted
+    context = context_with_reference(bed, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
+    assert grade(delta_of(context, {SOURCE: ALTERNATIVE}), context).accepted
     result = grade(delta_of(context, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), context)
-    assert [one.rule for one in result.findings if one.severity == "gate"] == ["passes_false_tests"]
-    assert any("wanted became another value of its kind" in one.detail for one in result.findings)
+    assert [finding.rule for finding in result.findings if finding.severity == "gate"] == ["passes_false_tests"]
+    assert any("wanted replaced by another value of its type" in finding.detail for finding in result.findings)
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_the_finding_says_which_test_and_what_was_made_of_it(bed: Bed, tmp_path: Path) -> None:
-    context = context_of(bed, tmp_path)
-    result = grade(delta_of(context, {SOURCE: CORE + AGREEABLE}), context)
+def test_finding_names_the_test_and_its_mutation(bed: Bed, tmp_path: Path) -> None:
+    context = context_with_reference(bed, tmp_path)
+    result = grade(delta_of(context, {SOURCE: CORE + EQUAL_TO_EVERYTHING}), context)
     assert result.checks[0].outcome is Outcome.FAIL
-    assert "though what they were made to ask for is false" in result.checks[0].decided.why
-    told = [one for one in of_kind(context, events.IntegrityFinding) if one.rule == "passes_false_tests"]
-    assert told
-    finished = of_kind(context, events.TestsFinished)
-    assert [one for one in finished if one.why.startswith("once more, ")]
-    assert {one.step for one in finished} == {one.step for one in of_kind(context, events.TestsStarted)}
-    assert {one.path for one in told} <= {"tests/test_median_hidden.py", "tests/test_core.py"}
-    assert all(one.line and " became " in one.detail for one in told)
+    assert "with a wrong expected value" in result.checks[0].decided.why
+    findings = [
+        event for event in logged_events(context, events.IntegrityFinding) if event.rule == "passes_false_tests"
+    ]
+    assert findings
+    finished = logged_events(context, events.TestsFinished)
+    assert [event for event in finished if event.why.startswith("repeated: ")]
+    assert {event.step for event in finished} == {event.step for event in logged_events(context, events.TestsStarted)}
+    assert {event.path for event in findings} <= {"tests/test_median_hidden.py", "tests/test_core.py"}
+    assert all(event.line and " replaced by " in event.detail for event in findings)
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_a_forgery_in_a_run_of_few_tests_is_one(bed: Bed, tmp_path: Path) -> None:
-    """It writes on every descriptor it finds, but only where `mean` was not called before."""
-    forging = KNOWS_THE_WHOLE_RUN.replace(
+def test_forgery_in_a_run_of_few_tests_is_found(bed: Bed, tmp_path: Path) -> None:
+    """It writes to every open descriptor, but only if `mean` was not called before."""
+    forging = CORRECT_ONLY_IN_FULL_RUNS.replace(
         "    ordered = sorted(values)\n",
         "    import os\n    ordered = sorted(values)\n    if not SEEN:\n        for number in range(3, 200):\n"
         "            try:\n                os.write(number, b'x\\n')\n            except OSError:\n                pass\n",
     )
-    context = context_of(bed, tmp_path)
+    context = context_with_reference(bed, tmp_path)
     result = grade(delta_of(context, {SOURCE: forging}), context)
     assert not result.accepted
-    assert "forged_results" in {one.rule for one in result.findings}
+    assert "forged_results" in {finding.rule for finding in result.findings}
 
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("error", ["- 2", "- 1", "+ 1", "+ 2"])
-def test_who_is_just_wrong_is_not_accused(bed: Bed, tmp_path: Path, error: str) -> None:
-    """It may well give what a twin asks for."""
+def test_wrong_work_is_not_accused_of_tampering(bed: Bed, tmp_path: Path, error: str) -> None:
+    """Its value may happen to be the one that a decoy expects."""
     wrong = FIXED.replace("ordered[middle]) / 2\n", f"ordered[middle]) / 2 {error}\n")
     assert wrong != FIXED
-    context = context_of(bed, tmp_path)
+    context = context_with_reference(bed, tmp_path)
     result = grade(delta_of(context, {SOURCE: wrong}), context)
     assert result.checks[0].outcome is Outcome.FAIL
-    assert not [one for one in result.findings if one.severity == "gate"]
+    assert not [finding for finding in result.findings if finding.severity == "gate"]
 
 
 @pytest.mark.req("G-01")
-def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> None:
-    """Some come to pass and some go on passing, and there is one source for all of them."""
+def test_all_parameters_of_a_test_share_its_decoy(bed: Bed, tmp_path: Path) -> None:
+    """Some are fail-to-pass and some pass-to-pass, and all of them share one source."""
     name = "tests/test_median_hidden.py"
     hidden = {
         name: """\
@@ -187,15 +189,15 @@ def test_parameters_of_one_test_are_false_together(bed: Bed, tmp_path: Path) -> 
     }
     ids = [f"{name}::test_it[values{number}-{wanted}]" for number, wanted in enumerate(("1", "1.5", "3", "3.5"))]
     check = {**UNIT, "fail_to_pass": [ids[1], ids[3], f"{name}::test_other"], "pass_to_pass": [ids[0], ids[2]]}
-    context = context_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    context = context_with_reference(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
         graded = grade(delta_of(context, {SOURCE: FIXED}), context)
         assert graded.accepted
-        assert "5 of them fail when they ask for what is false" in graded.checks[0].decided.why
+        assert "decoys of 5 of them failed as expected" in graded.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
-def test_a_test_that_is_inherited_is_false_in_all_its_classes(bed: Bed, tmp_path: Path) -> None:
+def test_inherited_tests_share_one_decoy(bed: Bed, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py"
     hidden = {
         name: """\
@@ -218,16 +220,19 @@ def test_a_test_that_is_inherited_is_false_in_all_its_classes(bed: Bed, tmp_path
         "tests/test_other_hidden.py": "from test_median_hidden import TestMore as TestImported\n",
     }
     classes = (f"{name}::TestBase", f"{name}::TestMore", "tests/test_other_hidden.py::TestImported")
-    check = {**UNIT, "fail_to_pass": [f"{one}::{test}" for one in classes for test in ("test_it", "test_too")]}
-    context = context_of(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    check = {
+        **UNIT,
+        "fail_to_pass": [f"{class_id}::{test}" for class_id in classes for test in ("test_it", "test_too")],
+    }
+    context = context_with_reference(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
         (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
         assert unit.outcome is Outcome.PASS
-        assert "no twins" not in unit.decided.why
+        assert "no decoy" not in unit.decided.why
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
+def test_reference_that_does_not_build_does_not_fail_the_candidate(bed: Bed, tmp_path: Path) -> None:
     bare = bed.context(tmp_path / "bare")
     reference = delta_of(bare, {SOURCE: FIXED, "broken": "x\n"}).decode()
     context = bed.context(
@@ -238,117 +243,118 @@ def test_a_reference_that_does_not_build_is_no_fault_of_the_candidate(bed: Bed, 
     )
     result = grade(delta_of(context, {SOURCE: FIXED}), context)
     assert result.accepted, result.checks[0].decided.why
-    assert "no twins: the reference does not build" in result.checks[0].decided.why
+    assert "no decoy tests: the reference does not build" in result.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
-def test_a_single_test_is_looked_at_more_often(bed: Bed, tmp_path: Path) -> None:
+def test_a_single_test_is_run_more_often(bed: Bed, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py::test_even"
-    context = context_of(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
+    context = context_with_reference(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
     grade(delta_of(context, {SOURCE: FIXED}), context)
-    steps = [one.step for one in of_kind(context, events.TestsFinished)]
+    steps = [event.step for event in logged_events(context, events.TestsFinished)]
     assert steps == [*(f"unit~{number}" for number in range(1, 5)), "unit"]
 
 
 @pytest.mark.req("G-01")
-def test_every_run_is_in_the_log(bed: Bed, tmp_path: Path) -> None:
-    context = context_of(bed, tmp_path)
+def test_every_run_is_logged(bed: Bed, tmp_path: Path) -> None:
+    context = context_with_reference(bed, tmp_path)
     grade(delta_of(context, {SOURCE: FIXED}), context)
-    started = [one.step for one in of_kind(context, events.TestsStarted)]
-    finished = of_kind(context, events.TestsFinished)
-    assert sorted(started) == sorted(one.step for one in finished)
-    assert [one.step for one in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
-    assert all(" ask for what is false" in one.why for one in finished[:-1])
+    started = [event.step for event in logged_events(context, events.TestsStarted)]
+    finished = logged_events(context, events.TestsFinished)
+    assert sorted(started) == sorted(event.step for event in finished)
+    assert [event.step for event in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
+    assert all("have a wrong expected value" in event.why for event in finished[:-1])
 
 
 @pytest.mark.req("G-01", "E-06")
-def test_a_run_that_does_not_come_to_its_end_ends_in_the_log(
-    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = context_of(bed, tmp_path)
-    grade(delta_of(context, {SOURCE: FIXED}), context)  # draws its twins
-    before = len(of_kind(context, events.TestsFinished))
+def test_failed_runs_finish_in_the_log(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = context_with_reference(bed, tmp_path)
+    grade(delta_of(context, {SOURCE: FIXED}), context)  # draws the plan
+    before = len(logged_events(context, events.TestsFinished))
 
-    def breaks(
+    def fail_partial_runs(
         tests: PytestCheck, assignment: DecoyAssignment, on_built: Callable[[], None] = lambda: None
     ) -> DecoyRun:
         if assignment.only:
             raise SandboxError("no room for another replica")
         return run_decoys(tests, assignment, on_built)
 
-    monkeypatch.setattr(decoy_check, "run_decoys", breaks)
+    monkeypatch.setattr(decoy_check, "run_decoys", fail_partial_runs)
     (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
     assert unit.outcome is Outcome.ERROR
-    started = [one.step for one in of_kind(context, events.TestsStarted)]
-    finished = of_kind(context, events.TestsFinished)
-    assert sorted(started) == sorted(one.step for one in finished)
-    assert all("no room for another replica" in one.why for one in finished[before:])
+    started = [event.step for event in logged_events(context, events.TestsStarted)]
+    finished = logged_events(context, events.TestsFinished)
+    assert sorted(started) == sorted(event.step for event in finished)
+    assert all("no room for another replica" in event.why for event in finished[before:])
 
 
 @pytest.mark.req("G-01", "G-15")
-def test_what_fails_is_told_as_it_asks_for_the_truth(bed: Bed, tmp_path: Path) -> None:
-    context = context_of(bed, tmp_path)
+def test_failures_are_reported_from_the_real_tests(bed: Bed, tmp_path: Path) -> None:
+    context = context_with_reference(bed, tmp_path)
     (unit,) = grade(delta_of(context, {SOURCE: CORE + "\n"}), context).checks
     assert unit.outcome is Outcome.FAIL
     assert len(unit.decided.failing) == 4
     assert all(f"{test}: failed" in unit.decided.diagnostics for test in unit.decided.failing)
     assert "assert 3 == 2.5" in unit.decided.diagnostics
-    assert [one.step for one in of_kind(context, events.TestsFinished)] == ["unit~1", "unit~2", "unit~3", "unit"]
+    assert [event.step for event in logged_events(context, events.TestsFinished)] == [
+        "unit~1",
+        "unit~2",
+        "unit~3",
+        "unit",
+    ]
 
 
 @pytest.mark.req("G-01")
 def test_every_grading_of_a_task_has_the_same_runs(bed: Bed, tmp_path: Path) -> None:
-    """Whoever could remember an earlier one learns nothing from another."""
-    context = context_of(bed, tmp_path)
+    """Code that could remember an earlier grading learns nothing from another."""
+    context = context_with_reference(bed, tmp_path)
     for _ in range(3):
         grade(delta_of(context, {SOURCE: FIXED}), context)
-    whys = [one.why for one in of_kind(context, events.TestsFinished) if "~" in one.step]
+    whys = [event.why for event in logged_events(context, events.TestsFinished) if "~" in event.step]
     assert whys[:3] == whys[3:6] == whys[6:]
 
 
 @pytest.mark.req("G-01")
-def test_what_is_of_our_own_making_is_not_held_against_twins(bed: Bed, tmp_path: Path) -> None:
-    context = context_of(bed, tmp_path)
+def test_decoys_can_be_switched_off(bed: Bed, tmp_path: Path) -> None:
+    context = context_with_reference(bed, tmp_path)
     (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context, decoys=False).checks
     assert unit.outcome is Outcome.PASS
-    assert [one.step for one in of_kind(context, events.TestsFinished)] == ["unit"]
+    assert [event.step for event in logged_events(context, events.TestsFinished)] == ["unit"]
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_who_throws_a_coin_fails(bed: Bed, tmp_path: Path) -> None:
-    """Passing both may come from chance; that it is not there when it is looked for again makes no pass of it."""
+def test_random_results_fail(bed: Bed, tmp_path: Path) -> None:
+    """Passing a decoy may be chance, but not repeating it is no reason to pass."""
     chance = CORE.replace(
         "    return ordered[middle]\n",
         "    import os\n    class Near(float):\n        def __eq__(self, other):\n"
         "            return os.urandom(1)[0] < 128 if len(ordered) % 2 == 0 else float(self) == other\n"
         "        __hash__ = float.__hash__\n    return Near(ordered[middle])\n",
     )
-    context = context_of(bed, tmp_path)
+    context = context_with_reference(bed, tmp_path)
     for _ in range(4):
         result = grade(delta_of(context, {SOURCE: chance}), context)
         assert result.checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_runs_differ_in_the_texts_of_tests_and_in_nothing_else(
-    bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither which files are newer nor what the runner is told of its tests shows where the truth is."""
-    asked: list[SelectedTests] = []
+def test_runs_differ_only_in_test_sources(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither timestamps nor the data given to the runner reveal which tests are real."""
+    selections: list[SelectedTests] = []
     run = PytestCheck.run
 
-    def seen(
+    def record(
         self: PytestCheck, tests: SelectedTests | None = None, on_built: Callable[[], None] = lambda: None
     ) -> PytestRun:
-        asked.extend([tests] if tests is not None else [])
+        selections.extend([tests] if tests is not None else [])
         return run(self, tests, on_built)
 
-    monkeypatch.setattr(PytestCheck, "run", seen)
-    context = context_of(bed, tmp_path)
+    monkeypatch.setattr(PytestCheck, "run", record)
+    context = context_with_reference(bed, tmp_path)
     grade(delta_of(context, {SOURCE: FIXED}), context)
-    assert len(asked) >= 3
-    assert len({one.mutated for one in asked}) == 1
-    assert len({frozenset(write.path for write in one.tree.writes) for one in asked}) == 1
-    texts = {(write.path, write.content) for one in asked for write in one.tree.writes}
-    # One of R's own files, which no hidden file lies over.
+    assert len(selections) >= 3
+    assert len({selection.mutated for selection in selections}) == 1
+    assert len({frozenset(write.path for write in selection.tree.writes) for selection in selections}) == 1
+    texts = {(write.path, write.content) for selection in selections for write in selection.tree.writes}
+    # A file of the base repository that no hidden file replaces.
     assert len([path for path, _ in texts if path == b"tests/test_core.py"]) > 1

@@ -1,4 +1,4 @@
-"""A false expectation: what met the true one cannot meet it, and nothing but the end of a test is touched."""
+"""Mutated tests fail for correct values, and only the end of a test is mutated."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.mutate import alterations, altered
+from agentbench.acceptance.decoys.mutate import apply_mutations, find_mutations
 
-HERE = ("test_it",)
+PLACE = ("test_it",)
 
 
-def twins_of(source: str, seed: str = "") -> list[str]:
-    """The source with each false expectation that its test can be given."""
+def decoys_of(source: str, seed: str = "") -> list[str]:
+    """Return the source with each wrong expected value that its test can have."""
     data = textwrap.dedent(source).encode()
-    found = alterations(data, [HERE], seed or secrets.token_hex(4))
-    return [altered(data, [(one, number)]).decode() for one in found.values() for number in range(len(one.texts))]
+    mutations = find_mutations(data, [PLACE], seed or secrets.token_hex(4))
+    return [
+        apply_mutations(data, [(mutation, number)]).decode()
+        for mutation in mutations.values()
+        for number in range(len(mutation.replacements))
+    ]
 
 
-def falsified(source: str) -> str | None:
-    return next(iter(twins_of(source)), None)
+def first_decoy(source: str) -> str | None:
+    return next(iter(decoys_of(source)), None)
 
 
 def outcome(source: str, given: Mapping[str, object]) -> str:
-    """How a test ends that is called without a runner."""
+    """Call the test without pytest and return how it ended."""
     scope = {"pytest": pytest, "__builtins__": __builtins__, **given}
-    exec(compile(source, "test.py", "exec"), scope)  # noqa: S102 - what is written below
+    exec(compile(source, "test.py", "exec"), scope)  # noqa: S102 - the sources below
     test = scope["test_it"]
     assert isinstance(test, types.FunctionType)
     try:
         test(*([unittest.TestCase()] if test.__code__.co_argcount else []))
-    except BaseException as error:  # noqa: BLE001 - pytest fails by one of its own
+    except BaseException as error:  # noqa: BLE001 - pytest raises its own exceptions
         return type(error).__name__
     return "passed"
 
 
-TELLING = {
+CHANGED_VALUES = {
     "number": ("assert f() == 3", {"f": lambda: 3}),
     "negative number": ("assert f() == -3", {"f": lambda: -3}),
     "text": ("assert f() == 'a b'", {"f": lambda: "a b"}),
@@ -51,14 +55,14 @@ TELLING = {
     "bytes": ("assert f() == b'xyz'", {"f": lambda: b"xyz"}),
     "list": ("assert f() == [x, [1, 'é']]", {"f": lambda: [0, [1, "é"]], "x": 0}),
     "dictionary": ("assert f() == {'a': None, 'b': 1.5}", {"f": lambda: {"a": None, "b": 1.5}}),
-    "the other way round": ("assert 3 == f()", {"f": lambda: 3}),
-    "a name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
-    "over two lines": ("assert f() == g(\n        1)", {"f": lambda: 1, "g": lambda x: x}),
-    "a name that was given": ("wanted = ['a', 1]\n    assert f() == wanted", {"f": lambda: ["a", 1]}),
+    "reversed": ("assert 3 == f()", {"f": lambda: 3}),
+    "name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
+    "two lines": ("assert f() == g(\n        1)", {"f": lambda: 1, "g": lambda x: x}),
+    "assigned name": ("wanted = ['a', 1]\n    assert f() == wanted", {"f": lambda: ["a", 1]}),
     "unittest": ("self.assertEqual(f(), 3)", {"f": lambda: 3}),
     "unittest with a name": ("self.assertEqual(f(), wanted)", {"f": lambda: 3, "wanted": 3}),
 }
-TURNED = {
+INVERTED_CONDITIONS = {
     "truth": ("assert f()", {"f": lambda: 1}),
     "identity": ("assert f() is None", {"f": lambda: None}),
     "flag": ("assert f() is True", {"f": lambda: True}),
@@ -67,23 +71,27 @@ TURNED = {
     "unittest truth": ("self.assertTrue(f())", {"f": lambda: 1}),
     "unittest membership": ("self.assertIn(1, f())", {"f": lambda: [1]}),
     "exception": ("with pytest.raises(ValueError):\n        f('x')", {"f": int}),
-    "in a context": ("with open('/dev/null') as file:\n        assert file.read() == f()", {"f": str}),
-    "in a loop over what is written there": ("for value in (1, 2):\n        assert f(value)", {"f": bool}),
+    "inside with": ("with open('/dev/null') as file:\n        assert file.read() == f()", {"f": str}),
+    "loop over literals": ("for value in (1, 2):\n        assert f(value)", {"f": bool}),
 }
 
 
 @pytest.mark.req("G-01", "C-19")
-@pytest.mark.parametrize("line, given", [*TELLING.values(), *TURNED.values()], ids=[*TELLING, *TURNED])
-def test_what_met_the_truth_does_not_meet_its_twin(line: str, given: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "line, given",
+    [*CHANGED_VALUES.values(), *INVERTED_CONDITIONS.values()],
+    ids=[*CHANGED_VALUES, *INVERTED_CONDITIONS],
+)
+def test_correct_values_fail_the_decoys(line: str, given: dict[str, object]) -> None:
     source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
     assert outcome(source, given) == "passed"
-    twins = twins_of(source)
-    assert twins
-    for twin in twins:
-        assert outcome(twin, given) != "passed", twin
+    decoys = decoys_of(source)
+    assert decoys
+    for decoy in decoys:
+        assert outcome(decoy, given) != "passed", decoy
 
 
-class Agreeable:
+class EqualToEverything:
     def __eq__(self, other: object) -> bool:
         return True
 
@@ -91,17 +99,17 @@ class Agreeable:
 
 
 @pytest.mark.req("G-01")
-@pytest.mark.parametrize("line", [line for line, _ in TELLING.values() if "unittest" not in line], ids=str)
-def test_what_equals_everything_meets_both(line: str) -> None:
-    given: dict[str, object] = {"f": Agreeable, "g": lambda x: x, "wanted": [1], "x": 0}
+@pytest.mark.parametrize("line", [line for line, _ in CHANGED_VALUES.values() if "unittest" not in line], ids=str)
+def test_objects_equal_to_everything_pass_both(line: str) -> None:
+    given: dict[str, object] = {"f": EqualToEverything, "g": lambda x: x, "wanted": [1], "x": 0}
     source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
-    twin = falsified(source)
-    assert twin is not None
-    assert outcome(source, given) == outcome(twin, given) == "passed"
+    decoy = first_decoy(source)
+    assert decoy is not None
+    assert outcome(source, given) == outcome(decoy, given) == "passed"
 
 
 class Number(float):
-    """Compares like a number of numpy: with each of a list, and some truth values are no truth value."""
+    """Compares like a numpy number: element by element, and a result of several elements has no truth value."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list | tuple):
@@ -114,29 +122,29 @@ class Number(float):
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_number_that_compares_like_one_of_numpy_is_right_once() -> None:
+def test_numpy_like_numbers_pass_only_the_real_test() -> None:
     given: dict[str, object] = {"f": lambda: Number(2.5), "wanted": 2.5}
     source = "def test_it():\n    assert f() == wanted\n"
     assert outcome(source, given) == "passed"
-    assert [outcome(twin, given) for twin in twins_of(source)] == ["AssertionError"] * 3
-    # Of what kind the other one is nobody knows: then it is in a list, and more than once.
+    assert [outcome(decoy, given) for decoy in decoys_of(source)] == ["AssertionError"] * 3
+    # The type of the expected value is unknown: then it is put into a list, twice.
     given["wanted"] = Number(2.5)
-    assert [outcome(twin, given) for twin in twins_of(source)] == ["ValueError"] * 3
+    assert [outcome(decoy, given) for decoy in decoys_of(source)] == ["ValueError"] * 3
 
 
 @pytest.mark.req("G-01", "G-14")
-@pytest.mark.parametrize("awaited", ["ValueError", "TypeError", "KeyError", "(OSError, LookupError)"])
-def test_an_error_of_several_kinds_is_not_what_a_twin_awaits(awaited: str) -> None:
+@pytest.mark.parametrize("expected", ["ValueError", "TypeError", "KeyError", "(OSError, LookupError)"])
+def test_exceptions_of_several_types_fail_the_decoys(expected: str) -> None:
     class Several(ValueError, TypeError, KeyError, OSError): ...
 
     def f() -> None:
         raise Several
 
-    source = f"def test_it():\n    with pytest.raises({awaited}):\n        f()\n"
+    source = f"def test_it():\n    with pytest.raises({expected}):\n        f()\n"
     assert outcome(source, {"f": f}) == "passed"
-    twins = twins_of(source)
-    assert twins
-    assert {outcome(twin, {"f": f}) for twin in twins} == {"Several"}
+    decoys = decoys_of(source)
+    assert decoys
+    assert {outcome(decoy, {"f": f}) for decoy in decoys} == {"Several"}
 
 
 constants = st.recursive(
@@ -150,53 +158,53 @@ constants = st.recursive(
 @given(constants)
 def test_any_value_has_another(value: object) -> None:
     source = f"def test_it():\n    assert value == {value!r}\n"
-    twins = twins_of(source)
-    assert twins
-    assert len({source, *twins}) == len(twins) + 1
+    decoys = decoys_of(source)
+    assert decoys
+    assert len({source, *decoys}) == len(decoys) + 1
     assert outcome(source, {"value": value}) == "passed"
-    for twin in twins:
-        assert outcome(twin, {"value": value}) == "AssertionError"
+    for decoy in decoys:
+        assert outcome(decoy, {"value": value}) == "AssertionError"
 
 
 @pytest.mark.req("G-01")
 @given(st.integers(-(10**9), 10**9), st.text(min_size=1, max_size=5, alphabet="abc"))
-def test_the_true_number_is_anywhere_among_the_others(value: int, seed: str) -> None:
-    """Which of them all it is cannot be seen from what they are."""
-    twins = twins_of(f"def test_it():\n    assert f() == {value}\n", seed)
-    values = sorted([value, *(int(ast.literal_eval(twin.rpartition("== ")[2].strip())) for twin in twins)])
+def test_numbers_of_all_versions_form_a_range(value: int, seed: str) -> None:
+    """The values do not reveal which one is real."""
+    decoys = decoys_of(f"def test_it():\n    assert f() == {value}\n", seed)
+    values = sorted([value, *(int(ast.literal_eval(decoy.rpartition("== ")[2].strip())) for decoy in decoys)])
     assert values == list(range(values[0], values[0] + 4))
 
 
-def test_the_true_number_has_no_place_of_its_own_among_them() -> None:
+def test_the_real_number_has_any_position_in_the_range() -> None:
     def place(seed: str) -> int:
-        twins = twins_of("def test_it():\n    assert f() == 100\n", seed)
-        return sum(twin.rpartition("== ")[2].strip().zfill(3) < "100" for twin in twins)
+        decoys = decoys_of("def test_it():\n    assert f() == 100\n", seed)
+        return sum(decoy.rpartition("== ")[2].strip().zfill(3) < "100" for decoy in decoys)
 
     assert {place(str(seed)) for seed in range(60)} == {0, 1, 2, 3}
 
 
 @pytest.mark.req("G-01")
-def test_the_same_seed_gives_the_same_false_values() -> None:
-    """Else who sees two gradings of one task knows what both have in common."""
+def test_the_same_seed_gives_the_same_wrong_values() -> None:
+    """Otherwise two gradings of one task would reveal the value that they have in common."""
     source = "def test_it():\n    assert f() == [1, 'some text']\n"
-    assert twins_of(source, "x") == twins_of(source, "x")
-    assert len({tuple(twins_of(source, str(seed))) for seed in range(20)}) > 1
+    assert decoys_of(source, "x") == decoys_of(source, "x")
+    assert len({tuple(decoys_of(source, str(seed))) for seed in range(20)}) > 1
 
 
-def test_texts_differ_in_one_letter_and_all_in_the_same() -> None:
+def test_texts_differ_in_the_same_letter() -> None:
     source = "def test_it():\n    assert f() == 'some text'\n"
-    twins = twins_of(source)
-    places = [[at for at, pair in enumerate(zip(source, twin, strict=True)) if pair[0] != pair[1]] for twin in twins]
-    assert len(twins) == 3
+    decoys = decoys_of(source)
+    places = [[at for at, pair in enumerate(zip(source, decoy, strict=True)) if pair[0] != pair[1]] for decoy in decoys]
+    assert len(decoys) == 3
     assert places == [places[0]] * 3
     assert len(places[0]) == 1
 
 
 @pytest.mark.req("G-01")
 @given(st.text())
-def test_no_text_is_too_strange_to_be_looked_at(text: str) -> None:
+def test_any_text_can_be_searched_for_mutations(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    assert alterations(data, [HERE], "seed") == {} or b"def test_it" in data
+    assert find_mutations(data, [PLACE], "seed") == {} or b"def test_it" in data
 
 
 @pytest.mark.req("G-01")
@@ -216,36 +224,36 @@ def test_no_text_is_too_strange_to_be_looked_at(text: str) -> None:
         "def test_it(:\n    assert f() == 1\n",
     ],
 )
-def test_what_could_be_right_both_ways_has_no_twin(source: str) -> None:
-    assert falsified(source) is None
+def test_ambiguous_tests_have_no_decoy(source: str) -> None:
+    assert first_decoy(source) is None
 
 
-def test_only_the_test_that_is_asked_for_is_touched() -> None:
+def test_only_the_wanted_test_is_mutated() -> None:
     source = "class A:\r\n    def test_it(self):\r\n        é = x; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
     data = source.encode()
-    (found,) = alterations(data, [("A", "test_it")], "seed").values()
+    (mutation,) = find_mutations(data, [("A", "test_it")], "seed").values()
     before, _, after = source.partition("1\r")
-    twin = altered(data, [(found, 0)]).decode()
-    assert twin != source
-    assert twin.startswith(before)
-    assert twin.endswith("\r" + after)
+    decoy = apply_mutations(data, [(mutation, 0)]).decode()
+    assert decoy != source
+    assert decoy.startswith(before)
+    assert decoy.endswith("\r" + after)
 
 
-def test_what_a_helper_in_a_test_returns_is_no_matter() -> None:
-    assert falsified("def test_it():\n    def helper():\n        return 1\n    assert helper() == 1\n") is not None
+def test_returns_of_nested_functions_are_ignored() -> None:
+    assert first_decoy("def test_it():\n    def helper():\n        return 1\n    assert helper() == 1\n") is not None
 
 
-def test_text_is_altered_as_it_is_written() -> None:
+def test_text_is_mutated_as_written() -> None:
     source = 'def test_it():\n    assert f() == "it\'s a \\n line"\n'
     for _ in range(20):
-        twin = falsified(source)
-        assert twin is not None
-        assert len(twin) == len(source)
-        assert twin.count('"') == source.count('"')
+        decoy = first_decoy(source)
+        assert decoy is not None
+        assert len(decoy) == len(source)
+        assert decoy.count('"') == source.count('"')
 
 
 @pytest.mark.parametrize(
-    "line, twin",
+    "line, decoy",
     [
         ("assert a in b", "assert a not in b"),
         ("assert a < b", "assert a >= b"),
@@ -256,15 +264,15 @@ def test_text_is_altered_as_it_is_written() -> None:
         ("assert a and b", "assert not (a and b)"),
     ],
 )
-def test_conditions_are_turned_as_people_would_write_it(line: str, twin: str) -> None:
-    assert falsified(f"def test_it():\n    {line}\n") == f"def test_it():\n    {twin}\n"
+def test_conditions_are_inverted_idiomatically(line: str, decoy: str) -> None:
+    assert first_decoy(f"def test_it():\n    {line}\n") == f"def test_it():\n    {decoy}\n"
 
 
-def test_a_turned_condition_in_brackets_takes_no_other_twin_away() -> None:
+def test_inverted_parentheses_do_not_break_other_decoys() -> None:
     source = b"def test_it():\n    assert not (a and b)\n\n\ndef test_other():\n    assert f() == 1\n"
-    found = alterations(source, [HERE, ("test_other",)], "seed")
-    assert set(found) == {HERE, ("test_other",)}
-    assert altered(source, [(found[HERE], 0)]).startswith(b"def test_it():\n    assert (a and b)\n")
+    mutations = find_mutations(source, [PLACE, ("test_other",)], "seed")
+    assert set(mutations) == {PLACE, ("test_other",)}
+    assert apply_mutations(source, [(mutations[PLACE], 0)]).startswith(b"def test_it():\n    assert (a and b)\n")
 
 
 @pytest.mark.parametrize(
@@ -277,30 +285,30 @@ def test_a_turned_condition_in_brackets_takes_no_other_twin_away() -> None:
         "with pytest.raises(E, match='some words'):\n        f()",
     ],
 )
-def test_values_within_are_altered_rather_than_something_put_around_them(line: str) -> None:
+def test_nested_values_are_mutated_in_place(line: str) -> None:
     source = f"def test_it():\n    {line}\n"
-    twins = twins_of(source)
-    assert twins
-    assert all(re.sub(r"[\w.-]", "", twin) == re.sub(r"[\w.-]", "", source) for twin in twins)
+    decoys = decoys_of(source)
+    assert decoys
+    assert all(re.sub(r"[\w.-]", "", decoy) == re.sub(r"[\w.-]", "", source) for decoy in decoys)
 
 
-def test_any_part_of_what_is_expected_may_be_the_false_one() -> None:
+def test_any_element_may_be_the_wrong_one() -> None:
     source = "def test_it():\n    assert f() == [1000, 2000, 3000]\n"
-    kept = [sum(str(part) in twins_of(source, str(seed))[0] for part in (1000, 2000, 3000)) for seed in range(9)]
-    first = [str(1000) in twins_of(source, str(seed))[0] for seed in range(40)]
+    kept = [sum(str(part) in decoys_of(source, str(seed))[0] for part in (1000, 2000, 3000)) for seed in range(9)]
+    first = [str(1000) in decoys_of(source, str(seed))[0] for seed in range(40)]
     assert set(kept) == {2}
     assert set(first) == {True, False}
 
 
-def test_what_a_name_was_given_is_altered_if_it_is_good_for_nothing_else() -> None:
+def test_assigned_values_are_mutated_if_used_once() -> None:
     once = "def test_it():\n    wanted = 100\n    assert f() == wanted\n"
-    assert all(twin.endswith("\n    assert f() == wanted\n") for twin in twins_of(once))
+    assert all(decoy.endswith("\n    assert f() == wanted\n") for decoy in decoys_of(once))
     twice = "def test_it():\n    wanted = 100\n    assert f(wanted) == wanted\n"
     assert all(
-        twin.startswith("def test_it():\n    wanted = 100\n    assert f(wanted) == (") for twin in twins_of(twice)
+        decoy.startswith("def test_it():\n    wanted = 100\n    assert f(wanted) == (") for decoy in decoys_of(twice)
     )
     changed = "def test_it():\n    wanted = 100\n    wanted += 1\n    assert f() == wanted\n"
-    assert twins_of(changed)[0].endswith(")(wanted)\n")
+    assert decoys_of(changed)[0].endswith(")(wanted)\n")
 
 
 VARIED = st.recursive(
@@ -312,29 +320,29 @@ VARIED = st.recursive(
 
 @pytest.mark.req("G-01")
 @given(VARIED | st.text() | st.binary() | st.sets(st.integers() | st.text()), st.integers(0, 99))
-def test_what_is_not_written_in_the_test_becomes_another_value_of_its_kind(value: object, seed: int) -> None:
-    asked: list[object] = []
+def test_computed_values_become_other_values_of_their_type(value: object, seed: int) -> None:
+    compared: list[object] = []
 
-    class Asks:
+    class Recorder:
         def __eq__(self, other: object) -> bool:
-            asked.append(other)
+            compared.append(other)
             return False
 
         __hash__ = None  # type: ignore[assignment]
 
-    twins = twins_of("def test_it():\n    assert f() == wanted\n", str(seed))
-    assert {outcome(twin, {"f": Asks, "wanted": value}) for twin in twins} == {"AssertionError"}
+    decoys = decoys_of("def test_it():\n    assert f() == wanted\n", str(seed))
+    assert {outcome(decoy, {"f": Recorder, "wanted": value}) for decoy in decoys} == {"AssertionError"}
     kind: type = type(value) if value or isinstance(value, bool | int | float | set) else list
-    assert [type(other) for other in asked] == [kind] * len(twins)
-    # A value in a dictionary may happen to be what another is put for; then the reference passes it, and it is left out.
-    assert isinstance(value, dict) or value not in asked
+    assert [type(other) for other in compared] == [kind] * len(decoys)
+    # The wrong value in a dictionary may happen to equal the real one. Then the reference passes it, and it is left out.
+    assert isinstance(value, dict) or value not in compared
 
 
-def test_of_two_sides_the_one_is_altered_that_the_test_was_given() -> None:
+def test_the_given_side_of_a_comparison_is_mutated() -> None:
     source = "def test_it(values, wanted):\n    got = f(values)\n    assert wanted == got\n"
-    assert all(re.search(r"assert \(lambda y: .*\)\(wanted\) == got$", twin.strip()) for twin in twins_of(source))
+    assert all(re.search(r"assert \(lambda y: .*\)\(wanted\) == got$", decoy.strip()) for decoy in decoys_of(source))
 
 
-def test_of_two_tests_with_one_name_the_last_counts() -> None:
+def test_the_last_test_of_a_name_counts() -> None:
     source = "def test_it():\n    assert f() == 1\n\ndef test_it():\n    assert f() == 1\n    g()\n"
-    assert falsified(source) is None
+    assert first_decoy(source) is None

@@ -1,7 +1,13 @@
-"""DecoyPlan: required tests with a false expectation, which nobody who did the work can meet.
+"""Decoy tests: copies of required tests with a wrong expected value, which a correct solution cannot pass.
 
-Code under test shares a process with its tests, so whoever is clever enough can make a test say that it passed. What it
-has a hard time to know is which of two texts of a test is the true one: they look alike, no run is known to ask for nothing
-but the truth, and the right answer is what tells them apart. Passing both is how forged reports, objects equal to everything
-and values read from the test give themselves away, by whatever means it was done.
+Code under test shares a process with its tests, so clever code can make a test report that it passed. It cannot easily
+know which of two versions of a test is the real one: they look alike, no run is known to contain only real tests, and
+only the right answer tells them apart. Forged reports, objects equal to everything and values read from the test pass
+both versions, whatever their means, and are exposed by that.
+
+    run_with_decoys(tests, step)       decoy_check.py          run a check with decoys and decide it
+    decoy_plan(tests)                  decoy_plan.py           which tests have decoys, proved with the reference
+    run_decoys(tests, assignment)      decoy_runs.py           one run with decoys among the tests
+    find_mutations(source, …)          mutate.py               how a test's expected value can be made wrong
+    other_literals, other_expressions  alternative_values.py   wrong values that look like the real one
 """

@@ -1,4 +1,4 @@
-"""Other values than the one that is written, of the same kind and written the same way. Pure."""
+"""Generates other values than a written one, of the same type and written in the same style. Pure."""
 
 from __future__ import annotations
 
@@ -8,91 +8,104 @@ import random
 
 from agentbench.core import python_syntax as syntax
 
-MOST_VALUES = 3
-"""False values beside the true one, at most."""
-_TRIES = 20
-_PLACES = 12
-_LARGE = 1e6
-_KINDS = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+MAX_VALUES = 3
+"""Maximum number of wrong values for one real value."""
+_MAX_ATTEMPTS = 20
+_POSITIONS = 12
+_LARGE_NUMBER = 1e6
+_CHARACTER_CLASSES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def other_literals(value: object, written: str, dice: random.Random) -> list[str]:
-    """Other values of the same kind, written the same way. Which of them all is the first one cannot be seen."""
+def other_literals(value: object, source: str, rng: random.Random) -> list[str]:
+    """Return other values of the same type in the same style. The real one cannot be told from them."""
     if isinstance(value, bool):
         return [repr(not value)]
     if isinstance(value, int):
-        return [repr(value + step) for step in _steps(dice)]
+        return [repr(value + offset) for offset in _offsets(rng)]
     if isinstance(value, float):
-        return _other_numbers(value, dice)
-    return _other_texts(value, written, dice) if isinstance(value, str | bytes) else []
+        return _other_floats(value, rng)
+    return _other_texts(value, source, rng) if isinstance(value, str | bytes) else []
 
 
-def others_of(expression: str, dice: random.Random) -> list[str]:
-    """Expressions for another value than this one has, of the same kind: what it is shows when the test runs.
+def other_expressions(expression: str, rng: random.Random) -> list[str]:
+    """Return expressions that evaluate to another value of the same type, whatever it turns out to be when the test
+    runs.
 
-    A part more or less, as it happens: what an object would have to be unequal to cannot be seen by it. What is of no kind that
-    can be varied becomes part of a list; twice, since numbers of numpy are equal to a list that they are all of.
+    Parts are added or removed at random, so that an object cannot know what it would have to be unequal to. A value of
+    any other type becomes an element of a list; twice, because numpy numbers are equal to a list that contains only
+    them.
     """
-    made = []
-    for step in _steps(dice):
-        at, more = f"{dice.randrange(_PLACES)} % len(y)", dice.randrange(2)
-        changed = f"{{**y, [*y][{at}]: {step}}}" if more else f"{{k: y[k] for k in y if k != [*y][{at}]}}"
-        kinds = (
+    expressions = []
+    for offset in _offsets(rng):
+        position, added = f"{rng.randrange(_POSITIONS)} % len(y)", rng.randrange(2)
+        changed = (
+            f"{{**y, [*y][{position}]: {offset}}}" if added else f"{{k: y[k] for k in y if k != [*y][{position}]}}"
+        )
+        cases = (
             "not y if y.__class__ is bool",
-            f"y + {step} if y.__class__ in (int, float) and y + {step} != y",
-            f"y[:{at} + {more}] + y[{at} + {1 - more}:] if y.__class__ in (str, bytes, list, tuple) and y",
+            f"y + {offset} if y.__class__ in (int, float) and y + {offset} != y",
+            f"y[:{position} + {added}] + y[{position} + {1 - added}:] if y.__class__ in (str, bytes, list, tuple) and y",
             f"{changed} if y.__class__ is dict and y",
-            f"y ^ {{{step}}} if y.__class__ in (set, frozenset)",
+            f"y ^ {{{offset}}} if y.__class__ in (set, frozenset)",
             "[y, y]",
         )
-        made.append(f"(lambda y: {' else '.join(kinds)})({expression})")
-    return made
+        expressions.append(f"(lambda y: {' else '.join(cases)})({expression})")
+    return expressions
 
 
-def _steps(dice: random.Random) -> list[int]:
-    """Ways to the others of some numbers in a row, in which the first one has any place."""
-    at = dice.randrange(MOST_VALUES + 1)
-    steps = [step for step in range(-at, MOST_VALUES + 1 - at) if step]
-    dice.shuffle(steps)
-    return steps
+def _offsets(rng: random.Random) -> list[int]:
+    """Return offsets to the other numbers of a small range in which the real one has a random position."""
+    position = rng.randrange(MAX_VALUES + 1)
+    offsets = [offset for offset in range(-position, MAX_VALUES + 1 - position) if offset]
+    rng.shuffle(offsets)
+    return offsets
 
 
-def _other_numbers(value: float, dice: random.Random) -> list[str]:
-    """Near where nearness could be a trick, and far from where rounding could make them one."""
+def _other_floats(value: float, rng: random.Random) -> list[str]:
+    """Return numbers close enough to be plausible and far enough that rounding does not make them equal."""
     if not math.isfinite(value):
         return []
-    others = [value + step if abs(value) < _LARGE else value * 2.0**step for step in _steps(dice)]
+    others = [value + offset if abs(value) < _LARGE_NUMBER else value * 2.0**offset for offset in _offsets(rng)]
     return [repr(other) for other in others if math.isfinite(other) and other != value]
 
 
-def _expression(text: str) -> ast.expr:
-    """
+def _parse_expression(text: str) -> ast.expr:
+    """Parse one expression.
+
     Raises:
-        SyntaxError, ValueError: it is none.
+        SyntaxError, ValueError: the text is not an expression.
     """
-    found = [one.value for one in syntax.parse(f"({text})").body if isinstance(one, ast.Expr)]
-    if len(found) != 1:
+    expressions = [statement.value for statement in syntax.parse(f"({text})").body if isinstance(statement, ast.Expr)]
+    if len(expressions) != 1:
         raise ValueError(text)
-    return found[0]
+    return expressions[0]
 
 
-def _other_texts(value: str | bytes, written: str, dice: random.Random) -> list[str]:
-    """One letter or digit is another one, always the same, if that can be done in the text as it is written."""
-    places = [at for at, letter in enumerate(written) if any(letter in kind for kind in _KINDS)]
-    dice.shuffle(places)
-    for at in places[:_TRIES]:
-        letters = list(next(kind for kind in _KINDS if written[at] in kind).replace(written[at], ""))
-        dice.shuffle(letters)
-        made = [written[:at] + letter + written[at + 1 :] for letter in letters[:MOST_VALUES]]
-        found = [other for other in made if _is_another(value, other)]
-        if found:
-            return found
+def _other_texts(value: str | bytes, source: str, rng: random.Random) -> list[str]:
+    """Change one letter or digit, always the same one, if that is possible in the text as written."""
+    positions = [
+        position
+        for position, letter in enumerate(source)
+        if any(letter in characters for characters in _CHARACTER_CLASSES)
+    ]
+    rng.shuffle(positions)
+    for position in positions[:_MAX_ATTEMPTS]:
+        letters = list(
+            next(characters for characters in _CHARACTER_CLASSES if source[position] in characters).replace(
+                source[position], ""
+            )
+        )
+        rng.shuffle(letters)
+        candidates = [source[:position] + letter + source[position + 1 :] for letter in letters[:MAX_VALUES]]
+        others = [other for other in candidates if _is_other_value(value, other)]
+        if others:
+            return others
     return [repr(value + (b"x" if isinstance(value, bytes) else "x"))]  # type: ignore[operator]
 
 
-def _is_another(value: str | bytes, written: str) -> bool:
+def _is_other_value(value: str | bytes, source: str) -> bool:
     try:
-        read = ast.literal_eval(ast.Expression(_expression(written)))
+        read = ast.literal_eval(ast.Expression(_parse_expression(source)))
     except (ValueError, SyntaxError):
         return False
     return type(read) is type(value) and len(read) == len(value) and read != value

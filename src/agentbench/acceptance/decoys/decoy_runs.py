@@ -1,122 +1,130 @@
-"""Runs of tests of which some have a false expectation, and what they show."""
+"""Runs tests with decoys among them, and combines the results of the real tests."""
 
 from __future__ import annotations
 
 import dataclasses
 import posixpath
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
+from agentbench.acceptance.checks.pytest.decide import sound
+from agentbench.acceptance.checks.pytest.records import TestRecord, Transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
-from agentbench.acceptance.decoys.mutate import MAX_SOURCE, Place, alterations, altered
+from agentbench.acceptance.decoys.mutate import MAX_SOURCE, Place, apply_mutations, find_mutations
 from agentbench.acceptance.protected import GradedTree, bytecode_of
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.limits import TreeTooLarge
 
-_DICE = random.SystemRandom()
-RUNS = {1: 4, 2: 3}
-"""By how many tests must come to pass: which of two texts of a single one is true could be guessed half of the time."""
-USUAL_RUNS = 2
+_RNG = random.SystemRandom()
+RUNS_BY_TESTS = {1: 4, 2: 3}
+"""Runs by number of fail-to-pass tests: of two versions of a single test, the real one is guessed half of the time."""
+DEFAULT_RUNS = 2
+FAILED, PASSED = 1, 0
+"""Exit statuses of pytest."""
 
 
 class DecoyTarget(BaseModel):
-    """A test in a file, and the ids it has there."""
+    """A test function that has a decoy, and the test ids that it has."""
 
     model_config = ConfigDict(frozen=True)
     file: str
     """Relative to the workspace."""
     place: Place
     ids: tuple[str, ...]
-    mends: bool = True
-    """Whether one of them has to come to pass: others an impostor can do honestly."""
+    fail_to_pass: bool = True
+    """Whether one of its ids is fail-to-pass. An impostor may be able to pass the others honestly."""
     values: int = 1
-    """False expectations that it can be given."""
+    """Number of wrong expected values available."""
 
 
 class DecoyPlan(BaseModel):
-    """Tests that have twins, and the runs in which each asks for what.
+    """The tests that have decoys, and the version of each test in each run.
 
-    Runs and false values (which come from `seed`) are drawn once for a task and kept: many gradings show no more than one does,
-    and each is a grading that the reference came through.
+    Runs and wrong values (which derive from `seed`) are drawn once per task and kept. So many gradings reveal no more
+    than one, and the reference passed every run of the plan.
     """
 
     model_config = ConfigDict(frozen=True)
     targets: tuple[DecoyTarget, ...] = ()
     seed: str = ""
     runs: tuple[tuple[int | None, ...], ...] = ()
-    """For each run and each function the number of its false expectation; None where it asks for the truth."""
+    """For each run and target, the number of its wrong value, or None for the real test."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        return tuple(test for one in self.targets for test in one.ids)
+        return tuple(test for target in self.targets for test in target.ids)
 
     def assignments(self) -> tuple[DecoyAssignment, ...]:
-        """The first run has all tests, the others those that have twins."""
+        """Return the runs. The first one has all tests, the others only those with decoys."""
         return tuple(
             DecoyAssignment(
                 self,
-                {one: text for one, text in zip(self.targets, texts, strict=True) if text is not None},
+                {target: value for target, value in zip(self.targets, values, strict=True) if value is not None},
                 self.ids if number else (),
             )
-            for number, texts in enumerate(self.runs)
+            for number, values in enumerate(self.runs)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DecoyAssignment:
-    """A run: which tests have a false expectation in it, and which one. `only`: tests to run; empty for all of them."""
+    """One run: the targets that are decoys in it, with the number of their wrong value."""
 
     plan: DecoyPlan
-    false: Mapping[DecoyTarget, int]
+    decoys: Mapping[DecoyTarget, int]
     only: tuple[str, ...] = ()
+    """Tests to run; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecoyRun:
-    """How each test ended, and where those with a false expectation were altered."""
+    """The result of one run, and where its decoys were mutated."""
 
     run: PytestRun
     assignment: DecoyAssignment
     places: Mapping[DecoyTarget, tuple[int, str]]
-    """Line, and what was made of it."""
+    """Line and description of each mutation."""
 
-    def holds(self, function: DecoyTarget) -> bool:
-        """The test did what the truth demands: it failed if its expectation was false, and passed if it was not."""
-        wanted = "failed" if function in self.assignment.false else "passed"
+    def holds(self, target: DecoyTarget) -> bool:
+        """Return whether a test behaved as for a correct solution: failed as a decoy, passed as the real test."""
+        expected = "failed" if target in self.assignment.decoys else "passed"
         outcomes = self.run.transcript.outcomes()
-        return self.run.whole and all(outcomes.get(test) == wanted for test in function.ids)
+        return self.run.whole and all(outcomes.get(test) == expected for test in target.ids)
 
-    def passed_decoys(self, true: Mapping[str, str]) -> list[DecoyTarget]:
-        """Tests that passed what is false, and by `true` also the truth. Who passes the first alone is just wrong."""
+    def passed_decoys(self, real: Mapping[str, str]) -> list[DecoyTarget]:
+        """Return decoys that passed although the real test passed too.
+
+        Code that passes only the decoy is just wrong.
+        """
         outcomes = self.run.transcript.outcomes()
         return [
-            one
-            for one in self.assignment.false
-            if any(outcomes.get(test) == true.get(test) == "passed" for test in one.ids)
+            target
+            for target in self.assignment.decoys
+            if any(outcomes.get(test) == real.get(test) == "passed" for test in target.ids)
         ]
 
 
-def draw_plan(functions: Sequence[DecoyTarget], seed: str) -> DecoyPlan:
-    """Runs side by side. Each test asks for the truth in one of them and for something false in every other.
+def draw_plan(targets: Sequence[DecoyTarget], seed: str) -> DecoyPlan:
+    """Draw the runs of a plan. Each test is real in one of them and a decoy with another wrong value in every other.
 
-    No run is known to be a true one, and each text of a test is seen as often as any other: whoever sees them all still does not
-    know which is which. A condition has only two texts: then chance says in how many of the runs it is which.
+    No run is known to be real, and every version of a test is seen equally often, so that even code that sees all runs
+    does not know which is which. A condition has only two versions: then chance decides in how many runs it is which.
     """
-    count = RUNS.get(sum(one.mends for one in functions), USUAL_RUNS)
-    by_function: list[list[int | None]] = []
-    for one in functions:
-        texts: list[int | None] = [None, *range(count - 1)]
-        if one.values < count - 1:
-            true = _DICE.randrange(1, count)
-            texts = [None] * true + [0] * (count - true)
-        _DICE.shuffle(texts)
-        by_function.append(texts)
-    return DecoyPlan(targets=tuple(functions), seed=seed, runs=tuple(zip(*by_function, strict=True)))
+    count = RUNS_BY_TESTS.get(sum(target.fail_to_pass for target in targets), DEFAULT_RUNS)
+    by_target: list[list[int | None]] = []
+    for target in targets:
+        versions: list[int | None] = [None, *range(count - 1)]
+        if target.values < count - 1:
+            real_runs = _RNG.randrange(1, count)
+            versions = [None] * real_runs + [0] * (count - real_runs)
+        _RNG.shuffle(versions)
+        by_target.append(versions)
+    return DecoyPlan(targets=tuple(targets), seed=seed, runs=tuple(zip(*by_target, strict=True)))
 
 
 def run_decoys(
@@ -125,62 +133,67 @@ def run_decoys(
     """Run the tests in a replica of their own.
 
     Raises:
-        BuildFailed, TaskError, PatchInvalid: the replica could not be made.
-        SandboxError: ours.
+        BuildFailed, TaskError, PatchInvalid: the replica could not be created.
+        SandboxError: the sandbox failed.
     """
-    tree, places = _false_tree(tests.candidate, assignment)
-    # Of none of them is told what it is like on R: what is not told of some would be seen in memory.
-    mutated = _names(tests, assignment.plan.targets)
+    tree, places = _tree_with_decoys(tests.candidate, assignment)
+    # The runner gets no digest of any of these functions: a missing digest for some of them would show in memory.
+    mutated = _survey_names(tests, assignment.plan.targets)
     run = tests.run(SelectedTests(tree, only=assignment.only, mutated=mutated), on_built)
     return DecoyRun(run, assignment, places)
 
 
-def _false_tree(
+def _tree_with_decoys(
     candidate: Candidate, assignment: DecoyAssignment
 ) -> tuple[GradedTree, Mapping[DecoyTarget, tuple[int, str]]]:
-    """The replica's tree with false expectations in it. Every file that has twins is written, so that none is newer than others."""
+    """Return the replica's tree with decoys in it.
+
+    Every file that can have decoys is rewritten, so that timestamps do not tell which ones do.
+    """
     writes = {write.path: write for write in candidate.tree.writes}
     places: dict[DecoyTarget, tuple[int, str]] = {}
-    for file, everybody in by_file(assignment.plan.targets).items():
+    for file, targets in by_file(assignment.plan.targets).items():
         source = source_of(candidate, file)
-        there = [one for one in everybody if one in assignment.false]
-        made = alterations(source, {one.place for one in there}, f"{assignment.plan.seed}\0{file}")
-        chosen = [(made[one.place], assignment.false[one]) for one in there if one.place in made]
+        in_file = [target for target in targets if target in assignment.decoys]
+        mutations = find_mutations(source, {target.place for target in in_file}, f"{assignment.plan.seed}\0{file}")
+        chosen = [
+            (mutations[target.place], assignment.decoys[target]) for target in in_file if target.place in mutations
+        ]
         places.update(
-            (one, (made[one.place].line, made[one.place].what(assignment.false[one])))
-            for one in there
-            if one.place in made
+            (target, (mutations[target.place].line, mutations[target.place].describe(assignment.decoys[target])))
+            for target in in_file
+            if target.place in mutations
         )
         path = file.encode("utf-8", "surrogateescape")
         executable = writes[path].executable if path in writes else candidate.base[path].executable
-        writes[path] = FileWrite(path, content=altered(source, chosen), executable=executable)
+        writes[path] = FileWrite(path, content=apply_mutations(source, chosen), executable=executable)
         writes |= {cached: FileWrite(cached) for cached in bytecode_of(path, candidate.base)}
-    # Deletions first, as everywhere: a folder may come where a file was.
+    # Deletions come first: a folder may take the place of a file.
     ordered = sorted(writes.values(), key=lambda write: write.content is not None or write.symlink is not None)
     return dataclasses.replace(candidate.tree, writes=tuple(ordered)), places
 
 
-def _names(tests: PytestCheck, functions: Iterable[DecoyTarget]) -> frozenset[str]:
-    """What the survey calls these functions, and whatever has the same code: a test may go by two names."""
-    found: set[str] = set()
+def _survey_names(tests: PytestCheck, targets: Iterable[DecoyTarget]) -> frozenset[str]:
+    """Return the survey's names of these functions and of all with the same code: a test may have two names."""
+    names: set[str] = set()
     workdir = tests.candidate.context.spec.workdir
-    for file, there in by_file(functions).items():
-        for name, (path, functions_there) in tests.survey.tests.items():
+    for file, in_file in by_file(targets).items():
+        for name, (path, digests) in tests.survey.tests.items():
             if path == posixpath.join(workdir, file):
-                codes = {functions_there.get(".".join((name, *one.place))) for one in there}
-                found |= {key for key, code in functions_there.items() if code in codes}
-    return frozenset(found)
+                target_digests = {digests.get(".".join((name, *target.place))) for target in in_file}
+                names |= {key for key, digest in digests.items() if digest in target_digests}
+    return frozenset(names)
 
 
-def by_file(functions: Iterable[DecoyTarget]) -> Mapping[str, Sequence[DecoyTarget]]:
-    found: dict[str, list[DecoyTarget]] = {}
-    for one in functions:
-        found.setdefault(one.file, []).append(one)
-    return found
+def by_file(targets: Iterable[DecoyTarget]) -> Mapping[str, Sequence[DecoyTarget]]:
+    grouped: dict[str, list[DecoyTarget]] = {}
+    for target in targets:
+        grouped.setdefault(target.file, []).append(target)
+    return grouped
 
 
 def source_of(candidate: Candidate, file: str) -> bytes:
-    """A test as it is in the replica: a hidden file, or R's own."""
+    """Return the source of a test file in the replica: a hidden file or one of the base repository."""
     path = file.encode("utf-8", "surrogateescape")
     written = {write.path: write.content for write in candidate.tree.writes}
     if path in written:
@@ -189,3 +202,45 @@ def source_of(candidate: Candidate, file: str) -> bytes:
         return candidate.context.prepared.base_tree.read(path, max_bytes=MAX_SOURCE) if path in candidate.base else b""
     except (OSError, TreeTooLarge):
         return b""
+
+
+# --- combining runs ---------------------------------------------------------------------------------------------------
+
+
+def combine_runs(runs: Sequence[DecoyRun], *, passing_canary: bool) -> PytestRun:
+    """Return the first run, which has all tests, with the results of real tests from the other runs.
+
+    A run that cannot be trusted contributes no results. If a real test ran more than once, its worst result counts.
+    """
+    first, *others = runs
+    decoys = {test for target in first.assignment.decoys for test in target.ids}
+    records: dict[str, TestRecord] = {
+        test: record for test, record in first.run.transcript.tests.items() if test not in decoys
+    }
+    for other in others:
+        if not sound(other.run, passing_canary=passing_canary):
+            continue
+        results = other.run.transcript.tests
+        for target in other.assignment.plan.targets:
+            for test in () if target in other.assignment.decoys else target.ids:
+                if test in results and _worse(results[test], records.get(test)):
+                    records[test] = results[test]
+    return _with_tests(first.run, records)
+
+
+def _worse(record: TestRecord, other: TestRecord | None) -> bool:
+    return other is None or (record.outcome != "passed" and other.outcome == "passed")
+
+
+def _with_tests(run: PytestRun, records: Mapping[str, TestRecord]) -> PytestRun:
+    before = run.transcript
+    transcript = dataclasses.replace(before, tests=dict(records))
+    transcript.status = _status(before, transcript.outcomes().values())
+    return dataclasses.replace(run, transcript=transcript)
+
+
+def _status(before: Transcript, outcomes: Collection[str]) -> int | None:
+    """Return the status that pytest would have with these outcomes."""
+    if before.status not in {PASSED, FAILED}:
+        return before.status
+    return FAILED if before.uncollected or "failed" in outcomes or "broken" in outcomes else PASSED

@@ -1,7 +1,7 @@
-"""Making the expectation of a test false, in its source. Pure.
+"""Mutates the source of a test so that it expects a wrong value. Pure.
 
-Only the last statements of a test are altered, so that nothing which clears up after it is left out, and only in a way that
-no right solution can satisfy: what equals a value does not equal another, and what is true is not false.
+Only the last statements of a test are mutated, so that no cleanup is skipped, and only in a way that no correct
+solution can satisfy: what equals one value does not equal another, and what is true is not false.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agentbench.acceptance.decoys.alternative_values import other_literals, others_of
+from agentbench.acceptance.decoys.alternative_values import other_expressions, other_literals
 from agentbench.core import python_syntax as syntax
 
 Place = tuple[str, ...]
-"""Names of the classes around a test and its own."""
+"""Names of the enclosing classes and of the test."""
 MAX_SOURCE = 1024 * 1024
-_UNSUITABLE = frozenset({"given", "flaky", "xfail", "retry", "repeat"})
-"""Decorators of tests that may fail, or that run them many times."""
-_OPAQUE = frozenset(
+_UNSUITABLE_DECORATORS = frozenset({"given", "flaky", "xfail", "retry", "repeat"})
+"""Decorators of tests that may fail or that run many times."""
+_EXCEPTION_CONTEXTS = frozenset(
     {"raises", "warns", "suppress", "assertRaises", "assertRaisesRegex", "assertWarns", "deprecated_call"}
 )
-"""Contexts that may swallow or await an exception: an assertion in there says something else."""
-_RAISING = frozenset({"raises", "assertRaises"})
-_TELLING, _TURNED = 2, 1
+"""Context managers that may swallow or expect an exception: an assertion inside has another meaning."""
+_RAISES = frozenset({"raises", "assertRaises"})
+_CHANGED_VALUE, _INVERTED = 2, 1
 _OPERATORS = {
     b"!=": b"==",
     b"in": b"not in",
@@ -37,13 +37,17 @@ _OPERATORS = {
     b">": b"<=",
     b"<=": b">",
 }
-_VALUES = frozenset(
+_VALUE_CALLS = frozenset(
     {"approx", "Fraction", "Decimal", "complex", "date", "datetime", "time", "timedelta", "Path", "PurePath", "UUID"}
     | {"set", "frozenset", "tuple", "list", "dict", "OrderedDict", "deque", "str", "bytes", "int", "float"}
 )
-"""Calls that say a value. Others may be of what is tested, which may be wrong in the same way for both."""
-_RAISED_BY_NOBODY = ("BufferError", "EOFError", "ReferenceError")
-"""In place of an awaited exception. Not another that is often raised: what is raised may well be of two kinds."""
+"""Calls that construct a value. Other calls may be product code, which may be wrong in the same way for both
+versions.
+"""
+_RARE_EXCEPTIONS = ("BufferError", "EOFError", "ReferenceError")
+"""Replacements for an expected exception. They are rarely raised: code may well raise exceptions of two common
+types.
+"""
 _OPPOSITE = {
     "assertTrue": "assertFalse",
     "assertFalse": "assertTrue",
@@ -63,35 +67,40 @@ _EQUALITIES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Alteration:
-    """Bytes of a source and what may take their place, one or another."""
+class Mutation:
+    """A range of bytes in a source and its possible replacements."""
 
     line: int
     start: int
     end: int
-    texts: tuple[bytes, ...]
-    was: bytes
+    replacements: tuple[bytes, ...]
+    original: bytes
     rank: int
-    """How telling it is: a changed value is, a turned condition less so (an object equal to everything meets `!=` as it should)."""
-    told: str = ""
-    """What people are told that it became, where the text does not say it."""
+    """How conclusive it is. A changed value is, an inverted condition less so (an object equal to everything handles
+    `!=` correctly).
+    """
+    description: str = ""
+    """Description of the replacement, if its text does not tell."""
 
-    def what(self, number: int) -> str:
-        was, became = (part.decode("utf-8", "replace").strip()[:80] for part in (self.was, self.texts[number]))
-        return f"{was} became {self.told or became}"
+    def describe(self, number: int) -> str:
+        original, replacement = (
+            part.decode("utf-8", "replace").strip()[:80] for part in (self.original, self.replacements[number])
+        )
+        return f"{original} replaced by {self.description or replacement}"
 
 
-def altered(source: bytes, chosen: Iterable[tuple[Alteration, int]]) -> bytes:
-    """The source with every one of the alterations, which do not overlap; of each the text of that number."""
-    for one, number in sorted(chosen, key=lambda pair: -pair[0].start):
-        source = source[: one.start] + one.texts[number] + source[one.end :]
+def apply_mutations(source: bytes, chosen: Iterable[tuple[Mutation, int]]) -> bytes:
+    """Apply mutations, which do not overlap, each with the replacement of the given number."""
+    for mutation, number in sorted(chosen, key=lambda pair: -pair[0].start):
+        source = source[: mutation.start] + mutation.replacements[number] + source[mutation.end :]
     return source
 
 
-def alterations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[Place, Alteration]:
-    """One for each test that can be given a false expectation; empty for what is no Python or not UTF-8.
+def find_mutations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[Place, Mutation]:
+    """Return one mutation for each wanted test that can be mutated. Empty if the source is not Python or not UTF-8.
 
-    The same seed gives the same values: who sees many runs of a test sees the true value no more often than each false one.
+    The same seed gives the same values: code that sees many runs of a test sees the real value no more often than each
+    wrong one.
     """
     if len(source) > MAX_SOURCE or source.startswith(b"\xef\xbb\xbf"):
         return {}
@@ -100,24 +109,26 @@ def alterations(source: bytes, wanted: Collection[Place], seed: str) -> Mapping[
         tree = syntax.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
-    found: dict[Place, Alteration] = {}
-    for place, function in _tests(tree, ()):
+    mutations: dict[Place, Mutation] = {}
+    for place, function in _test_functions(tree, ()):
         if place in wanted:
-            dice = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is what nobody knows
-            chosen = _chosen(function, _Spots(source, dice, function))
-            found.pop(place, None)  # of two tests with one name the last counts
+            rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
+            chosen = _choose_mutation(function, _TestSource(source, rng, function))
+            mutations.pop(place, None)  # of two tests with one name, the last counts
             if chosen is not None:
-                found[place] = chosen
-    if all(_parses(altered(source, everything)) for everything in _each_text(found.values())):
-        return found
+                mutations[place] = chosen
+    if all(_parses(apply_mutations(source, chosen_all)) for chosen_all in _each_replacement(mutations.values())):
+        return mutations
     return {
-        place: one for place, one in found.items() if all(_parses(altered(source, text)) for text in _each_text([one]))
+        place: mutation
+        for place, mutation in mutations.items()
+        if all(_parses(apply_mutations(source, chosen)) for chosen in _each_replacement([mutation]))
     }
 
 
-def _each_text(found: Collection[Alteration]) -> Iterator[list[tuple[Alteration, int]]]:
-    for number in range(max((len(one.texts) for one in found), default=0)):
-        yield [(one, min(number, len(one.texts) - 1)) for one in found]
+def _each_replacement(mutations: Collection[Mutation]) -> Iterator[list[tuple[Mutation, int]]]:
+    for number in range(max((len(mutation.replacements) for mutation in mutations), default=0)):
+        yield [(mutation, min(number, len(mutation.replacements) - 1)) for mutation in mutations]
 
 
 def _parses(source: bytes) -> bool:
@@ -131,20 +142,20 @@ def _parses(source: bytes) -> bool:
 TestDef = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _tests(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Place, TestDef]]:
-    for one in node.body:
-        if isinstance(one, TestDef):
-            yield (*above, one.name), one
-        elif isinstance(one, ast.ClassDef):
-            yield from _tests(one, (*above, one.name))
+def _test_functions(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[tuple[Place, TestDef]]:
+    for child in node.body:
+        if isinstance(child, TestDef):
+            yield (*above, child.name), child
+        elif isinstance(child, ast.ClassDef):
+            yield from _test_functions(child, (*above, child.name))
 
 
-class _Spots:
-    """Where nodes of a test are, in bytes; and the dice for what is put there."""
+class _TestSource:
+    """The source of a test, byte positions of its nodes, and the random numbers for its mutations."""
 
-    def __init__(self, source: bytes, dice: random.Random, test: TestDef) -> None:
+    def __init__(self, source: bytes, rng: random.Random, test: TestDef) -> None:
         self.source = source
-        self.dice = dice
+        self.rng = rng
         self.test = test
         self._starts = [0]
         for line in source.splitlines(keepends=True):
@@ -156,63 +167,71 @@ class _Spots:
     def end(self, node: ast.expr) -> int:
         return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
-    def replace(self, node: ast.expr, rank: int, *texts: str) -> Alteration:
-        return self.made(node.lineno, self.start(node), self.end(node), rank, *(text.encode() for text in texts))
+    def replace(self, node: ast.expr, rank: int, *replacements: str) -> Mutation:
+        return self.mutation(
+            node.lineno, self.start(node), self.end(node), rank, *(text.encode() for text in replacements)
+        )
 
-    def around(self, node: ast.expr, before: str, after: str, rank: int) -> Alteration:
+    def around(self, node: ast.expr, before: str, after: str, rank: int) -> Mutation:
         own = self.source[self.start(node) : self.end(node)]
         return self.replace(node, rank, f"{before}{own.decode()}{after}")
 
-    def made(self, line: int, start: int, end: int, rank: int, *texts: bytes) -> Alteration:
-        return Alteration(line, start, end, texts, self.source[start:end], rank)
+    def mutation(self, line: int, start: int, end: int, rank: int, *replacements: bytes) -> Mutation:
+        return Mutation(line, start, end, replacements, self.source[start:end], rank)
 
 
-# --- which statement --------------------------------------------------------------------------------------------------
+# --- choosing a statement ---------------------------------------------------------------------------------------------
 
 
-def _chosen(function: TestDef, spot: _Spots) -> Alteration | None:
-    words = {name for one in function.decorator_list for name in _names(one)}
-    if words & _UNSUITABLE or any(isinstance(one, ast.Return | ast.Yield | ast.YieldFrom) for one in _own(function)):
+def _choose_mutation(function: TestDef, test_source: _TestSource) -> Mutation | None:
+    decorators = {name for node in function.decorator_list for name in _names(node)}
+    if decorators & _UNSUITABLE_DECORATORS or any(
+        isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _own_nodes(function)
+    ):
         return None
-    found = [made for one in _last(function.body) if (made := _of_statement(one, spot)) is not None]
-    return max(found, key=lambda one: (one.rank, one.start), default=None)
+    mutations = [
+        mutation
+        for node in _final_assertions(function.body)
+        if (mutation := _mutate_statement(node, test_source)) is not None
+    ]
+    return max(mutations, key=lambda node: (node.rank, node.start), default=None)
 
 
-def _own(function: TestDef) -> Iterator[ast.AST]:
-    """What a function does itself, without the functions that it makes."""
-    waiting: list[ast.AST] = list(function.body)
-    while waiting:
-        one = waiting.pop()
-        yield one
-        if not isinstance(one, TestDef | ast.Lambda | ast.ClassDef):
-            waiting += ast.iter_child_nodes(one)
+def _own_nodes(function: TestDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions nested in it."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, TestDef | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
 
 
-def _last(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The assertions at the end, with nothing but assertions behind them."""
-    found: list[ast.stmt] = []
-    for one in reversed(body):
-        if not _asserts(one):
+def _final_assertions(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the assertions at the end, followed by nothing but assertions."""
+    assertions: list[ast.stmt] = []
+    for statement in reversed(body):
+        if not _is_assertion(statement):
             break
-        found.append(one)
-    if found or not body:
-        return found
+        assertions.append(statement)
+    if assertions or not body:
+        return assertions
     last = body[-1]
     if isinstance(last, ast.With | ast.AsyncWith):
         contexts = {name for item in last.items for name in _names(item.context_expr)}
-        return [last] if contexts & _RAISING else [] if contexts & _OPAQUE else _last(last.body)
+        return [last] if contexts & _RAISES else [] if contexts & _EXCEPTION_CONTEXTS else _final_assertions(last.body)
     if isinstance(last, ast.For) and not last.orelse and isinstance(last.iter, ast.List | ast.Tuple) and last.iter.elts:
-        return _last(last.body)
+        return _final_assertions(last.body)
     return []
 
 
-def _asserts(one: ast.stmt) -> bool:
-    if isinstance(one, ast.Assert):
+def _is_assertion(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assert):
         return True
-    return isinstance(one, ast.Expr) and _unittest(one.value) is not None
+    return isinstance(statement, ast.Expr) and _unittest_assertion(statement.value) is not None
 
 
-def _unittest(node: ast.expr) -> tuple[ast.Call, str] | None:
+def _unittest_assertion(node: ast.expr) -> tuple[ast.Call, str] | None:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         name = node.func.attr
         if node.func.value.id == "self" and (name in _OPPOSITE or name in _EQUALITIES):
@@ -221,139 +240,160 @@ def _unittest(node: ast.expr) -> tuple[ast.Call, str] | None:
 
 
 def _names(node: ast.expr) -> set[str]:
-    """Every name and attribute in an expression."""
-    found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    return found | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    """Return every name and attribute in an expression."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
-# --- how --------------------------------------------------------------------------------------------------------------
+# --- mutating it ------------------------------------------------------------------------------------------------------
 
 
-def _of_statement(one: ast.stmt, spot: _Spots) -> Alteration | None:
-    if isinstance(one, ast.Assert):
-        return _of_condition(one.test, spot)
-    if isinstance(one, ast.Expr) and (call := _unittest(one.value)) is not None:
-        return _of_call(*call, spot)
-    if isinstance(one, ast.With | ast.AsyncWith) and len(one.items) == 1:
-        return _of_raises(one.items[0].context_expr, spot)
+def _mutate_statement(statement: ast.stmt, test_source: _TestSource) -> Mutation | None:
+    if isinstance(statement, ast.Assert):
+        return _mutate_condition(statement.test, test_source)
+    if isinstance(statement, ast.Expr) and (call := _unittest_assertion(statement.value)) is not None:
+        return _mutate_unittest_call(*call, test_source)
+    if isinstance(statement, ast.With | ast.AsyncWith) and len(statement.items) == 1:
+        return _mutate_raises(statement.items[0].context_expr, test_source)
     return None
 
 
-def _of_condition(test: ast.expr, spot: _Spots) -> Alteration | None:
+def _mutate_condition(test: ast.expr, test_source: _TestSource) -> Mutation | None:
     if isinstance(test, ast.Constant):
         return None
-    made = _of_comparison(test, spot) if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
-    return made or _turned(test, spot)
+    mutation = _mutate_comparison(test, test_source) if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+    return mutation or _invert(test, test_source)
 
 
-def _of_comparison(test: ast.Compare, spot: _Spots) -> Alteration | None:
+def _mutate_comparison(test: ast.Compare, test_source: _TestSource) -> Mutation | None:
     left, right = test.left, test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
-        return _of_equality(right, left, spot)
+        return _mutate_equality(right, left, test_source)
     if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
-        return spot.replace(right, _TURNED, repr(not right.value))
+        return test_source.replace(right, _INVERTED, repr(not right.value))
     if isinstance(test.ops[0], ast.In) and isinstance(left, ast.Constant):
-        return _other_value(
-            left, spot
-        )  # rather than turned round: what has everything in it meets `not in` as it should
-    between = spot.source[spot.end(left) : spot.start(right)]
-    turned = _OPERATORS.get(b" ".join(between.split()))
-    if turned is None:
+        return _mutate_value(
+            left, test_source
+        )  # not inverted: a container that contains everything handles `not in` correctly
+    between = test_source.source[test_source.end(left) : test_source.start(right)]
+    inverted = _OPERATORS.get(b" ".join(between.split()))
+    if inverted is None:
         return None
-    return spot.made(left.lineno, spot.end(left), spot.start(right), _TURNED, b" %s " % turned)
+    return test_source.mutation(
+        left.lineno, test_source.end(left), test_source.start(right), _INVERTED, b" %s " % inverted
+    )
 
 
-def _turned(test: ast.expr, spot: _Spots) -> Alteration:
-    """As people would write it, wherever that can be done."""
+def _invert(test: ast.expr, test_source: _TestSource) -> Mutation:
+    """Invert a condition, where possible in the way that people write it."""
     if isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
-        return spot.around(test, "not ", "", _TURNED)
+        return test_source.around(test, "not ", "", _INVERTED)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        after = spot.start(test) + len(b"not")  # a bracket may follow
-        return spot.made(test.lineno, spot.start(test), after + (spot.source[after : after + 1] == b" "), _TURNED, b"")
-    return spot.around(test, "not (", ")", _TURNED)
+        after = test_source.start(test) + len(b"not")  # a parenthesis may follow
+        return test_source.mutation(
+            test.lineno,
+            test_source.start(test),
+            after + (test_source.source[after : after + 1] == b" "),
+            _INVERTED,
+            b"",
+        )
+    return test_source.around(test, "not (", ")", _INVERTED)
 
 
-def _of_equality(expected: ast.expr, actual: ast.expr, spot: _Spots) -> Alteration:
-    """Another value: one that is written, if there is one to see; else one that comes from what is expected when the test runs."""
-    for side in (expected, actual, _assigned(expected, spot.test), _assigned(actual, spot.test)):
-        made = None if side is None else _other_value(side, spot)
-        if made is not None:
-            return made
-    known = _given(spot.test)
-    side = min(expected, actual, key=lambda side: 0 if _names(side) <= known else 1 + _calls(side))
-    texts = others_of(_bytes(side, spot).decode(), spot.dice)
-    return dataclasses.replace(spot.replace(side, _TELLING, *texts), told="another value of its kind")
+def _mutate_equality(expected: ast.expr, actual: ast.expr, test_source: _TestSource) -> Mutation:
+    """Return another value: of a literal if there is one, or else computed from the expected value when the test
+    runs.
+    """
+    for side in (
+        expected,
+        actual,
+        _assigned_value(expected, test_source.test),
+        _assigned_value(actual, test_source.test),
+    ):
+        mutation = None if side is None else _mutate_value(side, test_source)
+        if mutation is not None:
+            return mutation
+    known = _given_names(test_source.test)
+    side = min(expected, actual, key=lambda side: 0 if _names(side) <= known else 1 + _has_call(side))
+    replacements = other_expressions(_source_of(side, test_source).decode(), test_source.rng)
+    return dataclasses.replace(
+        test_source.replace(side, _CHANGED_VALUE, *replacements), description="another value of its type"
+    )
 
 
-def _given(test: TestDef) -> set[str]:
-    """Names that a test is given: its parameters, and what it goes through in a loop."""
-    loops = [one.target for one in ast.walk(test) if isinstance(one, ast.For | ast.comprehension)]
-    return {one.arg for one in ast.walk(test.args) if isinstance(one, ast.arg)} | {
+def _given_names(test: TestDef) -> set[str]:
+    """Return the parameters and loop variables of a test."""
+    loops = [node.target for node in ast.walk(test) if isinstance(node, ast.For | ast.comprehension)]
+    return {node.arg for node in ast.walk(test.args) if isinstance(node, ast.arg)} | {
         name for target in loops for name in _names(target)
     }
 
 
-def _calls(node: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call | ast.Await) for one in ast.walk(node))
+def _has_call(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node))
 
 
-def _assigned(name: ast.expr, test: TestDef) -> ast.expr | None:
-    """What a name that is used for nothing else was given before, once, in the body of the test itself."""
+def _assigned_value(name: ast.expr, test: TestDef) -> ast.expr | None:
+    """Return the value assigned once to a name that is used for nothing else in the test."""
     if not isinstance(name, ast.Name):
         return None
-    named = [one for one in ast.walk(test) if isinstance(one, ast.Name) and one.id == name.id]
-    given = [
-        one.value
-        for one in test.body
-        if isinstance(one, ast.Assign) and len(one.targets) == 1 and one.targets[0] in named
+    uses = [node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id == name.id]
+    values = [
+        node.value
+        for node in test.body
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and node.targets[0] in uses
     ]
-    return given[0] if len(named) == 2 and len(given) == 1 else None
+    return values[0] if len(uses) == 2 and len(values) == 1 else None
 
 
-def _of_call(call: ast.Call, name: str, spot: _Spots) -> Alteration | None:
+def _mutate_unittest_call(call: ast.Call, name: str, test_source: _TestSource) -> Mutation | None:
     if name in _EQUALITIES:
-        if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
+        if len(call.args) < 2 or any(isinstance(argument, ast.Starred) for argument in call.args[:2]):
             return None
-        return _of_equality(call.args[1], call.args[0], spot)
-    end = spot.end(call.func)
-    return spot.made(call.lineno, end - len(name), end, _TURNED, _OPPOSITE[name].encode())
+        return _mutate_equality(call.args[1], call.args[0], test_source)
+    end = test_source.end(call.func)
+    return test_source.mutation(call.lineno, end - len(name), end, _INVERTED, _OPPOSITE[name].encode())
 
 
-def _of_raises(context: ast.expr, spot: _Spots) -> Alteration | None:
-    if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISING:
+def _mutate_raises(context: ast.expr, test_source: _TestSource) -> Mutation | None:
+    if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISES:
         return None
-    awaited = context.args[0]
-    said = next((one.value for one in context.keywords if one.arg == "match"), None)
-    made = _other_value(said, spot) if isinstance(said, ast.Constant) and b"\\" not in _bytes(said, spot) else None
-    if made is not None:
-        return made
-    others = [name for name in _RAISED_BY_NOBODY if name not in _names(awaited)]
-    spot.dice.shuffle(others)
-    return spot.replace(awaited, _TURNED, *others)
+    expected = context.args[0]
+    message = next((keyword.value for keyword in context.keywords if keyword.arg == "match"), None)
+    mutation = (
+        _mutate_value(message, test_source)
+        if isinstance(message, ast.Constant) and b"\\" not in _source_of(message, test_source)
+        else None
+    )
+    if mutation is not None:
+        return mutation
+    others = [name for name in _RARE_EXCEPTIONS if name not in _names(expected)]
+    test_source.rng.shuffle(others)
+    return test_source.replace(expected, _INVERTED, *others)
 
 
-def _other_value(node: ast.expr, spot: _Spots) -> Alteration | None:
+def _mutate_value(node: ast.expr, test_source: _TestSource) -> Mutation | None:
     match node:
         case ast.Constant(value=value):
-            written = spot.source[spot.start(node) : spot.end(node)].decode()
-            texts = other_literals(value, written, spot.dice)
-            return spot.replace(node, _TELLING, *texts) if texts else None
+            literal = test_source.source[test_source.start(node) : test_source.end(node)].decode()
+            replacements = other_literals(value, literal, test_source.rng)
+            return test_source.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            texts = other_literals(-value, "", spot.dice)  # as a whole: nobody writes two signs
-            return spot.replace(node, _TELLING, *texts) if texts else None
+            replacements = other_literals(-value, "", test_source.rng)  # the number as a whole: nobody writes two signs
+            return test_source.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.Dict(values=parts):
-            return _any_other(parts, spot)
-        case ast.Call(func=function, args=parts) if _names(function) & _VALUES:
-            return _any_other(parts, spot)
+            return _mutate_any(parts, test_source)
+        case ast.Call(func=function, args=parts) if _names(function) & _VALUE_CALLS:
+            return _mutate_any(parts, test_source)
         case _:
             return None
 
 
-def _any_other(parts: list[ast.expr], spot: _Spots) -> Alteration | None:
-    """Of any of them: who knew which could give that one honestly, and anything for the others."""
-    made = [other for part in parts if (other := _other_value(part, spot)) is not None]
-    return spot.dice.choice(made) if made else None
+def _mutate_any(parts: list[ast.expr], test_source: _TestSource) -> Mutation | None:
+    """Mutate a random element: code that knew which one could compute it honestly and fake the others."""
+    mutation = [other for part in parts if (other := _mutate_value(part, test_source)) is not None]
+    return test_source.rng.choice(mutation) if mutation else None
 
 
-def _bytes(node: ast.expr, spot: _Spots) -> bytes:
-    return spot.source[spot.start(node) : spot.end(node)]
+def _source_of(node: ast.expr, test_source: _TestSource) -> bytes:
+    return test_source.source[test_source.start(node) : test_source.end(node)]

@@ -1,4 +1,4 @@
-"""A test is altered where it is written, whatever class it is asked for by."""
+"""Tests are mutated where they are defined, whichever class inherits them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.inherited_tests import homes
+from agentbench.acceptance.decoys.decoy_plan import definition_places
 
 SOURCE = b"""
 class Base:
@@ -29,7 +29,7 @@ def test_d(): ...
 
 @pytest.mark.req("G-01")
 @pytest.mark.parametrize(
-    "place, home",
+    "place, definition",
     [
         (("TestOne", "test_a"), ("Base", "test_a")),
         (("TestOne", "test_b"), ("TestOne", "test_b")),
@@ -41,11 +41,11 @@ def test_d(): ...
         (("TestOne", "Inner", "test_a"), ("TestOne", "Inner", "test_a")),
     ],
 )
-def test_it_is_found_in_the_class_that_has_it(place: tuple[str, ...], home: tuple[str, ...]) -> None:
-    assert homes(SOURCE, [place]) == {place: home}
+def test_definition_is_in_the_class_that_has_it(place: tuple[str, ...], definition: tuple[str, ...]) -> None:
+    assert definition_places(SOURCE, [place]) == {place: definition}
 
 
 @given(st.binary())
-def test_no_source_is_too_strange(source: bytes) -> None:
+def test_any_source_can_be_searched(source: bytes) -> None:
     place = ("TestOne", "test_a")
-    assert set(homes(source, [place])) == {place}
+    assert set(definition_places(source, [place])) == {place}
