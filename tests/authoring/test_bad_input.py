@@ -216,7 +216,7 @@ def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> 
     fix = put(repo, {"calc.py": calc, "tests/conftest.py": conftest, "tests/test_two.py": test}, "Add twice")
     made = from_commit(wanted(repo), fix, lab)
     assert made.proof.fail_to_pass == ("tests/test_two.py::test_two",)
-    (valid,) = validate_suite([load_task(made.folder)], lab, repeats=2, workers=1, tell=lambda _line: None)
+    (valid,) = validate_suite([load_task(made.folder)], lab, repeats=2, workers=1, report=lambda _line: None)
     assert valid.valid, valid.why
 
 

@@ -128,7 +128,7 @@ def test_a_row_is_run_by_the_repositorys_own_runner_and_comes_back_as_it_was(
     assert task.task.oracle.protected == ("/tests/**", f"/{HOME}/**")
     assert json.loads((folder / f"hidden/{HOME}/tests.json").read_text())["labels"] == ["halves.tests"]
     assert "exit_code" in (folder / "notes.md").read_text()
-    (found,) = validate_suite([task], lab, repeats=2, workers=1, tell=lambda _line: None)
+    (found,) = validate_suite([task], lab, repeats=2, workers=1, report=lambda _line: None)
     assert found.valid, found.why
     back = export_task(task, lab)
     assert json.loads(str(back["FAIL_TO_PASS"])) == F2P

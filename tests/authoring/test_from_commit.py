@@ -45,7 +45,7 @@ class TestProven:
         assert b"value / 2" in (made.folder / "reference.patch").read_bytes()
         assert loaded.task.strata.kind == "bugfix"
         assert loaded.checks[0].fail_to_pass == made.proof.fail_to_pass
-        (valid,) = validate_suite([loaded], lab, repeats=2, workers=1, tell=lambda _line: None)
+        (valid,) = validate_suite([loaded], lab, repeats=2, workers=1, report=lambda _line: None)
         assert valid.valid, valid.why
         assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
 

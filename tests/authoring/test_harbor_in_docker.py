@@ -53,6 +53,6 @@ def test_a_task_of_others_is_imported_and_holds(tmp_path: Path, docker_lab: Lab)
         (theirs / name).parent.mkdir(parents=True, exist_ok=True)
         (theirs / name).write_text(text.replace("{image}", image))
     task = load_task(import_folder(theirs, tmp_path / "tasks/theirs"))
-    (found,) = validate_suite([task], docker_lab, repeats=2, workers=1, tell=lambda _line: None)
+    (found,) = validate_suite([task], docker_lab, repeats=2, workers=1, report=lambda _line: None)
     assert (found.valid, found.baseline, found.reference) == (True, "fail", "pass"), found.why
     assert found.flaky == ()

@@ -165,7 +165,7 @@ def test_there_is_nothing_to_validate_to_grade_or_to_audit(tmp_path: Path, ab: A
     checked = ab("validate-tasks", "--suite", "talk", "--tasks-dir", tmp_path / "tasks", "--json")
     assert checked.code == 0
     (one,) = checked.json["tasks"]
-    assert (one["valid"], one["baseline"], one["why"]) == (True, "none", "no workspace: it is only judged")
+    assert (one["valid"], one["baseline"], one["why"]) == (True, "none", "no workspace, judged only")
     (tmp_path / "x.patch").write_text("")
     graded = ab("grade", "--task", task, "--patch", tmp_path / "x.patch")
     assert (graded.code, "nothing to put a patch on" in graded.stderr) == (2, True)

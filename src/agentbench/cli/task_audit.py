@@ -55,7 +55,7 @@ def command(
     """
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
-    from agentbench.run.mutation_audit import audit_tasks
+    from agentbench.run.validation import audit_tasks
 
     tasks = [task for path in paths for task in _tasks(path)]
 
@@ -64,7 +64,7 @@ def command(
             click.echo(printable(line), err=True)
 
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        found = audit_tasks(tasks, lab, wanted=variants, workers=workers, tell=tell)
+        found = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=tell)
     if as_json:
         click.echo(json.dumps({"tasks": [_as_json(one) for one in found]}))
     else:

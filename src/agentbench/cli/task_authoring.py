@@ -328,7 +328,7 @@ def screen(
 
     loaded = load_suite(suite, tasks_dir)
     with Lab(sandbox=sandbox) as lab:
-        found = validate_suite(loaded.tasks, lab, repeats=repeats, workers=workers, tell=_tell)
+        found = validate_suite(loaded.tasks, lab, repeats=repeats, workers=workers, report=_tell)
     told = summary(found, repeats)
     bad = [one for one in found if not one.valid or one.flaky]
     place = tasks_dir / f"{suite}-quarantine"

@@ -45,7 +45,7 @@ def command(
             click.echo(printable(line), err=True)
 
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        found = validate_suite(tasks, lab, repeats=repeats, workers=workers, tell=tell)
+        found = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=tell)
     invalid = [one for one in found if not one.valid]
     if as_json:
         click.echo(json.dumps({"tasks": [asdict(one) for one in found]}))

@@ -1,6 +1,6 @@
-"""Runs: one attempt as a readable pipeline, and a suite of them.
+"""Runs: plan attempts, make them, and record them.
 
-Owns the order of things: configuration with its origins, the plan, the lab (snapshots, prepared environments, baselines),
-the attempt, scheduling, interruption, resume. Decides nothing about verdicts (that is `grading`, from the trace alone) and
-touches no process itself (that is `sandbox`).
+Owns configuration and its origins, the plan, the lab (shared snapshots, prepared tasks and models), the attempt as a pipeline,
+executors, interruption, resuming and replaying. Must not decide verdicts (`verdict` does, from the trace alone) and must not
+start processes itself (`sandbox` does).
 """

@@ -1,7 +1,7 @@
-"""What an attempt runs with, and where each value came from.
+"""The configuration of an attempt, and where each value comes from.
 
-Priority: command line > variant file > the task's `agent` section > code default. Every resolved value keeps its origin,
-and the manifest records both (R-15).
+Priority: command line > variant file > the task's `agent` section > default. Every value keeps its origin, and the manifest
+records both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentbench.core.errors import InputError
 Origin = Literal["cli", "variant", "task", "preset", "default"]
 
 PROTOCOL_SEED = 20260307
-"""The protocol's base seed; any other is declared as a deviation (R-11)."""
+"""The protocol's base seed. The manifest declares any other as a deviation."""
 
 
 class _Closed(BaseModel):
@@ -40,7 +40,7 @@ class VariantLimits(_Closed):
 
 
 class VariantFile(_Closed):
-    """`configs/variants/NAME.yaml`."""
+    """The content of `configs/variants/NAME.yaml`."""
 
     name: str
     agent: str
@@ -52,7 +52,7 @@ class VariantFile(_Closed):
 
 @dataclass(frozen=True, slots=True)
 class CliChoices:
-    """What the command line said; None means it said nothing."""
+    """The agent options of the command line; None if not given."""
 
     agent: str | None = None
     model: str | None = None
@@ -71,7 +71,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One method under test on one task."""
+    """A variant on one task, with every value resolved."""
 
     variant: str
     agent: str
@@ -82,58 +82,67 @@ class Configuration:
     script: Path | None = None
     prompt: str | None = None
     patch: bytes | None = None
-    """A patch made elsewhere: nothing runs before acceptance."""
+    """A patch made elsewhere, to be graded instead of running an agent."""
     patch_problem: str = ""
-    """Why such a patch was not even read: it is larger than any that can be graded."""
+    """Why the given patch was not read: it is too large to be graded."""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def described(self) -> dict[str, dict[str, str | int | float | None]]:
-        """For the manifest: every value with its origin."""
-        return {name: {"value": one.value, "origin": one.origin} for name, one in sorted(self.settings.items())}
+        """Return every value with its origin, for the manifest."""
+        return {
+            name: {"value": setting.value, "origin": setting.origin} for name, setting in sorted(self.settings.items())
+        }
 
 
 def bundled_variants() -> Path:
-    """Where our own variants lie: in the package when it was installed, in the checkout otherwise."""
+    """Return the folder of the bundled variants: in the installed package, or in the checkout."""
     package = Path(agentbench.__file__).parent
     installed = package / "variants"
     return installed if installed.is_dir() else package.parent.parent / "configs" / "variants"
 
 
 def load_variant(name: str, folder: Path) -> VariantFile:
-    """Read `folder/NAME.yaml`, or ours of that name, or NAME itself when it is a path to a file."""
+    """Read `folder/NAME.yaml`, the bundled variant NAME, or the file NAME if it is a path to a YAML file.
+
+    Raises:
+        InputError: the file does not exist, cannot be read, or is not a variant.
+    """
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if not path.exists() and (ours := bundled_variants() / f"{name}.yaml").is_file():
-        path = ours
+    if not path.exists() and (bundled := bundled_variants() / f"{name}.yaml").is_file():
+        path = bundled
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(sorted({p.stem for where in (folder, bundled_variants()) for p in where.glob("*.yaml")}))
-        msg = f"variant '{name}' not found: {path} does not exist (there are: {known or 'none'})"
-        raise InputError(msg) from None
+        folders = (folder, bundled_variants())
+        known = ", ".join(sorted({file.stem for parent in folders for file in parent.glob("*.yaml")}))
+        msg = f"variant '{name}' not found: {path} does not exist"
+        raise InputError(msg, remedy=f"available variants: {known or 'none'}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"variant file {path} cannot be read: {error}"
+        msg = f"cannot read variant file {path}: {error}"
         raise InputError(msg) from error
     try:
         return VariantFile.model_validate(data)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
+        )
         msg = f"variant file {path}: {problems}"
         raise InputError(msg) from None
 
 
 def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> Configuration:
-    """Settle every value by priority."""
+    """Resolve every value by priority."""
     section = task.task.agent
     given = section.model_fields_set
 
     def pick(
-        said: str | float | None,
+        in_cli: str | float | None,
         in_variant: str | float | None,
         in_task: str | float | None,
         default: str | float | None,
     ) -> Setting:
         layers: tuple[tuple[str | float | None, Origin], ...] = (
-            (said, "cli"),
+            (in_cli, "cli"),
             (in_variant, "variant"),
             (in_task, "task"),
         )

@@ -1,4 +1,4 @@
-"""Models for attempts: what `--model` means, who answers, and what it may cost. One for a whole study."""
+"""The models of a study: what `--model` selects, and the budgets that requests are charged to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentbench.trace.redaction import Redactor
 
 @dataclass
 class Models:
-    """What all attempts of a study share. Nothing is contacted before the first request."""
+    """Models, keys, prices and budgets of all attempts of a study. Opens no connection before the first request."""
 
     keys: Keys = field(default_factory=lambda: Keys.find(os.environ, Path.cwd()))
     presets: Presets = field(default_factory=bundled_presets)
@@ -39,9 +39,9 @@ class Models:
     ledger: Ledger = field(default_factory=Ledger)
     lenient: bool = False
     task_usd: float | None = None
-    """Cap over all attempts at one task; the ledger holds that over all of them."""
+    """Cap on all attempts at one task together. The ledger has the cap on the whole study."""
     redact: Redactor | None = None
-    """As in the logs: a recording holds requests as they were written down."""
+    """Redacts requests before they are compared with a recording, whose requests were redacted too."""
 
     @cached_property
     def _factory(self) -> ModelFactory:
@@ -49,17 +49,17 @@ class Models:
 
     @property
     def capped(self) -> bool:
-        """Whether a cap holds over several attempts."""
+        """Whether a cap applies to several attempts together."""
         return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
 
     def close(self) -> None:
         self._factory.close()
 
     def require(self, row: PlanRow) -> None:
-        """Refuse a model that cannot be asked, before anything runs.
+        """Reject a model that cannot be used, before anything runs.
 
         Raises:
-            InputError: a missing key (names the variable), an unreadable script, a recording that is not there.
+            InputError: a missing API key (names the variable), an unreadable script, or a missing recording.
         """
         choice = self._choice(row)
         if choice is None:
@@ -70,7 +70,7 @@ class Models:
             self._factory.check(choice)
 
     def book(self, records: Iterable[AttemptRecord]) -> None:
-        """Count what a run that is resumed has spent already."""
+        """Charge what a resumed run has spent already."""
         for record in records:
             spent = Amount(
                 round(record.cost.total * MICRO), record.usage.prompt_tokens + record.usage.completion_tokens
@@ -78,12 +78,12 @@ class Models:
             self.ledger.task(record.task_id, Caps.of(self.task_usd)).charge("lm", spent)
 
     def account(self, row: PlanRow) -> Account:
-        """A new account for one attempt, under those of its task and of the study."""
+        """Open an account for one attempt, below those of its task and of the study."""
         budget = row.task.task.budget
         return self.ledger.attempt(row.task.id, Caps.of(budget.usd, budget.tokens), task_caps=Caps.of(self.task_usd))
 
     def metered_model(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> MeteredModel | None:
-        """Return the metered model of one attempt; None when its configuration names no model."""
+        """Return the metered model of one attempt, or None if its configuration names no model."""
         choice = self._choice(row)
         if choice is None:
             return None
@@ -98,37 +98,40 @@ class Models:
         return self._factory.metered_model(choice, params)
 
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
-        """The model as an agent of ours asks it."""
+        """Return the model for a built-in agent, with the sampling settings of the attempt."""
         choice = self._choice(row)
         sampling = Sampling() if choice is None else choice.sampling
-        said = {name: value for name in Sampling.model_fields if (value := _value(row.configuration, name)) is not None}
-        return self._factory.model(metered_model, sampling.model_copy(update=said))
+        given = {name: _value(row.configuration, name) for name in Sampling.model_fields}
+        update = {name: value for name, value in given.items() if value is not None}
+        return self._factory.model(metered_model, sampling.model_copy(update=update))
 
     def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
-        """
+        """Parse the value of `--model` (or of another option).
+
         Raises:
-            InputError: the text names no model.
+            InputError: it does not name a model.
         """
-        # A script may be one of many: `scripted:answers/{task}.yaml`.
+        # There can be one script per task: `scripted:answers/{task}.yaml`.
         return self._factory.choose(text.replace("{task}", row.task.id), option)
 
     def check(self, choice: ModelChoice) -> None:
-        """
+        """Check that a model can be used.
+
         Raises:
-            InputError: it cannot be asked: a missing key, an endpoint that is not allowed, an unreadable script.
+            InputError: a missing API key, a forbidden endpoint, or an unreadable script.
         """
         self._factory.check(choice)
 
     def judge_model(
         self, choice: ModelChoice, row: PlanRow, sink: EventSink, recording: Recording | None
     ) -> MeteredModel:
-        """Return a metered model for the judge of one attempt: on the study's account, never on the agent's."""
+        """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
         account = self.ledger.attempt(f"judge of {row.task.id}")
         params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
         return self._factory.metered_model(choice, params)
 
     def plain(self, metered_model: MeteredModel, choice: ModelChoice) -> ChatModel:
-        """A model as its preset has it, whatever the agent's settings are."""
+        """Return a model with the sampling settings of its preset, whatever the agent's settings are."""
         return self._factory.model(metered_model, choice.sampling)
 
     def _choice(self, row: PlanRow) -> ModelChoice | None:
@@ -137,7 +140,8 @@ class Models:
 
 
 def _recording(run: Path, row: PlanRow) -> Recording:
-    """
+    """Read the recorded exchanges of the same task and repeat from another run.
+
     Raises:
         InputError: the run has no such attempt.
     """
@@ -145,22 +149,22 @@ def _recording(run: Path, row: PlanRow) -> Recording:
         if (record.task_id, record.repeat) == (row.task.id, row.repeat):
             folder = run / record.artifact_paths.task_dir
             return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
-    msg = f"{run} has no attempt at task {row.task.id}, repeat {row.repeat}, whose exchanges could be replayed"
+    msg = f"{run} has no recorded attempt at task {row.task.id}, repeat {row.repeat}"
     raise InputError(msg)
 
 
 def read_prices(path: Path | None) -> Prices:
-    """The price table of `--prices`, or the fallback schedule.
+    """Read the price table of `--prices`, or return the fallback schedule.
 
     Raises:
-        InputError: it cannot be read or is no price table.
+        InputError: it cannot be read, or is not a price table.
     """
     if path is None:
         return FallbackSchedule()
     try:
         return parse_prices(path.read_bytes(), str(path))
     except OSError as error:
-        msg = f"prices {path} cannot be read: {error.strerror}"
+        msg = f"cannot read price table {path}: {error.strerror}"
         raise InputError(msg) from None
 
 
@@ -175,5 +179,5 @@ def _value(configuration: Configuration, name: str) -> str | float | None:
 
 
 def _overrides(configuration: Configuration) -> Mapping[str, JsonValue]:
-    """What was asked for on the command line or in the variant replaces what a client sends."""
+    """Return the sampling settings of the attempt, which replace those that a program sends."""
     return {name: value for name in ("temperature", "top_p") if (value := _value(configuration, name)) is not None}

@@ -1,4 +1,4 @@
-"""The plan of a study: every attempt that will be made, in the order in which it will be started."""
+"""The plan: every attempt to make, in the order in which they start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench.run.config import PROTOCOL_SEED, Configuration
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """One attempt to make: a method on a task, for the k-th time."""
+    """One attempt to make: a variant on a task, for the k-th time."""
 
     task: LoadedTask
     configuration: Configuration
@@ -20,27 +20,27 @@ class PlanRow:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Exactly one final record exists for each key."""
+        """A finished run has exactly one final record per key."""
         return (self.task.task.id, self.configuration.variant, self.repeat)
 
 
 def seeds(base: int, repeats: int) -> tuple[int, ...]:
-    """The base seed for the first repeat, seeds spawned from it for the others (no deviation from the protocol)."""
+    """Return the base seed for the first repeat and seeds spawned from it for the others, as the protocol asks."""
     if repeats == 1:
         return (base,)
-    from numpy.random import SeedSequence  # noqa: PLC0415 - 25 MB that a single repeat does not need
+    from numpy.random import SeedSequence  # noqa: PLC0415 - a single repeat does not need its 25 MB
 
     spawned = SeedSequence(base).spawn(repeats - 1)
-    return (base, *(int(one.generate_state(1)[0]) for one in spawned))
+    return (base, *(int(sequence.generate_state(1)[0]) for sequence in spawned))
 
 
 def make_plan(
     tasks: Sequence[tuple[LoadedTask, Sequence[Configuration]]], *, repeats: int = 1, seed: int = PROTOCOL_SEED
 ) -> tuple[PlanRow, ...]:
-    """Interleave methods: all methods meet a task at about the same time, so that a slow hour hits them alike."""
+    """Interleave variants: all of them work on a task at about the same time, so that a slow hour affects them equally."""
     return tuple(
-        PlanRow(task, configuration, repeat, one_seed)
-        for repeat, one_seed in enumerate(seeds(seed, repeats), start=1)
+        PlanRow(task, configuration, repeat, repeat_seed)
+        for repeat, repeat_seed in enumerate(seeds(seed, repeats), start=1)
         for task, configurations in tasks
         for configuration in configurations
     )

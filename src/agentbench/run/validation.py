@@ -1,62 +1,64 @@
-"""Validation of a suite: every task's oracle held to its own baseline and reference."""
+"""Validate, audit and lock tasks: are their checks fit to grade an agent, and what exactly do they name?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from agentbench.acceptance.checks.pytest.collect import collect
+from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource
 from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
-from agentbench.core.errors import TaskError
+from agentbench.core.errors import InputError, TaskError
 from agentbench.core.threads import threads
 from agentbench.run.lab import Lab, PreparedTask
 
 
 def validate_suite(
-    tasks: Sequence[LoadedTask], lab: Lab, *, repeats: int, workers: int, tell: Callable[[str], None]
+    tasks: Sequence[LoadedTask], lab: Lab, *, repeats: int, workers: int, report: Callable[[str], None]
 ) -> list[TaskValidation]:
-    """Validate every task. A task's own trouble makes it not valid; ours is raised.
+    """Validate every task. A task at fault is invalid; harness errors are raised.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the harness failed.
     """
     done: list[str] = []
 
-    def told(task: LoadedTask) -> TaskValidation:
-        """Verdicts are told as they come: what is known stays on the terminal when the rest is broken off."""
-        found = one(task)
+    def validate_and_report(task: LoadedTask) -> TaskValidation:
+        """Report each result at once, so that an interrupted validation has shown what it found."""
+        validation = _validate(task, lab, repeats, report)
         done.append(task.id)
-        verdict = "valid" if found.valid else f"NOT VALID: {found.why}"
-        tell(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")
-        return found
-
-    def one(task: LoadedTask) -> TaskValidation:
-        lab.require(task)
-        if task.task.repo == "none":
-            return TaskValidation(task.id, True, "none", "none", (), "no workspace: it is only judged")
-        tell(f"{task.id}: setup")
-        try:
-            prepared = lab.prepare(task)
-        except TaskError as error:
-            return TaskValidation(task.id, False, "error", "none", (), f"setup: {error.message}")
-        idle = _unguarded(task, prepared)
-        if idle:
-            return TaskValidation(task.id, False, "none", "none", (), idle)
-        tell(f"{task.id}: baseline and reference, {repeats} times each")
-        return validate(lab.grading_context(prepared), repeats=repeats)
+        verdict = "valid" if validation.valid else f"NOT VALID: {validation.why}"
+        report(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")
+        return validation
 
     with threads(workers, "validate", lab.cancel) as pool:
-        return list(pool.map(told, tasks))
+        return list(pool.map(validate_and_report, tasks))
 
 
-def _unguarded(task: LoadedTask, prepared: PreparedTask) -> str:
-    """The first file that a scorer of the task says must stay as it is, and that is not there when setup has ended.
+def _validate(task: LoadedTask, lab: Lab, repeats: int, report: Callable[[str], None]) -> TaskValidation:
+    lab.require(task)
+    if task.task.repo == "none":
+        return TaskValidation(task.id, True, "none", "none", (), "no workspace, judged only")
+    report(f"{task.id}: setup")
+    try:
+        prepared = lab.prepare(task)
+    except TaskError as error:
+        return TaskValidation(task.id, False, "error", "none", (), f"setup: {error.message}")
+    missing = _missing_scorer_file(task, prepared)
+    if missing:
+        return TaskValidation(task.id, False, "none", "none", (), missing)
+    report(f"{task.id}: baseline and reference, {repeats} times each")
+    return validate(lab.grading_context(prepared), repeats=repeats)
 
-    A scorer of the suite is for all its tasks: one of them need not have the file.
+
+def _missing_scorer_file(task: LoadedTask, prepared: PreparedTask) -> str:
+    """Name the first file that a scorer requires to stay unmodified and that does not exist after setup.
+
+    Only the task's own scorers count: a scorer of the suite can name files that some of its tasks do not have.
     """
     if not any(unmodified_paths(task.task.scorers)):
         return ""
@@ -70,29 +72,54 @@ def _unguarded(task: LoadedTask, prepared: PreparedTask) -> str:
     )
 
 
-def lock_task(task: LoadedTask, lab: Lab) -> Lock:
-    """Resolve what a task leaves open: commit, environment, test ids. `task` is loaded without its old lock.
+def audit_tasks(
+    tasks: Sequence[LoadedTask], lab: Lab, *, wanted: int, workers: int, report: Callable[[str], None]
+) -> list[Audit]:
+    """Audit the checks of every task with mutants of its reference, one task after the other.
 
     Raises:
-        TaskError: the task's own trouble.
-        SandboxError: ours.
+        InputError: a task without a repository.
+        SandboxError: the harness failed.
+    """
+    for task in tasks:
+        if task.task.repo == "none":
+            raise InputError(f"task {task.id} has no repository, so it has no checks to audit")
+        lab.require(task)
+    audits: list[Audit] = []
+    for task in tasks:
+        report(f"{task.id}: setup")
+        try:
+            prepared = lab.prepare(task)
+        except TaskError as error:
+            audits.append(Audit(task.id, "error", "none", f"setup: {error.message}"))
+            continue
+        audits.append(audit(lab.grading_context(prepared), wanted=wanted, workers=workers, report=report))
+    return audits
+
+
+def lock_task(task: LoadedTask, lab: Lab) -> Lock:
+    """Resolve what a task leaves open: commit, image digest, test ids. `task` must be loaded without its old lock.
+
+    Raises:
+        TaskError: the task is at fault.
+        SandboxError: the harness failed.
     """
     lab.require(task)
     prepared = lab.prepare(task)
-    found = collect(lab.grading_context(prepared))
+    collected = collect(lab.grading_context(prepared))
     source = prepared.snapshot.source
-    modules = {
+    submodules = {
         name.removeprefix("submodule."): value for name, value in source.items() if name.startswith("submodule.")
     }
-    digest = prepared.environment.details.get("image_digest")
+    image_digest = prepared.environment.details.get("image_digest")
     image = task.task.environment.docker_image
     return make_lock(
         task,
         Resolution(
-            source=LockedSource(commit=source.get("commit"), submodules=modules, digest=prepared.snapshot.digest),
-            image=LockedImage(reference=image, digest=digest) if image and digest else None,
-            checks=found.checks,
-            protected=found.protected,
+            source=LockedSource(commit=source.get("commit"), submodules=submodules, digest=prepared.snapshot.digest),
+            image=LockedImage(reference=image, digest=image_digest) if image and image_digest else None,
+            checks=collected.checks,
+            protected=collected.protected,
             lockfiles=lockfiles(prepared.snapshot.folder),
             env_digest=prepared.environment.digest,
         ),

@@ -1,4 +1,4 @@
-"""Which harness this is: the release, and the commit or build it comes from."""
+"""The version of the harness: its release, and the commit or the sources it was built from."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HEX = re.compile(r"^[0-9a-f]{40}$")
 
 @functools.cache
 def harness_version() -> str:
-    """`0.1.0+g<commit>` in a checkout, `0.1.0+s<digest of the sources>` where it was installed."""
+    """Return `0.1.0+g<commit>` in a checkout, `0.1.0+s<digest of the sources>` in an installation."""
     commit = _commit(_PACKAGE.parent.parent / ".git")
     suffix = f"g{commit[:7]}" if commit else f"s{_sources_digest()[:12]}"
     return f"{agentbench.__version__}+{suffix}"
 
 
 def _commit(git: Path) -> str | None:
-    """HEAD of the checkout, read from git's own files: asking git would need a process for a version string."""
+    """Read HEAD from the files in `.git`, without starting a process."""
     try:
         head = (git / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
