@@ -168,5 +168,5 @@ def test_there_is_nothing_to_validate_to_grade_or_to_audit(tmp_path: Path, ab: A
     assert (one["valid"], one["baseline"], one["why"]) == (True, "none", "no workspace, judged only")
     (tmp_path / "x.patch").write_text("")
     graded = ab("grade", "--task", task, "--patch", tmp_path / "x.patch")
-    assert (graded.code, "nothing to put a patch on" in graded.stderr) == (2, True)
+    assert (graded.code, "tasks without a repository" in graded.stderr) == (2, True)
     assert ab("task", "audit", task).code == 2

@@ -78,13 +78,13 @@ def test_whatever_a_patch_holds_comes_back_byte_for_byte(
         (f"{line('a')}\n" + "[" * 100_000, ":2: nested too deeply"),
         ('{"instance_id": "a", "n": ' + "1" * 5000 + "}", ":1: not JSON: Exceeds the limit"),
         (f"{line('a')}\n[]\n", ":2: expected an object with instance_id and model_patch"),
-        ('{"instance_id": 3}', ":1: instance_id: expected the id of a task"),
-        ('{"a": {"model_patch": 3}}', ":a: model_patch: expected a patch as text"),
+        ('{"instance_id": 3}', ":1: instance_id: expected a task id"),
+        ('{"a": {"model_patch": 3}}', ":a: model_patch: expected a string"),
         (
             '{"instance_id": "a", "patch": "x"}',
-            ":1: model_patch: expected a patch as text; there is none, only `patch`",
+            ":1: missing key 'model_patch'; found 'patch'",
         ),
-        ('{"a": {}}', ":a: model_patch: expected a patch as text; there is none"),
+        ('{"a": {}}', ":a: missing key 'model_patch'"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
 )
@@ -127,7 +127,7 @@ class _Endless(io.RawIOBase):
 def test_a_patch_is_read_no_further_than_a_patch_may_be_long() -> None:
     stream = _Endless()
     found = read_patch("a", stream)  # type: ignore[arg-type]
-    assert (found.patch, found.problem) == (b"", "the patch has more than 67108864 bytes")
+    assert (found.patch, found.problem) == (b"", "the patch is larger than 67108864 bytes")
     assert stream.taken == 67108865
 
 
@@ -143,7 +143,7 @@ def test_a_patch_of_300_mb_is_an_invalid_patch_and_not_kept(ab: Ab, tmp_path: Pa
         file.truncate(300 * 1024 * 1024)
     record = ab("grade", "--task", task, "--patch", huge, "--json").record
     assert record["result"] == {"passed": False, "exit_code": None, "failure_reason": "PATCH_INVALID"}
-    assert record["gates"]["G1"]["why"] == "the patch has more than 67108864 bytes"
+    assert record["gates"]["G1"]["why"] == "the patch is larger than 67108864 bytes"
 
 
 @pytest.mark.req("G-01")

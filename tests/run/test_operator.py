@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import InputError, Interrupted
-from agentbench.run.operator import FOLDER, FileOperator, Pending, decide, pending_questions, read_answer
+from agentbench.run.operator import FOLDER, FileOperator, PendingQuestion, pending_questions, read_answer, write_answer
 from agentbench.tools.operator import Answer, Question
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
@@ -40,15 +40,15 @@ def test_a_question_is_answered_by_a_file_and_the_first_answer_counts(tmp_path: 
     thread.start()
     pending = wait_for_question(tmp_path)
     assert (pending.id, pending.rule, pending.alert) == ("01A-7", "r", 7)
-    decide(tmp_path, pending, "continue", "ann", "it is fine")
-    with pytest.raises(InputError, match="answered already"):
-        decide(tmp_path, pending, "stop", "bob", "no")
+    write_answer(tmp_path, pending, "continue", "ann", "it is fine")
+    with pytest.raises(InputError, match="already been answered"):
+        write_answer(tmp_path, pending, "stop", "bob", "no")
     thread.join(20)
     assert found == [Answer("continue", "ann", "it is fine")]
     assert pending_questions(tmp_path) == ()
 
 
-def wait_for_question(run: Path, seconds: float = 60) -> Pending:
+def wait_for_question(run: Path, seconds: float = 60) -> PendingQuestion:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = pending_questions(run)
@@ -93,7 +93,7 @@ def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decid
     )
     try:
         end = time.monotonic() + 60
-        waiting: tuple[Pending, ...] = ()
+        waiting: tuple[PendingQuestion, ...] = ()
         while len(waiting) < 2 and time.monotonic() < end:
             waiting = (
                 pending_questions(next((tmp_path / "out").glob("*"), tmp_path)) if (tmp_path / "out").exists() else ()

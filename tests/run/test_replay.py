@@ -79,7 +79,7 @@ def test_a_difference_is_named_and_exits_1(ab: Ab, tmp_path: Path) -> None:
     ran = ab("replay", run)
     assert ran.code == 1
     first = ran.stdout.splitlines()[0]
-    assert first.startswith("DIFFERS answer · command: answer: pass then")
+    assert first.startswith("DIFFERS answer · command: answer: recorded pass")
     assert "fail now" in first
 
 
@@ -97,7 +97,7 @@ def test_r_that_cannot_be_had_is_said_and_undecided(ab: Ab, tmp_path: Path) -> N
     assert ran.code == 2
     (attempt,) = ran.json["attempts"]
     assert (attempt["agreement"], attempt["environment"]) == ("unavailable", "unavailable")
-    assert "cannot be had" in attempt["why"]
+    assert "is unavailable" in attempt["why"]
 
 
 @pytest.mark.req("E-13")
@@ -208,7 +208,7 @@ def test_the_record_must_be_of_the_patch_that_is_there(ab: Ab, tmp_path: Path) -
     patch.write_text(patch.read_text().replace("42", "43"))
     ran = ab("replay", run)
     assert ran.code == 3
-    assert "is not the patch of the record" in ran.stderr
+    assert "does not match the record" in ran.stderr
     assert json.loads((run / "attempts.jsonl").read_text())["result"]["passed"]
 
 

@@ -52,7 +52,7 @@ def test_declared_secret_in_a_patch_is_a_violation_and_is_nowhere_to_be_read(ab:
     assert "PRIVATE_TOKEN" in found["detail"]
     assert own("verify", folder).code == 0
     replayed = own("replay", folder, "--json")
-    assert "placeholders for secrets" in replayed.stdout
+    assert "replaced by placeholders" in replayed.stdout
 
 
 def test_value_that_happens_to_be_a_key_of_this_machine_costs_the_agent_nothing(ab: Ab, tmp_path: Path) -> None:

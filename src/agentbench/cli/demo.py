@@ -109,7 +109,9 @@ def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
     from agentbench.core.text import printable
     from agentbench.run.validation import validate_suite
 
-    found = validate_suite(tasks, lab, repeats=2, workers=workers, report=lambda line: click.echo(f"  {line}", err=True))
+    found = validate_suite(
+        tasks, lab, repeats=2, workers=workers, report=lambda line: click.echo(f"  {line}", err=True)
+    )
     for one in found:
         state = "valid    " if one.valid else "NOT VALID"
         click.echo(printable(f"  {state} {one.task_id}: {one.why}"))

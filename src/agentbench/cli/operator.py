@@ -12,7 +12,7 @@ import click
 from agentbench.cli.options import FOLDER, json_option
 
 if TYPE_CHECKING:
-    from agentbench.run.operator import Pending
+    from agentbench.run.operator import PendingQuestion
 
 EPILOG = """\b
 Examples:
@@ -68,7 +68,7 @@ def decide(
     run: Path, decision: Literal["continue", "stop"] | None, reason: str, question: str | None, name: str | None
 ) -> None:
     """Answer a question. The first answer counts."""
-    from agentbench.run.operator import decide as write_answer
+    from agentbench.run.operator import write_answer
 
     if decision is None:
         raise click.UsageError("Give --continue or --stop.")
@@ -79,7 +79,7 @@ def decide(
     click.echo(f"{decision}: {pending.task_id} · {pending.variant} ({pending.id})")
 
 
-def _chosen(run: Path, question: str | None) -> Pending:
+def _chosen(run: Path, question: str | None) -> PendingQuestion:
     from agentbench.core.errors import InputError
     from agentbench.record.run_directory import RunDirectory
     from agentbench.run.operator import pending_questions

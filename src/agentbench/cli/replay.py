@@ -53,7 +53,7 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
         click.echo(f"replaying {record.task_id} · {record.variant} · repeat {record.repeat}", err=True)
 
     with Lab(sandbox=chosen) as lab:
-        replays = tuple(replay_run(directory, lab, task_id=task_id, tell=tell))
+        replays = tuple(replay_run(directory, lab, task_id=task_id, report=tell))
     click.echo(_as_json(run, replays) if as_json else _as_text(replays))
     code = _exit_code(replays)
     if code:

@@ -1,9 +1,9 @@
-"""A person decides: questions and answers as files in the run directory, so that any terminal can give the answer.
+"""Questions to a human operator, as files in the run directory, so that they can be answered from any terminal.
 
-    operator/<attempt id>-<alert>.json            what is asked, and until when
-    operator/<attempt id>-<alert>.answer.json     continue or stop, who says so and why
+    operator/<attempt id>-<alert>.json            the question and its deadline
+    operator/<attempt id>-<alert>.answer.json     continue or stop, by whom and why
 
-An attempt that waits holds no worker: others go on. When nobody answers in time, the deadline rule stops it.
+A waiting attempt yields its worker to other attempts. Without an answer in time, the deadline rule stops the attempt.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ POLL_SEC = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A question as it lies in the run directory."""
+class PendingQuestion:
+    """A question as written to the run directory."""
 
     id: str
     attempt_id: str
@@ -49,7 +49,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """Asks on behalf of one attempt."""
+    """Asks questions for one attempt and waits for the answers."""
 
     run: Path
     attempt_id: str
@@ -60,13 +60,14 @@ class FileOperator:
     cancelled: Callable[[], bool] = lambda: False
 
     def ask(self, question: Question) -> Answer | None:
-        """
+        """Write the question and wait for its answer. Return None if the deadline passes.
+
         Raises:
             RecordError: the question cannot be written.
             Interrupted: the run is being stopped.
         """
         now = datetime.now().astimezone()
-        pending = Pending(
+        pending = PendingQuestion(
             id=f"{self.attempt_id}-{question.alert}",
             attempt_id=self.attempt_id,
             task_id=self.task_id,
@@ -75,68 +76,70 @@ class FileOperator:
             rule=question.rule,
             detail=question.detail,
             alert=question.alert,
-            asked_at=_moment(now),
-            deadline_at=_moment(now + timedelta(seconds=question.deadline_sec)),
+            asked_at=_timestamp(now),
+            deadline_at=_timestamp(now + timedelta(seconds=question.deadline_sec)),
         )
-        place = self.run / FOLDER / f"{pending.id}.json"
-        _write(place, asdict(pending))
+        path = self.run / FOLDER / f"{pending.id}.json"
+        _write(path, asdict(pending))
         with self.yield_worker():
             try:
                 return self._wait(pending, question.deadline_sec)
             except Interrupted:
-                # Nobody is there any more who would hear an answer.
+                # The attempt is ending: expire the question, so that nobody answers it.
                 with contextlib.suppress(RecordError):
-                    _write(place, asdict(replace(pending, deadline_at=_moment(datetime.now().astimezone()))))
+                    _write(path, asdict(replace(pending, deadline_at=_timestamp(datetime.now().astimezone()))))
                 raise
 
-    def _wait(self, pending: Pending, seconds: float) -> Answer | None:
+    def _wait(self, pending: PendingQuestion, seconds: float) -> Answer | None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             answer = read_answer(self.run, pending.id)
             if answer is not None:
                 return answer
             if self.cancelled():
-                raise Interrupted("interrupted while an operator was waited for")
+                raise Interrupted("interrupted while waiting for the operator")
             time.sleep(POLL_SEC)
         return None
 
 
-def _moment(when: datetime) -> str:
-    return when.isoformat(timespec="milliseconds")
+def _timestamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
-def pending_questions(run: Path) -> tuple[Pending, ...]:
-    """Questions of a run that still wait for an answer, the oldest first."""
-    found = []
+def pending_questions(run: Path) -> tuple[PendingQuestion, ...]:
+    """Read the unanswered questions of a run, oldest first."""
+    questions = []
     now = datetime.now().astimezone()
     for file in sorted((run / FOLDER).glob("*.json")):
         if file.name.endswith(".answer.json"):
             continue
         try:
-            one = Pending(**json.loads(file.read_text(encoding="utf-8")))
-            open_still = not one.expired(now) and read_answer(run, one.id) is None
+            question = PendingQuestion(**json.loads(file.read_text(encoding="utf-8")))
+            unanswered = not question.expired(now) and read_answer(run, question.id) is None
         except (OSError, ValueError, TypeError):
             continue
-        if open_still:
-            found.append(one)
-    return tuple(sorted(found, key=lambda one: one.asked_at))
+        if unanswered:
+            questions.append(question)
+    return tuple(sorted(questions, key=lambda question: question.asked_at))
 
 
-def decide(run: Path, pending: Pending, decision: Literal["continue", "stop"], operator: str, reason: str) -> None:
+def write_answer(
+    run: Path, pending: PendingQuestion, decision: Literal["continue", "stop"], operator: str, reason: str
+) -> None:
     """Answer a question. The first answer counts.
 
     Raises:
-        InputError: it was answered already.
+        InputError: it has an answer already.
     """
     path = run / FOLDER / f"{pending.id}.answer.json"
     value = {"decision": decision, "operator": operator, "justification": reason, "decided_at": now_iso()}
     if not _write(path, value, once=True):
-        msg = f"{pending.id} was answered already"
+        msg = f"question {pending.id} has already been answered"
         raise InputError(msg)
 
 
 def read_answer(run: Path, name: str) -> Answer | None:
-    """The answer to a question; None while there is none that can be understood."""
+    """Read the answer to a question. Return None if there is none yet, or none that is valid."""
     try:
         value = json.loads((run / FOLDER / f"{name}.answer.json").read_text(encoding="utf-8"))
         decision = value["decision"]
@@ -148,7 +151,7 @@ def read_answer(run: Path, name: str) -> Answer | None:
 
 
 def _write(path: Path, value: Mapping[str, object], *, once: bool = False) -> bool:
-    """A whole file or none; with `once`, False when there is one already."""
+    """Write a whole file or none. With `once`, keep an existing file and return False."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(exist_ok=True)

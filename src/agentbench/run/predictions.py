@@ -1,4 +1,7 @@
-"""Patches made elsewhere as rows of a plan: a file, or predictions in bulk. Nothing is read beyond what could be graded."""
+"""Read patches made elsewhere and plan their grading: one patch file, or a file of predictions.
+
+Reads nothing that is too large to be graded.
+"""
 
 from __future__ import annotations
 
@@ -18,63 +21,63 @@ from agentbench.run.plan import PlanRow
 from agentbench.workspace.diff.file_patch import PatchLimits
 
 MAX_PREDICTIONS_BYTES = 4 * 1024 * MIB
-"""Of a file with a prediction on each line, which is read line by line."""
+"""Limit of a JSONL file, which is read line by line."""
 MAX_DOCUMENT_BYTES = 256 * MIB
-"""Of one line, and of a file that is one JSON value: both have to be held whole."""
+"""Limit of one line, and of a file that is one JSON value: both must fit into memory."""
 _BOM = b"\xef\xbb\xbf"
 
 _Item = tuple[str, str | None, object]
-"""An entry with its place and, when the file is keyed by id, its key."""
+"""The place of an entry in its file, its key if the file is keyed by id, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """One patch for one task, by somebody."""
+    """One patch for one task, by one method."""
 
     task_id: str
     patch: bytes
     method: str = "patch"
     problem: str = ""
-    """Why the patch is not even kept: it is larger than any that could be graded."""
+    """Why the patch was not read: it is too large to be graded."""
 
 
 def read_patch(task_id: str, stream: BinaryIO) -> Prediction:
-    """A patch from a file or a pipe, read no further than a patch may be long.
+    """Read a patch from a file or a pipe, up to the largest size that can be graded.
 
     Raises:
         OSError: it cannot be read.
     """
-    most = PatchLimits().patch_bytes
-    data = stream.read(most + 1)
-    if len(data) <= most:
+    limit = PatchLimits().patch_bytes
+    data = stream.read(limit + 1)
+    if len(data) <= limit:
         return Prediction(task_id, data)
-    return Prediction(task_id, b"", problem=_too_large(most))
+    return Prediction(task_id, b"", problem=_too_large(limit))
 
 
-def _too_large(most: int) -> str:
-    return f"the patch has more than {most} bytes"
+def _too_large(limit: int) -> str:
+    return f"the patch is larger than {limit} bytes"
 
 
 def read_predictions(path: Path) -> list[Prediction]:
-    """JSONL of `{instance_id, model_patch, model_name_or_path?}`, or one JSON list or object keyed by id.
+    """Read JSONL of `{instance_id, model_patch, model_name_or_path?}`, or one JSON list or object keyed by id.
 
     Raises:
-        InputError: unreadable, or an entry that is no prediction (with its place).
+        InputError: the file cannot be read, or an entry is not a prediction (names its place).
     """
     try:
         with path.open("rb") as stream:
             size = path.stat().st_size
             if size > MAX_PREDICTIONS_BYTES:
-                msg = f"predictions {path} have {size} bytes, more than {MAX_PREDICTIONS_BYTES}"
-                raise InputError(msg, remedy="grade them in several files")
+                msg = f"predictions {path}: {size} bytes, the limit is {MAX_PREDICTIONS_BYTES}"
+                raise InputError(msg, remedy="split the predictions into several files")
             return [_prediction(value, f"{path}:{place}", key) for place, key, value in _items(path, stream)]
     except OSError as error:
-        msg = f"predictions {path} cannot be read: {error.strerror or error}"
+        msg = f"cannot read predictions {path}: {error.strerror or error}"
         raise InputError(msg) from None
 
 
 def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
-    """Lines that are JSON each, unless the first is none or the only one: then the file is one value."""
+    """Read one JSON value per line. If the first line is not JSON or the only line, the file is one JSON value."""
     lines = _lines(path, stream)
     first = next(lines, None)
     if first is None:
@@ -89,7 +92,7 @@ def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
         try:
             yield from _entries(_json(path, number, line + rest))
         except InputError as not_a_document:
-            # Of a value over several lines the first line alone says nothing; of lines it is the one to mend.
+            # In JSONL the first line has the error to report. If it only opens a value, the error is elsewhere in that value.
             raise (not_a_document if line.strip() in {b"{", b"["} else not_a_line) from None
         return
     second = next(lines, None)
@@ -102,17 +105,17 @@ def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
 
 
 def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Every line that is not blank. A line of JSON ends at a newline and nowhere else: U+2028 may stand within a string."""
+    """Read lines that are not blank. JSON lines end only at a newline: U+2028 can be part of a string."""
     number = total = 0
     while line := stream.readline(MAX_DOCUMENT_BYTES + 1):
         number += 1
         total += len(line)
         if len(line) > MAX_DOCUMENT_BYTES:
-            msg = f"{path}:{number}: the line has more than {MAX_DOCUMENT_BYTES} bytes"
-            raise InputError(msg, remedy="no such patch can be graded; leave it out")
-        if total > MAX_PREDICTIONS_BYTES:  # a pipe has no size that could be asked for before
-            msg = f"predictions {path} have more than {MAX_PREDICTIONS_BYTES} bytes"
-            raise InputError(msg, remedy="grade them in several files")
+            msg = f"{path}:{number}: line is larger than {MAX_DOCUMENT_BYTES} bytes"
+            raise InputError(msg, remedy="remove it: a patch of this size cannot be graded")
+        if total > MAX_PREDICTIONS_BYTES:  # the size of a pipe is not known in advance
+            msg = f"predictions {path}: more than {MAX_PREDICTIONS_BYTES} bytes"
+            raise InputError(msg, remedy="split the predictions into several files")
         if number == 1:
             line = line.removeprefix(_BOM)
         if line.strip():
@@ -121,7 +124,7 @@ def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _json(path: Path, number: int, data: bytes) -> object:
     if len(data) > MAX_DOCUMENT_BYTES:
-        msg = f"{path} is one JSON value of more than {MAX_DOCUMENT_BYTES} bytes"
+        msg = f"{path}: JSON value is larger than {MAX_DOCUMENT_BYTES} bytes"
         raise InputError(msg, remedy="write one prediction on each line (JSONL)")
     try:
         return json.loads(data.decode("utf-8"))
@@ -129,21 +132,21 @@ def _json(path: Path, number: int, data: bytes) -> object:
         msg = f"{path}:{number}: not UTF-8: {error.reason} at byte {error.start}"
     except json.JSONDecodeError as error:
         msg = f"{path}:{number + error.lineno - 1}: not JSON: {error.msg} (column {error.colno})"
-    except ValueError as error:  # a number of too many digits
+    except ValueError as error:  # a number with too many digits
         msg = f"{path}:{number}: not JSON: {error}"
     except RecursionError:
-        msg = f"{path}:{number}: nested too deeply to be a prediction"
+        msg = f"{path}:{number}: nested too deeply"
     raise InputError(msg)
 
 
-def _entries(whole: object) -> Iterator[_Item]:
-    """The entries of a file that is one value."""
-    if isinstance(whole, list):
-        yield from ((f"[{index}]", None, value) for index, value in enumerate(whole))
-    elif isinstance(whole, dict) and "instance_id" not in whole:
-        yield from ((key, key, value) for key, value in whole.items())
+def _entries(document: object) -> Iterator[_Item]:
+    """List the entries of a file that is one JSON value."""
+    if isinstance(document, list):
+        yield from ((f"[{index}]", None, value) for index, value in enumerate(document))
+    elif isinstance(document, dict) and "instance_id" not in document:
+        yield from ((key, key, value) for key, value in document.items())
     else:
-        yield "1", None, whole
+        yield "1", None, document
 
 
 def _prediction(value: object, place: str, key: str | None) -> Prediction:
@@ -154,69 +157,61 @@ def _prediction(value: object, place: str, key: str | None) -> Prediction:
         raise InputError(msg)
     task_id = value.get("instance_id", key)
     if not isinstance(task_id, str) or not task_id:
-        msg = f"{place}: instance_id: expected the id of a task"
+        msg = f"{place}: instance_id: expected a task id"
         raise InputError(msg)
     if "model_patch" not in value:
-        # Taken for an empty patch, a misspelt key would be a failure of whoever made the patch.
+        # A misspelt key must not be graded as an empty patch.
         close = nearest("model_patch", list(value))
-        msg = f"{place}: model_patch: expected a patch as text; there is none" + (f", only `{close}`" if close else "")
-        raise InputError(msg, remedy="write null where somebody gave no patch")
+        msg = f"{place}: missing key 'model_patch'" + (f"; found '{close}'" if close else "")
+        raise InputError(msg, remedy="use null for a prediction without a patch")
     patch = value["model_patch"]
     if patch is not None and not isinstance(patch, str):
-        msg = f"{place}: model_patch: expected a patch as text"
+        msg = f"{place}: model_patch: expected a string"
         raise InputError(msg)
-    # An empty patch is a result like any other: it changes nothing.
+    # An empty patch is a valid prediction.
     return _sized(task_id, patch or "", str(value.get("model_name_or_path") or "patch"))
 
 
 def _sized(task_id: str, patch: str, method: str) -> Prediction:
-    most = PatchLimits().patch_bytes
+    limit = PatchLimits().patch_bytes
     data = patch.encode("utf-8", "surrogatepass")
-    if len(data) > most:
-        return Prediction(task_id, b"", method, _too_large(most))
+    if len(data) > limit:
+        return Prediction(task_id, b"", method, _too_large(limit))
     return Prediction(task_id, data, method)
 
 
 def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Prediction]) -> list[PlanRow]:
-    """A row for each; the second prediction of a method for a task is its second repeat, and so on.
+    """Plan one attempt per prediction. The second prediction of a method for a task is its second repeat, and so on.
 
     Raises:
-        InputError: a prediction for a task that is not there.
+        InputError: a prediction for an unknown task, or for one without a repository.
     """
     known: Mapping[str, LoadedTask] = {task.id: task for task in tasks}
-    unknown = sorted({one.task_id for one in predictions} - known.keys())
+    predicted = {prediction.task_id for prediction in predictions}
+    unknown = sorted(predicted - known.keys())
     if unknown:
-        msg = f"predictions for tasks that were not given: {', '.join(unknown[:10])}" + (" …" if unknown[10:] else "")
-        raise InputError(
-            msg, remedy=f"--task takes a task or a folder of tasks; there are: {', '.join(sorted(known)[:20])}"
-        )
-    judged = sorted(one for one in {one.task_id for one in predictions} if known[one].task.repo == "none")
-    if judged:
-        msg = f"tasks without a workspace have nothing to put a patch on: {', '.join(judged[:10])}"
+        msg = f"predictions for unknown tasks: {', '.join(unknown[:10])}" + (" …" if unknown[10:] else "")
+        raise InputError(msg, remedy=f"give their tasks with --task; given tasks: {', '.join(sorted(known)[:20])}")
+    without_repository = sorted(task_id for task_id in predicted if known[task_id].task.repo == "none")
+    if without_repository:
+        msg = f"cannot grade a patch on tasks without a repository: {', '.join(without_repository[:10])}"
         raise InputError(msg, remedy="run them with an agent and --judge-model")
-    seen: Counter[tuple[str, str]] = Counter()
+    repeats: Counter[tuple[str, str]] = Counter()
     rows: list[PlanRow] = []
-    for one in predictions:
-        seen[one.task_id, one.method] += 1
-        rows.append(
-            PlanRow(
-                known[one.task_id],
-                patch_configuration(one),
-                seen[one.task_id, one.method],
-                PROTOCOL_SEED,
-            )
-        )
+    for prediction in predictions:
+        key = (prediction.task_id, prediction.method)
+        repeats[key] += 1
+        rows.append(PlanRow(known[prediction.task_id], _configuration(prediction), repeats[key], PROTOCOL_SEED))
     return rows
 
 
-def patch_configuration(one: Prediction) -> Configuration:
-    nothing = Setting(None, "default")
+def _configuration(prediction: Prediction) -> Configuration:
     names = ("model", "temperature", "top_p", "max_tokens")
     return Configuration(
-        variant=one.method,
+        variant=prediction.method,
         agent="patch",
         max_steps=0,
-        settings={"agent": Setting("patch", "cli"), **dict.fromkeys(names, nothing)},
-        patch=one.patch,
-        patch_problem=one.problem,
+        settings={"agent": Setting("patch", "cli"), **dict.fromkeys(names, Setting(None, "default"))},
+        patch=prediction.patch,
+        patch_problem=prediction.problem,
     )

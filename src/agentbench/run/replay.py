@@ -1,7 +1,7 @@
-"""Replay: the recorded Δ put on the same R again, acceptance run again, and the outcomes compared check by check.
+"""Replay attempts: grade the recorded patches again on the same base repository and compare the outcome of every check.
 
-No model and no agent is needed, and not the task's folder either: the contract is packed beside every attempt. What a replay
-needs besides is R (packed when small, else from the cache or its source) and the environment that setup makes of it.
+A replay needs no model, no agent and no task folder: the task is packed with every attempt. It needs the base repository
+(packed if small, else from the cache or its source) and prepares its environment again if that is not cached.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Agreement = Literal["agrees", "differs", "unavailable", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What the log says of an attempt's acceptance."""
+class RecordedGrading:
+    """The grading of an attempt as its log has it."""
 
     identity: IdentityBound | None = None
     patch: PatchExtracted | None = None
@@ -53,8 +53,8 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One check, then and now."""
+class Comparison:
+    """The recorded and the replayed outcome of one check."""
 
     check_id: str
     then: str
@@ -64,17 +64,17 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What replaying one attempt showed."""
+    """The result of replaying one attempt."""
 
     record: AttemptRecord
     agreement: Agreement
     environment: Environment
     why: str = ""
-    checks: tuple[Compared, ...] = ()
+    checks: tuple[Comparison, ...] = ()
 
     @property
     def differences(self) -> tuple[str, ...]:
-        return tuple(one.difference for one in self.checks if one.difference)
+        return tuple(check.difference for check in self.checks if check.difference)
 
 
 def replay_run(
@@ -82,26 +82,26 @@ def replay_run(
     lab: Lab,
     *,
     task_id: str | None = None,
-    tell: Callable[[AttemptRecord], None] = lambda _one: None,
+    report: Callable[[AttemptRecord], None] = lambda _record: None,
 ) -> Iterator[Replay]:
     """Replay every final attempt of a run, or those of one task.
 
     Raises:
-        InputError: there is no attempt of that task.
+        InputError: the run has no attempt of that task.
         RecordError: the run directory cannot be read.
     """
     wanted = [record for record in run.finals() if task_id is None or record.task_id == task_id]
     if not wanted:
-        there = ", ".join(sorted({record.task_id for record in run.finals()})) or "none"
-        msg = f"no attempt of task '{task_id}' in {run.path}" if task_id else f"no attempt in {run.path}"
-        raise InputError(msg, remedy=f"tasks with attempts: {there}")
+        known = ", ".join(sorted({record.task_id for record in run.finals()})) or "none"
+        msg = f"no attempt at task '{task_id}' in {run.path}" if task_id else f"no attempts in {run.path}"
+        raise InputError(msg, remedy=f"tasks with attempts: {known}")
     for record in wanted:
-        tell(record)
+        report(record)
         yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab)
 
 
 def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
-    """Replay one attempt from its folder. What keeps it from being replayed is a result, not an error.
+    """Replay one attempt from its folder. If it cannot be replayed, that is a result, not an error.
 
     Raises:
         RecordError: the evidence cannot be read.
@@ -109,10 +109,10 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
     recorded = read_recorded(folder / EVENTS)
     if recorded.patch is None or not recorded.checks or recorded.identity is None:
         judged = judged_only(record.run_status, record.result.failure_reason)
-        why = "the task has no workspace: it was only judged" if judged else "the attempt ended before acceptance"
+        why = "no workspace, judged only" if judged else "the attempt ended before grading"
         return Replay(record, "nothing", "unavailable", why)
     if recorded.patch.exact_sha256 is not None:
-        why = "the recorded patch has placeholders for secrets: what was graded is not kept"
+        why = "secrets in the recorded patch were replaced by placeholders; the graded patch was not kept"
         return Replay(record, "unavailable", "unavailable", why)
     patch = _patch(folder, record)
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
@@ -122,15 +122,15 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
             prepared = lab.prepare_snapshot(bundle.task, bundle.ids, snapshot)
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
-        now = grade(patch, lab.grading_context(prepared), problem=recorded.patch.problem)
-    checks = tuple(compare(recorded, now))
-    agreement: Agreement = "differs" if any(one.difference for one in checks) else "agrees"
+        replayed = grade(patch, lab.grading_context(prepared), problem=recorded.patch.problem)
+    checks = tuple(compare(recorded, replayed))
+    agreement: Agreement = "differs" if any(check.difference for check in checks) else "agrees"
     environment, why = _environment(recorded.identity, prepared.environment)
     return Replay(record, agreement, environment, why, checks)
 
 
-def read_recorded(log: Path) -> Recorded:
-    """What was recorded of acceptance; the last word on each thing counts."""
+def read_recorded(log: Path) -> RecordedGrading:
+    """Read the grading from a log. If there are several results for a step or check, the last one counts."""
     identity = patch = applied = None
     steps: dict[str, str] = {}
     checks: dict[str, AcceptanceCheck] = {}
@@ -148,30 +148,30 @@ def read_recorded(log: Path) -> Recorded:
                 checks[event.payload.check_id] = event.payload
             case _:
                 pass
-    return Recorded(identity, patch, applied, steps, checks)
+    return RecordedGrading(identity, patch, applied, steps, checks)
 
 
 def find_repository(bundle: Bundle, digest: str, lab: Lab) -> Snapshot:
-    """The same R: from the cache, from the archive, or from where the task had it.
+    """Find the base repository with this digest: in the cache, in the bundle, or at the task's source.
 
     Raises:
-        SourceError: it cannot be had, or what is there now is another.
+        SourceError: it cannot be read, or has changed since.
     """
     cached = lab.snapshots.by_digest(digest)
     if cached is not None:
         return cached
-    found: list[str] = []
+    problems: list[str] = []
     for candidate in _sources(bundle):
         try:
             snapshot = lab.snapshots.materialise(candidate)
         except AgentBenchError as error:
-            found.append(error.message)
+            problems.append(error.message)
             continue
         if snapshot.digest == digest:
             return snapshot
-        found.append(f"{candidate.folder}: R is {snapshot.digest} now")
-    reasons = "; ".join(found) or "it was not packed and its source is unknown"
-    msg = f"R ({digest}) cannot be had: {reasons}"
+        problems.append(f"{candidate.folder}: the repository is now {snapshot.digest}")
+    reasons = "; ".join(problems) or "it was not packed and its source is unknown"
+    msg = f"base repository {digest} is unavailable: {reasons}"
     raise SourceError(msg)
 
 
@@ -184,37 +184,41 @@ def _sources(bundle: Bundle) -> Iterator[LoadedTask]:
     yield bundle.task
 
 
-def compare(recorded: Recorded, now: Acceptance) -> Iterator[Compared]:
-    """Application, build, static steps, then every check. A check that only one side has is a difference."""
+def compare(recorded: RecordedGrading, replayed: Acceptance) -> Iterator[Comparison]:
+    """Compare application, build, static steps and every check. A check that only one side has is a difference."""
     if recorded.applied is not None:
-        yield _step("patch", str(recorded.applied.outcome), str(now.application.outcome))
+        yield _step("patch", str(recorded.applied.outcome), str(replayed.application.outcome))
     then_steps = recorded.steps or {}
-    now_steps = {one.step: str(one.outcome) for one in now.steps}
+    now_steps = {step.step: str(step.outcome) for step in replayed.steps}
     for name in dict.fromkeys([*then_steps, *now_steps]):
         yield _step(name, then_steps.get(name, "not run"), now_steps.get(name, "not run"))
     then_checks = recorded.checks or {}
-    now_checks = {one.check.id: one for one in now.checks}
+    now_checks = {result.check.id: result for result in replayed.checks}
     for name in dict.fromkeys([*then_checks, *now_checks]):
         then, again = then_checks.get(name), now_checks.get(name)
         if then is None or again is None:
-            yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "there")
+            yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "present")
             continue
         yield _check(then, str(again.outcome), again.decided.failing, again.decided.why)
 
 
-def _step(name: str, then: str, now: str) -> Compared:
-    return Compared(name, then, now, "" if then == now else f"{name}: {then} then, {now} now")
+def _step(name: str, then: str, now: str) -> Comparison:
+    return Comparison(name, then, now, "" if then == now else f"{name}: recorded {then}, now {now}")
 
 
-def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) -> Compared:
+def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) -> Comparison:
     name = then.check_id
     if str(then.outcome) != now:
-        return Compared(name, str(then.outcome), now, f"{name}: {then.outcome} then ({then.why}), {now} now ({why})")
+        return Comparison(
+            name, str(then.outcome), now, f"{name}: recorded {then.outcome} ({then.why}), now {now} ({why})"
+        )
     before, after = set(then.failing_tests), set(failing)
     if before != after and not then.omitted_failing:
         changed = ", ".join(sorted(before ^ after)[:5])
-        return Compared(name, str(then.outcome), now, f"{name}: {now} as then, but not for the same tests: {changed}")
-    return Compared(name, str(then.outcome), now)
+        return Comparison(
+            name, str(then.outcome), now, f"{name}: {now} as recorded, but for different tests: {changed}"
+        )
+    return Comparison(name, str(then.outcome), now)
 
 
 def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environment, str]:
@@ -222,22 +226,22 @@ def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environme
     if prepared.backend != identity.backend:
         different.append(f"backend {prepared.backend} instead of {identity.backend}")
     if prepared.digest != identity.env_digest:
-        different.append("setup gave another result")
+        different.append("setup had a different result")
     if tree_digest(prepared.base_tree.entries()) != identity.base_tree:
-        different.append("the workspace is not as setup left it then")
+        different.append("the workspace after setup differs")
     if different:
         return "rebuilt", "; ".join(different)
-    return "same", "" if prepared.cached else "built again, with the same result"
+    return "same", "" if prepared.cached else "prepared again, with the same result"
 
 
 def _patch(folder: Path, record: AttemptRecord) -> bytes:
     if record.patch is None:
-        msg = f"{folder}: the record names no patch"
+        msg = f"{folder}: the record has no patch"
         raise RecordError(msg)
     data = _read(folder / Path(record.patch.path).relative_to(record.artifact_paths.task_dir))
     if sha256_hex(data) != record.patch.sha256.removeprefix("sha256:"):
-        msg = f"{record.patch.path} is not the patch of the record"
-        raise RecordError(msg, remedy="`ab verify` names what was changed")
+        msg = f"{record.patch.path} does not match the record's digest"
+        raise RecordError(msg, remedy="run `ab verify` to see what was changed")
     return data
 
 

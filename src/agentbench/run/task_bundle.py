@@ -1,11 +1,11 @@
-"""What grading needs of a task, packed beside its attempt: a run directory can be replayed where the task's folder is gone.
+"""The task packed with its attempt, so that a run directory can be replayed without the task's folder.
 
-    task.json task.yaml ids.json origin.json lock.json?   the contract as it was run, and where it lay
+    task.json task.yaml ids.json origin.json lock.json?   the task as it was run, and where its folder was
     files/…                                               hidden files, drivers, the Dockerfile
-    repository/…                                          R, when it is small; else it comes from the cache or its source
+    repository/…                                          the base repository if it is small
 
-The archive holds hidden tests: its file is readable by its owner alone. It never holds the reference. When it is read back it
-is somebody else's file: every name in it is checked, and links are made last, so that none is followed.
+The archive has hidden tests, so only its owner can read it. It never has the reference. When it is unpacked it is untrusted:
+every name is checked, and links are created last, so that none is followed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from agentbench.core.errors import RecordError
 
 CONTRACT = "meta/contract.tar.gz"
 MAX_REPOSITORY = 4 * 1024 * 1024
-"""Bytes of R up to which it is packed: every attempt has its own copy."""
+"""Largest base repository, in bytes, that is packed: every attempt has its own copy."""
 MAX_UNPACKED = 256 * 1024 * 1024
 _PRIVATE = 0o600
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A contract unpacked. `repository` is R, when it was packed; `origin` is where the task's folder lay."""
+    """An unpacked task. `repository` is the base repository if it was packed, `origin` the task's original folder."""
 
     task: LoadedTask
     ids: Identities
@@ -45,14 +45,14 @@ class Bundle:
     repository: Path | None
 
     def with_repository(self) -> LoadedTask:
-        """The task with its packed R as the source."""
-        return self.task if self.repository is None else _reading_from(self.task, self.repository)
+        """Return the task with the packed base repository as its source."""
+        return self.task if self.repository is None else _with_source(self.task, self.repository)
 
 
 def pack(loaded: LoadedTask, ids: Identities, repository: Path) -> bytes:
-    """The archive. `repository` is R as it was materialised."""
+    """Pack a task with its base repository into an archive."""
     buffer = io.BytesIO()
-    # No time in it: equal contracts, equal bytes.
+    # Without timestamps, equal tasks give equal bytes.
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
@@ -68,10 +68,10 @@ def pack(loaded: LoadedTask, ids: Identities, repository: Path) -> bytes:
 
 
 def write_bundle(folder: Path, data: bytes) -> None:
-    """Keep the archive beside an attempt, for its owner's eyes.
+    """Write the archive to the attempt's folder, readable only by its owner.
 
     Raises:
-        RecordError: it could not be written.
+        RecordError: it cannot be written.
     """
     target = folder / CONTRACT
     try:
@@ -85,10 +85,10 @@ def write_bundle(folder: Path, data: bytes) -> None:
 
 
 def unpack(data: bytes, into: Path) -> Bundle:
-    """Read an archive back into an empty folder.
+    """Unpack an archive into an empty folder.
 
     Raises:
-        RecordError: it is not one of ours, or holds what none of ours holds.
+        RecordError: it is not a task bundle, or has entries that a task bundle never has.
     """
     try:
         _extract(data, into)
@@ -107,9 +107,8 @@ def unpack(data: bytes, into: Path) -> Bundle:
             lock=lock,
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, tarfile.TarError, ValidationError) as error:
-        msg = (
-            f"the packed contract cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        )
+        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        msg = f"cannot read the packed task: {cause}"
         raise RecordError(msg) from error
     repository = into / "repository"
     return Bundle(loaded, ids, Path(str(origin["folder"])), repository if repository.is_dir() else None)
@@ -121,41 +120,41 @@ def unpack(data: bytes, into: Path) -> Bundle:
 def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes]]:
     yield "task.json", loaded.task.model_dump_json(by_alias=True).encode()
     yield "task.yaml", loaded.text.encode("utf-8", "backslashreplace")
-    known = {
+    identities = {
         "contract_id": ids.contract_id,
         "task_digest": ids.task_digest,
         "acceptance_id": ids.acceptance_id,
         "setup_key": ids.setup_key,
         "parts": ids.parts,
     }
-    yield "ids.json", json.dumps(known, sort_keys=True).encode()
+    yield "ids.json", json.dumps(identities, sort_keys=True).encode()
     yield "origin.json", json.dumps({"folder": str(loaded.folder), "statement": loaded.statement}).encode()
     if loaded.lock is not None:
         yield "lock.json", loaded.lock.model_dump_json(by_alias=True).encode()
 
 
 def _own_files(loaded: LoadedTask) -> Iterator[tuple[str, bytes, bool]]:
-    """Files beside the task that grading reads; the reference is not among them."""
+    """List the files of the task that grading reads. The reference is not among them."""
     oracle, environment = loaded.task.oracle, loaded.task.environment
     if oracle.hidden is not None:
-        for inside, found in loaded.hidden_files().items():
-            yield f"{oracle.hidden.strip('/')}/{os.fsdecode(inside)}", found.content, found.executable
+        for path, file in loaded.hidden_files().items():
+            yield f"{oracle.hidden.strip('/')}/{os.fsdecode(path)}", file.content, file.executable
     names = {check.driver for check in loaded.checks if check.driver is not None}
     if environment.dockerfile is not None:
         names.add(environment.dockerfile)
     for name in sorted(names):
-        path = loaded.folder / name
-        yield name, path.read_bytes(), bool(path.stat().st_mode & stat.S_IXUSR)
+        file_path = loaded.folder / name
+        yield name, file_path.read_bytes(), bool(file_path.stat().st_mode & stat.S_IXUSR)
 
 
 def _tree(folder: Path) -> list[Path]:
-    """Every file and link of R, outside its `.git`."""
-    found = []
+    """List every file and link of a repository outside `.git`."""
+    paths = []
     for base, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != ".git")
         links = [name for name in folders if (Path(base) / name).is_symlink()]
-        found += [Path(base) / name for name in sorted([*files, *links])]
-    return found
+        paths += [Path(base) / name for name in sorted([*files, *links])]
+    return paths
 
 
 def _size(folder: Path) -> int:
@@ -194,7 +193,7 @@ def _extract(data: bytes, into: Path) -> None:
             target = into / _checked(member.name)
             total += member.size
             if total > MAX_UNPACKED:
-                msg = f"it unpacks to more than {MAX_UNPACKED} bytes"
+                msg = f"unpacked size exceeds {MAX_UNPACKED} bytes"
                 raise ValueError(msg)
             if member.issym():
                 links.append((target, member.linkname))
@@ -214,13 +213,13 @@ def _extract(data: bytes, into: Path) -> None:
 def _checked(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        msg = f"{name!r} leads out of the archive"
+        msg = f"{name!r} points outside the archive"
         raise ValueError(msg)
     return path
 
 
-def _reading_from(loaded: LoadedTask, repository: Path) -> LoadedTask:
-    """The same contract, its R a folder: what it is is said by its digest, wherever it comes from."""
+def _with_source(loaded: LoadedTask, repository: Path) -> LoadedTask:
+    """Return the same task with a folder as its source. The digest identifies the content, wherever it comes from."""
     if not isinstance(loaded.task.repo, Repo):
         return loaded
     return replace(loaded, task=loaded.task.model_copy(update={"repo": Repo(path=str(repository))}))

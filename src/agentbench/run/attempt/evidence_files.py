@@ -1,4 +1,4 @@
-"""The files beside the chain that people open first: logs, tool calls, timings. All are drawn from the events."""
+"""Write the evidence files that people open first: logs, tool calls, diffs, timings. All are derived from the events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agentbench.trace.log import read_events
 def write_evidence(
     folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
 ) -> ArtifactPaths:
-    """Write the layout of an attempt's folder; the paths that its record names."""
+    """Write the evidence files of an attempt. Return the paths that its record names."""
     folder.write("task.yaml", task.text)
     if steps:
         folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
@@ -37,13 +37,13 @@ def write_evidence(
     if baseline is not None:
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
         folder.write("logs/failing_stderr.txt", baseline.stderr)
-    _describe_environment(folder)
+    _write_environment(folder)
     passing = _from_events(folder, log)
     return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
 
 
-def _describe_environment(folder: AttemptFolder) -> None:
-    """`meta/environment.json`: the part of the manifest that people look for there."""
+def _write_environment(folder: AttemptFolder) -> None:
+    """Copy the part of the manifest that describes the environment to `meta/environment.json`."""
     try:
         manifest = read_manifest(folder.path / MANIFEST).protocol_manifest
     except RecordError:
@@ -60,7 +60,7 @@ def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
 
 
 def _from_events(folder: AttemptFolder, log: Path) -> str | None:
-    """Tool calls, step diffs, acceptance output and timings in one pass over the log."""
+    """Write tool calls, step diffs, output of checks and timings in one pass over the log."""
     calls: list[bytes] = []
     stdout: list[bytes] = []
     stderr: list[bytes] = []
@@ -81,9 +81,9 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
                 commands[event.payload.step] = event.payload.command
             case TestsFinished():
                 step = event.payload.step
-                said = f"$ {commands.get(step, '')}\n[{step}: {event.payload.why}]\n"
-                stdout.append(said.encode("utf-8", "backslashreplace"))
-                # A decision that was taken over several runs has the output of the first of them, which is there already.
+                header = f"$ {commands.get(step, '')}\n[{step}: {event.payload.why}]\n"
+                stdout.append(header.encode("utf-8", "backslashreplace"))
+                # A check that was decided over several runs repeats the output of its first run, which is written already.
                 if not any(other.startswith(f"{step}~") for other in timings):
                     stdout.append(_text(folder, event.payload.stdout) + b"\n")
                     stderr.append(_text(folder, event.payload.stderr) + b"\n")
@@ -99,7 +99,7 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
     return folder.write("logs/passing_stdout.txt", b"".join(stdout))
 
 
-def _text(folder: AttemptFolder, shown: Excerpt) -> bytes:
-    if shown.blob is not None:
-        return folder.blobs().get(shown.blob)
-    return base64.b64decode(shown.text) if shown.encoding == "base64" else shown.text.encode()
+def _text(folder: AttemptFolder, excerpt: Excerpt) -> bytes:
+    if excerpt.blob is not None:
+        return folder.blobs().get(excerpt.blob)
+    return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()

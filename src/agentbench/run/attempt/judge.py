@@ -1,4 +1,4 @@
-"""The judge of an attempt: which model it is, what it gets to read, and where its exchanges are kept."""
+"""Ask a judge model for its opinion of an attempt. It never affects the verdict."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ OPTION = "--judge-model"
 
 
 @dataclass
-class _Kept:
-    """A sink beside the log: what the judge uses is no part of what the agent used, and no monitor listens to it."""
+class _JudgeSink:
+    """Collects the judge's exchanges apart from the log, so that they do not count as the agent's and no monitor sees them."""
 
     blobs: BlobStore
     payloads: list[Payload] = field(default_factory=list)
@@ -49,24 +49,25 @@ class _Kept:
         return take_excerpt(data, store=self.blobs, limit=limit)
 
     def exchanges(self) -> Iterator[JudgeExchange]:
-        answers = {one.request_id: one for one in self.payloads if isinstance(one, LlmResponse)}
-        for one in self.payloads:
-            if isinstance(one, LlmRequest):
-                yield JudgeExchange(request=one, response=answers.get(one.request_id))
+        responses = {payload.request_id: payload for payload in self.payloads if isinstance(payload, LlmResponse)}
+        for payload in self.payloads:
+            if isinstance(payload, LlmRequest):
+                yield JudgeExchange(request=payload, response=responses.get(payload.request_id))
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeChoice:
-    """The judge of a study."""
+    """The judge model of a study, and how often it is asked."""
 
     model: str
-    """As `--model` has it."""
+    """In the form of `--model`."""
     times: int = 1
 
     def require(self, row: PlanRow, models: Models) -> None:
-        """
+        """Check that the judge can be used for an attempt.
+
         Raises:
-            InputError: it cannot be asked: a missing key, script or recording.
+            InputError: a missing API key, script or recording.
         """
         if judge_enabled(row.task):
             choice = models.choose(self.model, row, OPTION)
@@ -75,41 +76,43 @@ class JudgeChoice:
                 recorded_judge(Path(choice.name), row)
 
     def ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
-        """Judge what the log and the patch tell. The verdict is already taken: no trouble here may cost the attempt anything."""
+        """Judge an attempt by its log and its patch. The verdict is already decided, so no error here may affect the attempt."""
         try:
             return self._ask(row, models, patch, log, blobs)
         except Interrupted:
             raise
-        except Exception as error:  # noqa: BLE001 - a judge that broke is an unparseable verdict, never a failed run
-            why = Judgement(
-                None, error.message if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
-            )
-            return conclude((why,), self.model, (row.task.judge or Judge()).expected_outcome)
+        except Exception as error:  # noqa: BLE001 - a judge that fails gives no opinion; the attempt stands
+            why = error.message if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
+            return conclude((Judgement(None, why),), self.model, (row.task.judge or Judge()).expected_outcome)
 
     def _ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
-        kept = _Kept(blobs)
+        sink = _JudgeSink(blobs)
         choice = models.choose(self.model, row, OPTION)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
-        metered_model: MeteredModel = models.judge_model(choice, row, kept, recording)
-        about = row.task.judge or Judge()
+        metered_model: MeteredModel = models.judge_model(choice, row, sink, recording)
+        settings = row.task.judge or Judge()
         patch = models.redact.data(patch) if models.redact else patch
         try:
-            said = judge(models.plain(metered_model, choice), case_of(row.task, about, patch, log), times=self.times)
+            judgements = judge(
+                models.plain(metered_model, choice), case_of(row.task, settings, patch, log), times=self.times
+            )
         finally:
             metered_model.close()
-        return conclude(said, metered_model.identity.name, about.expected_outcome, tuple(kept.exchanges()), blobs)
+        return conclude(
+            judgements, metered_model.identity.name, settings.expected_outcome, tuple(sink.exchanges()), blobs
+        )
 
 
 def judge_enabled(task: LoadedTask) -> bool:
     return task.judge is None or task.judge.enabled
 
 
-def case_of(task: LoadedTask, about: Judge, patch: bytes, log: Path) -> Case:
+def case_of(task: LoadedTask, settings: Judge, patch: bytes, log: Path) -> Case:
     specs = [scorer_spec(scorer) for scorer in task.scorers]
-    notes = [about.rubric, *(spec.rubric for spec in specs if isinstance(spec, LlmJudgeSpec))]
+    notes = [settings.rubric, *(spec.rubric for spec in specs if isinstance(spec, LlmJudgeSpec))]
     return Case(
         statement=task.statement,
-        expected_outcome=about.expected_outcome,
+        expected_outcome=settings.expected_outcome,
         notes=tuple(note for note in notes if note.strip()),
         events=[event.payload for event in read_events(log)],
         patch=patch,
@@ -119,7 +122,8 @@ def case_of(task: LoadedTask, about: Judge, patch: bytes, log: Path) -> Case:
 
 
 def recorded_judge(run: Path, row: PlanRow) -> Recording:
-    """
+    """Read the judge's recorded exchanges for the same task and repeat from another run.
+
     Raises:
         InputError: the run has no judgement of such an attempt.
     """
@@ -128,13 +132,13 @@ def recorded_judge(run: Path, row: PlanRow) -> Recording:
             folder = run / record.artifact_paths.task_dir
             for event in read_events(folder / EVENTS, types={JudgeResult.type}):
                 if isinstance(event.payload, JudgeResult):
-                    return recording_of(_flat(event.payload), folder / EVENTS, BlobStore(folder / "blobs"))
-    msg = f"{run} has no judgement of task {row.task.id}, repeat {row.repeat}, that could be replayed"
+                    return recording_of(_payloads(event.payload), folder / EVENTS, BlobStore(folder / "blobs"))
+    msg = f"{run} has no recorded judgement of task {row.task.id}, repeat {row.repeat}"
     raise InputError(msg)
 
 
-def _flat(result: JudgeResult) -> Iterator[Payload]:
-    for one in result.exchanges:
-        yield one.request
-        if one.response is not None:
-            yield one.response
+def _payloads(result: JudgeResult) -> Iterator[Payload]:
+    for exchange in result.exchanges:
+        yield exchange.request
+        if exchange.response is not None:
+            yield exchange.response
