@@ -1,4 +1,4 @@
-"""The host's process door: bounded output, data instead of exceptions, nothing left behind."""
+"""Running programs on the host: bounded output, results instead of exceptions, no process left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench.core.errors import HarnessError
 from agentbench.process import Capture, run_host
 
 
-def test_exit_code_and_both_streams_are_data() -> None:
+def test_exit_code_and_both_streams_are_returned() -> None:
     done = run_host(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"])
     assert (done.exit_code, done.stdout.kept, done.stderr.kept, done.timed_out) == (3, b"out\n", b"err\n", False)
 
@@ -59,11 +59,11 @@ def test_program_that_closes_stdin_early_is_not_an_error() -> None:
     assert run_host(["true"], stdin=b"x" * (1 << 20)).exit_code == 0
 
 
-def test_environment_is_exactly_what_was_given() -> None:
+def test_environment_is_exactly_the_given_one() -> None:
     assert run_host(["/usr/bin/env"], env={"A": "1"}).stdout.kept == b"A=1\n"
 
 
-def test_missing_program_says_so() -> None:
+def test_missing_program_is_named() -> None:
     with pytest.raises(HarnessError, match="cannot start no-such-program"):
         run_host(["no-such-program"])
 
@@ -83,7 +83,7 @@ def test_capture_keeps_both_ends_and_the_digest_of_all(chunks: list[bytes], keep
 
 
 def _alive(pid: int) -> bool:
-    """A killed orphan is reaped by init a moment later, hence the short patience."""
+    """Return whether the process stays alive. Init reaps a killed orphan only a moment later."""
     for _ in range(100):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

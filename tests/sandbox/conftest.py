@@ -1,4 +1,4 @@
-"""Backends under test, one state folder for the whole session (the interpreter's layer takes seconds to build)."""
+"""Backends under test. They share one state folder per session: the interpreter's layer takes seconds to build."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Open = Callable[..., Sandbox]
 
 
 def require_docker() -> None:
-    """Skip with the reason where docker is not to be had; in CI that is a failure."""
+    """Skip the test if docker does not work, with the reason. In CI that is a failure."""
     try:
         Images(find_engine(), Path()).check(SPEC)
     except SandboxUnavailable as error:
@@ -38,15 +38,15 @@ def require_docker() -> None:
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()
-    # Under xdist each worker has a folder of its own below the session's.
+    # With xdist, each worker has its own folder below the session's.
     root = base.parent if base.name.startswith("popen-") else base
     return root / "sandbox-state"
 
 
 def remove_images(engine: Engine, state: Path) -> None:
-    """The environments that were committed for a state folder, and what was made ready from images that are gone.
+    """Remove the environments committed for a state folder, and images prepared from images that are gone.
 
-    What was made ready from the runner image stays for the next session, and goes when its state folder has.
+    The image prepared from the runner image stays for the next session, until its state folder is removed.
     """
     unused_images.remove(
         engine, [image for image in unused_images.images_of(engine, state) if image.kind in {"seeded", "prepared"}]
@@ -55,9 +55,9 @@ def remove_images(engine: Engine, state: Path) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A module's tests run on the backends it names in BACKENDS; bubblewrap alone when it names none."""
-    own = any(mark.args[0] == "backend" for mark in metafunc.definition.iter_markers("parametrize"))
-    if "backend" in metafunc.fixturenames and not own:
+    """Run a module's tests on the backends in its BACKENDS, by default on bubblewrap only."""
+    parametrized = any(mark.args[0] == "backend" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "backend" in metafunc.fixturenames and not parametrized:
         names = getattr(metafunc.module, "BACKENDS", ["bwrap"])
         metafunc.parametrize("backend", names, indirect=True, scope="session")
 
@@ -75,14 +75,14 @@ def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
     yield backend
     backend.close()
     user.unlink()
-    # Workers share one state; the last of them takes away what lies outside of it.
+    # Workers share one state folder. The last one removes docker's images, which lie outside of it.
     if request.param == "docker" and not list(user.parent.glob("docker-*")):
         remove_images(find_engine(), state)
 
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small R with what trees have: folders, a program, a link, a name that is not UTF-8."""
+    """A small base repository with folders, a program and a symlink."""
     folder = tmp_path_factory.mktemp("source")
     (folder / "src").mkdir()
     (folder / "src/app.py").write_text("print('app')\n")
@@ -127,14 +127,14 @@ def sh(box: Sandbox) -> Callable[..., Completed]:
 
 
 @pytest.fixture
-def own(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
-    """A state folder of one test alone, with the interpreters' layers that are already there."""
-    place = tmp_path / "state"
-    place.mkdir()
-    (place / "etc").symlink_to(state / "etc")
+def own_state(backend: Backend, prepared: Prepared, state: Path, tmp_path: Path) -> Iterator[Path]:
+    """A state folder of this test alone, which reuses the interpreter layers of the session."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "etc").symlink_to(state / "etc")
     for root in (state / "layers").glob("u*"):
-        (place / "layers" / root.name).mkdir(parents=True)
-        (place / "layers" / root.name / "python").symlink_to(root / "python")
-    yield place
+        (folder / "layers" / root.name).mkdir(parents=True)
+        (folder / "layers" / root.name / "python").symlink_to(root / "python")
+    yield folder
     if backend.name == "docker":
-        remove_images(find_engine(), place)
+        remove_images(find_engine(), folder)

@@ -75,31 +75,31 @@ DAMAGE: list[Callable[[Path], None]] = [
 ]
 
 
-def test_damaged_environment_is_prepared_anew(backend: Backend, own: Path, source: Path) -> None:
-    with opened(backend, own) as first:
+def test_damaged_environment_is_prepared_anew(backend: Backend, own_state: Path, source: Path) -> None:
+    with opened(backend, own_state) as first:
         first.prepare(plan(source), SETUP, on_step=lambda _: None)
     # The store is the same; an engine takes ten times as long for each.
     for damage in DAMAGE if backend.name == "bwrap" else DAMAGE[:3]:
-        damage(build_of(own))
-        with opened(backend, own) as second:
+        damage(build_of(own_state))
+        with opened(backend, own_state) as second:
             again = second.prepare(plan(source), SETUP, on_step=lambda _: None)
             assert not again.cached, damage
             with second.open(SPEC, again) as box:
                 assert box.run(Command(line="cat made src/app.py")).stdout.kept == b"made\nprint('app')\n"
-    with opened(backend, own) as third:
+    with opened(backend, own_state) as third:
         assert third.prepare(plan(source), SETUP, on_step=lambda _: None).cached
 
 
 @pytest.mark.parametrize("backend", ["bwrap"], indirect=True)
 def test_layer_that_vanishes_under_a_running_harness_is_told_and_is_ours(
-    backend: Backend, own: Path, source: Path
+    backend: Backend, own_state: Path, source: Path
 ) -> None:
-    with opened(backend, own) as first:
+    with opened(backend, own_state) as first:
         prepared = first.prepare(plan(source), SETUP, on_step=lambda _: None)
-        shutil.rmtree(build_of(own))
+        shutil.rmtree(build_of(own_state))
         with pytest.raises(SandboxError, match="no such file or folder"):
             first.open(SPEC, prepared).__enter__()
-    with opened(backend, own) as second:
+    with opened(backend, own_state) as second:
         assert not second.prepare(plan(source), SETUP, on_step=lambda _: None).cached
 
 

@@ -1,4 +1,4 @@
-"""What every backend must do. One suite, parametrised over backends."""
+"""The behaviour that every backend must have, tested on each of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestCommands:
         assert b"no such program" in done.stderr.kept
 
     @pytest.mark.parametrize("cwd", ["/workspace/absent", "/workspace/README", "/proc/self/mem"])
-    def test_folder_that_cannot_be_entered_is_a_result(self, sh: Run, cwd: str) -> None:
+    def test_working_folder_that_cannot_be_entered_is_a_result(self, sh: Run, cwd: str) -> None:
         done = sh("echo here", cwd=cwd)
         assert done.exit_code in {126, 127}
         assert b"cannot start" in done.stderr.kept
@@ -53,11 +53,11 @@ class TestCommands:
         done = sh("pwd; cd src; pwd; echo $DECLARED $MORE $HOME $USER; id -un", env={"MORE": "more"})
         assert done.stdout.kept == b"/workspace\n/workspace/src\nyes more /home/agent agent\nagent\n"
 
-    def test_nothing_of_the_host_environment_comes_in(self, sh: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_host_environment_is_not_inherited(self, sh: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOST_ONLY", "secret")
         assert b"HOST_ONLY" not in sh("env; cat /proc/*/environ").stdout.kept
 
-    def test_line_longer_than_one_argument(self, sh: Run) -> None:
+    def test_shell_line_longer_than_one_argument_runs(self, sh: Run) -> None:
         done = sh("true " + "x" * 300_000 + "\necho done")
         assert done.stdout.kept == b"done\n"
 
@@ -70,13 +70,13 @@ class TestCommands:
         assert (done.timed_out, done.exit_code, done.stdout.kept) == (True, None, b"begun\n")
         assert done.duration_sec < 30
 
-    def test_python_and_pip_are_the_environments_own(self, sh: Run) -> None:
+    def test_python_and_pip_are_the_environments(self, sh: Run) -> None:
         done = sh("command -v python; command -v pip; python -c 'import sys; print(sys.prefix)'")
         assert done.stdout.kept == b"/opt/env/bin/python\n/opt/env/bin/pip\n/opt/env\n"
 
 
 class TestStreams:
-    def test_binary_output_is_kept_as_it_is(self, sh: Run) -> None:
+    def test_binary_output_is_kept_unchanged(self, sh: Run) -> None:
         done = sh("python3 -c 'import os; os.write(1, bytes(range(256)) * 4)'")
         assert done.stdout.kept == bytes(range(256)) * 4
 
@@ -92,16 +92,16 @@ class TestStreams:
         done = sh("sha256sum", stdin=data)
         assert done.stdout.kept.split()[0].decode() == hashlib.sha256(data).hexdigest()
 
-    def test_command_that_reads_stdin_without_any_sees_its_end(self, sh: Run) -> None:
+    def test_command_without_stdin_reads_end_of_file(self, sh: Run) -> None:
         assert sh("cat; echo end", timeout_sec=20).stdout.kept == b"end\n"
 
-    def test_stdin_nobody_reads_does_not_block(self, sh: Run) -> None:
+    def test_unread_stdin_does_not_block(self, sh: Run) -> None:
         assert sh("exec true", stdin=b"x" * (4 * MIB)).exit_code == 0
 
-    def test_closed_stdout_is_no_error(self, sh: Run) -> None:
+    def test_closed_stdout_is_not_an_error(self, sh: Run) -> None:
         assert sh("exec >&- 2>&-; exit 4").exit_code == 4
 
-    def test_side_channel(self, sh: Run) -> None:
+    def test_side_channel_is_separate_from_stdout(self, sh: Run) -> None:
         done = sh("echo visible; echo result >&$AB_RESULT_FD", side_channel=True)
         assert (done.stdout.kept, done.side, done.side_truncated) == (b"visible\n", b"result\n", False)
 
@@ -109,23 +109,23 @@ class TestStreams:
         done = sh("head -c 100000 /dev/zero >&3", side_channel=True, side_bytes=1000)
         assert (len(done.side), done.side_truncated) == (1000, True)
 
-    def test_no_side_channel_unless_asked(self, sh: Run) -> None:
+    def test_no_side_channel_unless_requested(self, sh: Run) -> None:
         assert sh("echo x >&3").exit_code != 0
         assert sh('echo "[$AB_RESULT_FD]"').stdout.kept == b"[]\n"
 
 
-class TestStarted:
-    def test_conversation_over_stdin_and_stdout(self, box: Sandbox) -> None:
+class TestStartedCommands:
+    def test_stdin_and_stdout_are_interactive(self, box: Sandbox) -> None:
         answers: list[bytes] = []
-        heard = threading.Event()
+        received = threading.Event()
 
         def listen(data: bytes) -> None:
             answers.append(data)
-            heard.set()
+            received.set()
 
         running = box.start(Command(line="while read x; do echo got $x; done; echo bye >&2"), on_stdout=listen)
         running.write(b"one\n")
-        assert heard.wait(20)
+        assert received.wait(20)
         assert answers[0] == b"got one\n"
         running.write(b"two\n")
         running.close_stdin()
@@ -133,7 +133,7 @@ class TestStarted:
         assert (done.exit_code, done.stdout.kept, done.stderr.kept) == (0, b"got one\ngot two\n", b"bye\n")
         assert b"".join(answers) == done.stdout.kept
 
-    def test_kill(self, box: Sandbox) -> None:
+    def test_kill_ends_the_command(self, box: Sandbox) -> None:
         running = box.start(Command(line="echo up; sleep 60 & sleep 60"))
         running.kill()
         done = running.wait()
@@ -146,46 +146,46 @@ class TestStarted:
         running.close_stdin()
         running.kill()
 
-    def test_an_error_in_a_callback_comes_out_of_wait(self, box: Sandbox) -> None:
+    def test_error_in_a_callback_is_raised_by_wait(self, box: Sandbox) -> None:
         def fail(data: bytes) -> None:
             raise RuntimeError(data.decode().strip())
 
-        with pytest.raises(RuntimeError, match="spoken"):
-            box.start(Command(line="echo spoken"), on_stdout=fail).wait()
+        with pytest.raises(RuntimeError, match="printed"):
+            box.start(Command(line="echo printed"), on_stdout=fail).wait()
         assert box.run(Command(line="true")).ok
 
     def test_slow_listener_does_not_stop_other_commands(self, box: Sandbox) -> None:
         gate = threading.Event()
-        seen = [0]
+        received = [0]
 
         def slow(data: bytes) -> None:
-            seen[0] += len(data)
-            if seen[0] > 100_000:
+            received[0] += len(data)
+            if received[0] > 100_000:
                 gate.wait(0.001)
 
         flood = box.start(Command(line=f"head -c {64 * MIB} /dev/zero", timeout_sec=90), on_stdout=slow)
         assert box.run(Command(line="echo alive", timeout_sec=60)).stdout.kept == b"alive\n"
         gate.set()
         assert flood.wait().stdout.total_bytes == 64 * MIB
-        assert seen[0] == 64 * MIB
+        assert received[0] == 64 * MIB
 
 
 class TestConcurrency:
     def test_eight_commands_at_once(self, box: Sandbox) -> None:
         results: dict[int, bytes] = {}
 
-        def one(number: int) -> None:
+        def run(number: int) -> None:
             line = f"sleep 0.0{number}; echo {number}"
             results[number] = box.run(Command(line=line, timeout_sec=60)).stdout.kept
 
-        threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         assert results == {number: f"{number}\n".encode() for number in range(8)}
 
-    def test_a_command_that_ends_takes_its_own_strays_and_no_others(self, box: Sandbox) -> None:
+    def test_ended_command_takes_only_its_own_background_processes(self, box: Sandbox) -> None:
         other = box.start(Command(line="sleep 300 & echo $!; wait", timeout_sec=60))
         stray = box.run(Command(line="setsid sleep 400 >/dev/null 2>&1 & echo left", timeout_sec=60))
         assert (stray.stdout.kept, stray.killed) == (b"left\n", 1)
@@ -196,31 +196,31 @@ class TestConcurrency:
         other.wait()
 
 
-class TestSurvivors:
+class TestLeftoverProcesses:
     def test_background_child_is_dead_when_run_returns(self, sh: Run) -> None:
         done = sh("sleep 500 & echo started")
         assert (done.exit_code, done.stdout.kept, done.killed) == (0, b"started\n", 1)
         assert sh("pgrep sleep").exit_code == 1
 
-    def test_daemon_that_ignores_signals_and_holds_stdout(self, sh: Run) -> None:
+    def test_daemon_that_ignores_signals_is_killed(self, sh: Run) -> None:
         daemon = "import os, signal, time; [signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]; os.setsid(); time.sleep(600)"
         done = sh(f"(python3 -c '{daemon}' &) ; sleep 0.3; echo parent")
         assert (done.exit_code, done.stdout.kept) == (0, b"parent\n")
         assert done.killed >= 1
         assert sh("pgrep -f [t]ime.sleep").exit_code == 1
 
-    def test_what_ends_by_itself_in_time_is_not_killed(self, sh: Run) -> None:
+    def test_process_that_exits_within_the_grace_period_is_not_killed(self, sh: Run) -> None:
         done = sh("(sleep 0.02; echo late) & echo first")
         assert done.stdout.kept == b"first\nlate\n"
         assert done.killed == 0
 
-    def test_timeout_leaves_nothing(self, sh: Run) -> None:
+    def test_timeout_kills_all_processes(self, sh: Run) -> None:
         done = sh("for i in 1 2 3; do setsid sleep 500 & done; sleep 500", timeout_sec=0.4)
         assert done.timed_out
         assert done.killed == 4
         assert sh("pgrep sleep").exit_code == 1
 
-    def test_kill_processes_counts_and_ends_all(self, box: Sandbox) -> None:
+    def test_kill_processes_counts_and_kills_all(self, box: Sandbox) -> None:
         running = box.start(Command(line="sleep 500 & sleep 500 & wait", timeout_sec=60))
         while box.run(Command(line="pgrep -c sleep")).stdout.kept != b"2\n":
             time.sleep(0.01)
@@ -274,17 +274,17 @@ class TestWorkspace:
         assert b"here" in entries
         assert b"passwd" not in entries
 
-    def test_deleted_folder_below_is_data(self, sh: Run) -> None:
+    def test_deleted_working_folder_is_a_result(self, sh: Run) -> None:
         assert sh("rm -rf src").ok
         assert sh("pwd", cwd="/workspace/src").exit_code == 127
 
-    def test_renamed_and_recreated_folders(self, sh: Run, box: Sandbox) -> None:
+    def test_tree_shows_renamed_and_recreated_folders(self, sh: Run, box: Sandbox) -> None:
         assert sh("mv keep kept2 && rm -rf src && mkdir src && echo x > src/only").ok
         paths = {entry.path for entry in box.tree().entries()}
         assert {b"kept2/file", b"src/only"} <= paths
         assert not {b"keep/file", b"src/app.py"} & paths
 
-    def test_read_only_mounts(self, backend: Backend, prepared: Prepared, tmp_path: Path) -> None:
+    def test_mounts_are_read_only(self, backend: Backend, prepared: Prepared, tmp_path: Path) -> None:
         (tmp_path / "files").mkdir()
         (tmp_path / "files/data").write_text("mounted")
         (tmp_path / "single").write_text("single")
@@ -297,11 +297,11 @@ class TestWorkspace:
             assert opened.run(Command(line="touch /agent/files/new")).exit_code != 0
         assert (tmp_path / "files/data").read_text() == "mounted"
 
-    def test_other_workdir(self, backend: Backend, source: Path) -> None:
+    def test_workdir_can_be_another_path(self, backend: Backend, source: Path) -> None:
         with backend.open(replace(SPEC, workdir="/home/agent/project"), None) as opened:
             assert opened.run(Command(line="pwd; touch x; ls")).stdout.kept == b"/home/agent/project\nx\n"
 
-    def test_workdir_of_the_system_is_refused(self, backend: Backend) -> None:
+    def test_system_path_as_workdir_is_refused(self, backend: Backend) -> None:
         with pytest.raises(SandboxUnavailable, match="/etc"):
             backend.open(replace(SPEC, workdir="/etc/app"), None)
 
@@ -330,7 +330,7 @@ class TestWriteFiles:
         "bad",
         [b"/etc/passwd", b"../x", b"a/../b", b".git/hooks/x", b"sub/.GIT/config", b"", b"a//b", b"nul\0"],
     )
-    def test_refuses_paths_that_leave_or_touch_git(self, box: Sandbox, bad: bytes) -> None:
+    def test_refuses_paths_outside_the_workspace_or_in_git(self, box: Sandbox, bad: bytes) -> None:
         before = list(box.tree().entries())
         with pytest.raises(PatchInvalid):
             box.write_files([FileWrite(b"fine", b"x"), FileWrite(bad, b"x")])
@@ -345,7 +345,9 @@ class TestWriteFiles:
             ("mkdir full; touch full/x", b"full"),
         ],
     )
-    def test_all_or_nothing_when_one_cannot_be(self, box: Sandbox, sh: Run, prepare: str, path: bytes) -> None:
+    def test_writes_nothing_if_one_file_cannot_be_written(
+        self, box: Sandbox, sh: Run, prepare: str, path: bytes
+    ) -> None:
         sh(prepare)
         before = list(box.tree().entries())
         with pytest.raises(PatchInvalid):
@@ -364,7 +366,7 @@ class TestWriteFiles:
             box.write_files([FileWrite(b"README"), FileWrite(b"big", b"x" * (80 * MIB))])
         assert list(box.tree().entries()) == before
 
-    def test_folders_their_owner_locked_are_still_written(self, box: Sandbox, sh: Run) -> None:
+    def test_writes_into_folders_without_permissions(self, box: Sandbox, sh: Run) -> None:
         sh("chmod 000 src keep; chmod 500 .")
         box.write_files([FileWrite(b"src/new", b"x"), FileWrite(b"keep/file", b"y"), FileWrite(b"top", b"z")])
         assert sh("chmod 755 src keep .; cat src/new keep/file top").stdout.kept == b"xyz"
@@ -372,7 +374,7 @@ class TestWriteFiles:
 
 class TestLimitsAndNetwork:
     @pytest.mark.req("R-05", "R-06")
-    def test_no_network_but_loopback(self, sh: Run) -> None:
+    def test_only_loopback_network_works(self, sh: Run) -> None:
         probe = (
             "import socket, threading\n"
             "s = socket.create_server(('127.0.0.1', 0))\n"
@@ -397,7 +399,7 @@ class TestLimitsAndNetwork:
         assert usage.processes is not None
 
     @pytest.mark.req("R-06")
-    def test_limits_are_reported_for_what_they_are(self, backend: Backend) -> None:
+    def test_limit_report_names_the_enforcement(self, backend: Backend) -> None:
         report = backend.limits()
         assert {report.cpu, report.memory, report.pids, report.disk} <= {"hard", "monitored", "absent"}
         rootless = any(note.startswith("rootless engine") for note in report.notes)

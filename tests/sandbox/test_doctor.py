@@ -1,9 +1,8 @@
-"""`ab doctor` and `ab cache`, as a person and as a program see them."""
+"""The output of `ab doctor` and `ab cache`, as text and as JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from agentbench.cli.doctor import headline
 from agentbench.core.command import Completed, Stream
 from agentbench.sandbox.doctor import BackendHealth, IsolationCheck, _probe_isolation
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
-from agentbench.sandbox.remedies import start_failure_remedy, user_namespace_remedy
 
 HARD = LimitReport("hard", "hard", "hard", "hard")
 
@@ -36,7 +34,7 @@ def invoke(state: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> In
 
 
 @pytest.mark.req("U-01")
-def test_doctor_tells_backends_limits_isolation_and_remedies(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_backends_limits_isolation_and_tools(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-do-not-show")
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://me:hidden-word@index.invalid/simple")
     done = invoke(doctor, "--json")
@@ -56,7 +54,7 @@ def test_doctor_tells_backends_limits_isolation_and_remedies(invoke: Invoke, mon
     assert report["tools"]["git"]
 
 
-def test_doctor_without_a_sandbox_says_not_ready_and_how_to_mend_it(
+def test_doctor_without_a_sandbox_is_not_ready_and_names_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -68,7 +66,7 @@ def test_doctor_without_a_sandbox_says_not_ready_and_how_to_mend_it(
     assert "git: MISSING" in done.output
 
 
-def test_weak_findings_are_the_headline() -> None:
+def test_weak_isolation_is_the_headline() -> None:
     from dataclasses import replace
 
     from agentbench.sandbox.doctor import Diagnosis
@@ -80,7 +78,7 @@ def test_weak_findings_are_the_headline() -> None:
     assert headline(replace(diagnosis, backends=(replace(weak, checks=()),))) == "READY bwrap"
 
 
-def test_probe_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashed_probe_is_a_failed_check(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def run(self, _: object) -> Completed:
             return Completed(
@@ -94,72 +92,41 @@ def test_probe_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [check.name for check in checks if not check.ok] == ["probe"]
 
 
-@pytest.mark.parametrize(
-    "file,value,word",
-    [
-        ("user/max_user_namespaces", "0", "max_user_namespaces"),
-        ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone"),
-        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor"),
-    ],
-)
-def test_hosts_that_restrict_user_namespaces_get_their_remedy(tmp_path: Path, file: str, value: str, word: str) -> None:
-    assert user_namespace_remedy(tmp_path) == ""
-    (tmp_path / "proc/sys" / file).parent.mkdir(parents=True)
-    (tmp_path / "proc/sys" / file).write_text(value + "\n")
-    assert word in user_namespace_remedy(tmp_path)
-    assert word in start_failure_remedy("bwrap: setting up uid map: Permission denied", tmp_path)
-
-
 @pytest.mark.req("R-06")
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "sandbox start: [Errno 13] mount bind on /: Permission denied",
         "bwrap: setting up uid map: Permission denied",
         "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
     ],
 )
-def test_doctor_recognises_ubuntus_restriction_and_names_the_switch(
-    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+def test_doctor_recognises_the_apparmor_restriction_of_ubuntu(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
-    """What Ubuntu 24.04 says where its kernel refuses: to an ordinary user's harness, and to bubblewrap."""
+    """The messages are from Ubuntu 24.04, for an ordinary user's harness and for bubblewrap."""
     (tmp_path / "restricted").write_text("1\n")
     monkeypatch.setattr("agentbench.sandbox.remedies._APPARMOR", tmp_path / "restricted")
     program = tmp_path / "bwrap"
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2; exit 1\n")
+    program.write_text(f"#!/bin/sh\necho '{message}' >&2; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     done = invoke(doctor)
     assert done.exit_code == 3
     assert done.output.startswith("NOT READY")
-    assert said in done.output
+    assert message in done.output
     assert "remedy: AppArmor restricts unprivileged user namespaces (default since Ubuntu 23.10)" in done.output
     assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in done.output
 
 
-def test_root_and_users_get_the_remedy_that_helps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
-    (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert "bwrap-userns-restrict" in user_namespace_remedy(tmp_path)
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "bwrap-userns-restrict" not in user_namespace_remedy(tmp_path)
-    assert "--sandbox docker" in user_namespace_remedy(tmp_path)
-
-
-def test_refused_overlay_and_containers_get_their_remedy(tmp_path: Path) -> None:
-    assert "modprobe overlay" in start_failure_remedy("mount overlay on /tmp/m: Operation not permitted", tmp_path)
-    assert "seccomp=unconfined" in start_failure_remedy("unshare: Operation not permitted", tmp_path)
-
-
-def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prepared: Prepared) -> None:
+def test_cache_lists_items_and_keeps_those_in_use(invoke: Invoke, prepared: Prepared) -> None:
     listed = json.loads(invoke(cache, "ls", "--json").stdout)
     kinds = {item["kind"] for item in listed["items"]}
     assert {"python", "prepared"} <= kinds
-    # Another backend of the same state may have prepared the same, and be open or closed by now.
+    # Another backend with the same state folder may have prepared the same environment.
     mine = [item for item in listed["items"] if item["label"] == "conformance" and item["in_use"]]
-    # An image counts only what it adds to its base, which may be next to nothing; a layer of files is measured whole.
+    # An image counts only what it adds to its base, which may be almost nothing; a layer of files counts whole.
     (own,) = [item for item in mine if prepared.details["layer"] in item["name"]]
     assert own["bytes"] > 1000
     removed = json.loads(invoke(cache, "prune", "--max-gb", "0", "--json").stdout)
@@ -167,16 +134,16 @@ def test_cache_lists_what_is_there_and_keeps_what_is_in_use(invoke: Invoke, prep
     assert "conformance" in invoke(cache, "ls").output
 
 
-def test_cache_of_a_new_machine_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_a_new_state_folder_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AB_STATE", str(tmp_path / "none"))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")  # an engine may hold what nobody needs any more
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")  # an engine may hold unused images
     assert CliRunner().invoke(cache, ["ls"]).output.startswith("0.0 MB in 0 items")
     assert CliRunner().invoke(cache, ["prune", "--all"]).output.startswith("removed 0.0 MB")
 
 
 @pytest.mark.parametrize("option", ["--max-gb", "--unused-days"])
 @pytest.mark.parametrize("value", ["inf", "nan"])
-def test_bound_of_the_cache_is_a_number(option: str, value: str) -> None:
+def test_cache_limits_must_be_finite_numbers(option: str, value: str) -> None:
     done = CliRunner().invoke(cache, ["prune", option, value])
     assert done.exit_code == 2
     assert "not a finite number" in done.output

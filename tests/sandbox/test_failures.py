@@ -26,12 +26,14 @@ SETUP = replace(SPEC, phase=Phase.SETUP)
 
 
 @pytest.fixture
-def start(backend: Backend, own: Path) -> Iterator[Callable[[], Backend]]:
+def start(backend: Backend, own_state: Path) -> Iterator[Callable[[], Backend]]:
     """Another harness on that folder."""
     with contextlib.ExitStack() as stack:
 
         def opened() -> Backend:
-            return stack.enter_context(contextlib.closing(open_backend(backend.name, state=own, needs_image=False)))
+            return stack.enter_context(
+                contextlib.closing(open_backend(backend.name, state=own_state, needs_image=False))
+            )
 
         yield opened
 
@@ -45,7 +47,7 @@ def tried(backend: Backend, plan: SetupPlan, spec: SandboxSpec = SETUP) -> tuple
 
 @pytest.mark.req("C-05", "R-08")
 def test_another_process_is_told_what_failed_and_how_to_try_again(
-    start: Callable[[], Backend], own: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    start: Callable[[], Backend], own_state: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = SetupPlan("known to fail", source, ("date +%s.%N", "echo no such thing >&2; exit 7"), (), 60)
     first, steps = tried(start(), plan)
@@ -56,7 +58,7 @@ def test_another_process_is_told_what_failed_and_how_to_try_again(
     assert again.message.endswith("(exit code 7): no such thing")
     assert "--fresh-setup" in again.remedy
     assert "ab cache prune" in again.remedy
-    monkeypatch.setenv("AB_STATE", str(own))
+    monkeypatch.setenv("AB_STATE", str(own_state))
     for verb, name in (("ls", "items"), ("prune", "removed")):
         told = json.loads(CliRunner().invoke(cache, [verb, "--json"]).stdout)[name]
         assert [item["label"].endswith("no such thing") for item in told if item["kind"] == "failed"] == [True]
@@ -116,12 +118,12 @@ def test_a_setup_that_somebody_killed_is_not_remembered_and_one_that_its_limit_e
 
 
 def test_our_own_trouble_is_not_remembered(
-    start: Callable[[], Backend], own: Path, tmp_path: Path, source: Path
+    start: Callable[[], Backend], own_state: Path, tmp_path: Path, source: Path
 ) -> None:
     plan = SetupPlan("vanished", tmp_path / "absent", ("true",), (), 60)
     with pytest.raises(SandboxError):
         start().prepare(plan, SETUP, on_step=lambda _: None)
-    assert [item for item in contents(own) if item.kind == "failed"] == []
+    assert [item for item in contents(own_state) if item.kind == "failed"] == []
     assert not start().prepare(replace(plan, source=source), SETUP, on_step=lambda _: None).cached
 
 

@@ -1,4 +1,4 @@
-"""Code that attacks its sandbox, the harness or the host. Every attack ends as data, and the next command still runs."""
+"""Code that attacks its sandbox, the harness or the host. Each attack is just a result, and the next command runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def python(sh: Run, code: str, **options: object) -> Completed:
 
 
 class TestBombs:
-    def test_fork_bomb_is_held_and_leaves_nothing(self, box: Sandbox, sh: Run) -> None:
+    def test_fork_bomb_is_limited_and_leaves_no_process(self, box: Sandbox, sh: Run) -> None:
         done = sh(":() { : | : & }; :", timeout_sec=3)
         assert done.killed <= 64
         assert box.kill_processes() == 0
@@ -38,7 +38,7 @@ class TestBombs:
 
     def test_forks_beyond_the_limit_are_refused(self, backend: Backend, sh: Run) -> None:
         if backend.limits().pids != "hard":
-            pytest.skip("no limit of processes on this machine")
+            pytest.skip("no process limit on this machine")
         code = (
             "import os, sys, time\n"
             "n = 0\n"
@@ -52,20 +52,20 @@ class TestBombs:
         assert 20 < int(done.stdout.kept) < 64
         assert done.killed == int(done.stdout.kept)
 
-    def test_memory_bomb_dies_and_is_told(self, sh: Run) -> None:
+    def test_memory_bomb_is_killed_and_reported(self, sh: Run) -> None:
         done = python(sh, "x = []\nwhile True: x.append(bytearray(1 << 20))\n")
         assert done.exit_code != 0
         assert done.oom or done.signal == 9 or b"MemoryError" in done.stderr.kept
         assert sh("echo alive").stdout.kept == b"alive\n"
 
-    def test_memory_bomb_of_many_processes(self, sh: Run) -> None:
+    def test_memory_bomb_with_many_processes_is_killed(self, sh: Run) -> None:
         code = "import os\nfor _ in range(8): os.fork()\nx = []\nwhile True: x.append(bytearray(1 << 20))\n"
         done = python(sh, code, timeout_sec=20)
         assert not done.ok
         assert sh("echo alive").stdout.kept == b"alive\n"
 
     @pytest.mark.parametrize("place", ["/workspace", "/tmp", "/dev/shm", "/home/agent", "/opt/env"])
-    def test_disk_fill_is_no_space_and_not_an_oom(self, box: Sandbox, sh: Run, place: str) -> None:
+    def test_full_disk_is_no_space_and_not_an_oom(self, box: Sandbox, sh: Run, place: str) -> None:
         done = sh(f"head -c 100M /dev/zero > {place}/fill")
         assert done.exit_code != 0
         assert re.search(b"No space left|File too large|File size limit", done.stderr.kept)
@@ -73,7 +73,7 @@ class TestBombs:
         assert sh(f"rm {place}/fill && echo alive").stdout.kept == b"alive\n"
         assert box.usage().oom_kills in {0, None}
 
-    def test_no_other_place_can_be_filled(self, sh: Run) -> None:
+    def test_no_other_folder_is_writable(self, sh: Run) -> None:
         done = sh("for d in / /usr /etc /run /var /dev /proc /sys /opt /home; do echo x > $d/fill && echo $d; done")
         assert done.stdout.kept == b""
 
@@ -86,7 +86,7 @@ class TestBombs:
         assert done.stdout.kept.startswith(b"No space left on device")
         assert sum(1 for _ in box.tree().entries()) > 10_000
 
-    def test_gigabyte_of_output_leaves_the_harness_flat(self, sh: Run) -> None:
+    def test_gigabyte_of_output_does_not_grow_the_harness(self, sh: Run) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         done = sh("head -c 1100M /dev/zero", keep_bytes=100_000, timeout_sec=100)
         grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -94,15 +94,15 @@ class TestBombs:
         assert len(done.stdout.head) + len(done.stdout.tail) == 100_000
         assert grown_kb < 20_000
 
-    def test_one_huge_line_to_both_streams(self, sh: Run) -> None:
+    def test_huge_lines_on_both_streams_are_digested(self, sh: Run) -> None:
         done = python(sh, "import os\nfor _ in range(64): os.write(1, b'x' * 1048576); os.write(2, b'y' * 1048576)")
         assert done.stdout.total_bytes == done.stderr.total_bytes == 64 * MIB
-        state = hashlib.sha256()
+        digest = hashlib.sha256()
         for _ in range(64):
-            state.update(b"y" * MIB)
-        assert done.stderr.sha256 == state.hexdigest()
+            digest.update(b"y" * MIB)
+        assert done.stderr.sha256 == digest.hexdigest()
 
-    def test_flood_until_the_time_is_up(self, sh: Run) -> None:
+    def test_endless_output_is_ended_by_the_timeout(self, sh: Run) -> None:
         done = sh("yes", timeout_sec=0.5)
         assert done.timed_out
         assert done.stdout.total_bytes > MIB
@@ -110,11 +110,11 @@ class TestBombs:
 
 class TestKillingTheServer:
     @pytest.mark.parametrize("line", ["kill -9 1", "kill -9 -1", "for s in $(seq 1 64); do kill -$s 1; done; true"])
-    def test_signals_do_not_reach_it(self, sh: Run, line: str) -> None:
+    def test_signals_do_not_end_the_server(self, sh: Run, line: str) -> None:
         sh(line)
         assert sh("echo alive").stdout.kept == b"alive\n"
 
-    def test_it_cannot_be_looked_into(self, sh: Run) -> None:
+    def test_memory_of_the_server_cannot_be_read(self, sh: Run) -> None:
         code = (
             "import os, ctypes\n"
             "for name in ('mem', 'environ', 'maps', 'root', 'cwd', 'fd', 'exe', 'io'):\n"
@@ -130,26 +130,26 @@ class TestKillingTheServer:
         )
         assert python(sh, code).stdout.kept == b"ptrace -1 -1\npidfd -1\n"
 
-    def test_its_descriptors_are_not_inherited(self, sh: Run) -> None:
-        assert sh("ls /proc/self/fd").stdout.kept == b"0\n1\n2\n3\n"  # 3 is ls's own
+    def test_descriptors_of_the_server_are_not_inherited(self, sh: Run) -> None:
+        assert sh("ls /proc/self/fd").stdout.kept == b"0\n1\n2\n3\n"  # 3 is the folder that ls reads
 
-    def test_exhausting_descriptors_and_pipes(self, sh: Run) -> None:
+    def test_exhausted_descriptors_do_not_stop_the_server(self, sh: Run) -> None:
         python(sh, "import os\nx = []\ntry:\n    while True: x += os.pipe()\nexcept OSError as e: print(e)\n")
         assert sh("echo alive").stdout.kept == b"alive\n"
 
-    def test_forged_frames_on_stdout_are_only_output(self, sh: Run) -> None:
+    def test_forged_frames_on_stdout_are_plain_output(self, sh: Run) -> None:
         forged = b"\0\0\0\x10\0\0\0\x04done\0\0\0\x011"
         done = sh("cat", stdin=forged)
         assert done.stdout.kept == forged
 
-    def test_stopping_everything_is_undone_by_the_timeout(self, sh: Run) -> None:
+    def test_stopped_processes_are_killed_by_the_timeout(self, sh: Run) -> None:
         done = sh("kill -STOP -1; kill -STOP $$; sleep 60", timeout_sec=1)
         assert not done.ok
         assert sh("echo alive").stdout.kept == b"alive\n"
 
 
 class TestEscapes:
-    def test_identity_and_rights(self, sh: Run) -> None:
+    def test_commands_have_no_capabilities(self, sh: Run) -> None:
         done = sh(
             "grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'; id -u"
         )
@@ -158,7 +158,7 @@ class TestEscapes:
         assert done.stdout.kept.decode() == f"{caps}NoNewPrivs:1\nSeccomp:2\n1000\n"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="the harness is not root")
-    def test_host_uid_is_not_roots_even_when_the_harness_is_root(self, box: Sandbox) -> None:
+    def test_host_uid_is_not_root_even_if_the_harness_is(self, box: Sandbox) -> None:
         running = box.start(Command(line="exec sleep 61.5", timeout_sec=60))
         owners: set[int] = set()
         while not owners:
@@ -203,12 +203,12 @@ class TestEscapes:
             "echo 0 > /proc/1/oom_score_adj",
         ],
     )
-    def test_refused(self, sh: Run, line: str) -> None:
+    def test_privileged_operation_is_refused(self, sh: Run, line: str) -> None:
         done = sh(line)
-        # What an engine masks reads as empty.
+        # Files that a docker engine masks read as empty.
         assert done.exit_code != 0 or (line.startswith(("cat ", "ls ")) and done.stdout.kept == b"")
 
-    def test_system_calls_that_are_filtered(self, sh: Run) -> None:
+    def test_denied_system_calls_fail(self, sh: Run) -> None:
         code = (
             "import ctypes, errno, os, platform, socket\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -232,7 +232,7 @@ class TestEscapes:
         )
         assert python(sh, code).stdout.kept == b"EPERM\nthread\nb'child\\n'\n"
 
-    def test_host_files_and_processes_are_not_there(self, sh: Run, tmp_path: Path) -> None:
+    def test_host_files_and_processes_are_not_visible(self, sh: Run, tmp_path: Path) -> None:
         secret = tmp_path / "host-secret"
         secret.write_text("secret")
         assert sh(f"cat {secret}").exit_code != 0
@@ -240,7 +240,7 @@ class TestEscapes:
         assert int(done.stdout.kept.split()[0]) < 8
         assert done.stdout.kept.count(b"\n") == 1
 
-    def test_abstract_sockets_of_the_host_are_out_of_reach(self, sh: Run) -> None:
+    def test_abstract_sockets_of_the_host_are_unreachable(self, sh: Run) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             name = f"\0agentbench-test-{os.getpid()}"
             server.bind(name)
@@ -248,20 +248,20 @@ class TestEscapes:
             code = f"import socket\ns = socket.socket(socket.AF_UNIX)\nprint(s.connect_ex({name!r}))"
             assert python(sh, code).stdout.kept != b"0\n"
 
-    def test_mount_table_tells_nothing_of_the_host(self, backend: Backend, sh: Run, state: Path) -> None:
+    def test_mount_table_does_not_reveal_host_paths(self, backend: Backend, sh: Run, state: Path) -> None:
         table = sh("cat /proc/self/mountinfo /proc/self/mounts").stdout.kept.decode()
         assert "lowerdir" in table
-        told = [line for line in table.splitlines() if str(state) in line]
-        # An engine shows where a bind comes from; ours is the empty folder that the server's socket was in.
-        assert [line.split()[4] for line in told] == (["/opt/agentbench/link"] if backend.name == "docker" else [])
+        revealing = [line for line in table.splitlines() if str(state) in line]
+        # A docker engine shows the source of a bind; the only one is the empty folder that held the server's socket.
+        assert [line.split()[4] for line in revealing] == (["/opt/agentbench/link"] if backend.name == "docker" else [])
 
-    def test_setuid_programs_gain_nothing(self, sh: Run) -> None:
+    def test_setuid_programs_gain_no_privileges(self, sh: Run) -> None:
         assert sh("find /usr/bin -perm -4000 | head -1 | xargs -r -n1 stat -c %U").exit_code == 0
         assert sh("cp $(command -v id) x && chmod 6755 x && ./x -u").stdout.kept == b"1000\n"
 
 
 class TestLimits:
-    def test_cpu_quota_slows_down(self, backend: Backend, prepared: Prepared) -> None:
+    def test_cpu_quota_is_enforced(self, backend: Backend, prepared: Prepared) -> None:
         if backend.limits().cpu != "hard":
             pytest.skip("no cpu limit on this machine")
         spec = replace(SPEC, limits=Limits(cpus=0.25, memory_mb=256, pids=32, disk_mb=32))
@@ -271,8 +271,8 @@ class TestLimits:
         assert used is not None
         assert used < 0.6
 
-    def test_memory_limit_counts_memory_beside_a_full_disk(self, backend: Backend, prepared: Prepared) -> None:
-        """The writable layer is memory too: filling it must neither kill nor take memory from programs."""
+    def test_full_disk_takes_no_memory_from_programs(self, backend: Backend, prepared: Prepared) -> None:
+        """The writable layer is in memory: filling it must not kill programs or reduce their memory."""
         spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=128, pids=32, disk_mb=64))
         with backend.open(spec, prepared) as opened:
             assert not opened.run(Command(line="cat /dev/zero > fill")).oom
@@ -280,23 +280,24 @@ class TestLimits:
             assert done.stdout.kept == b"%d\n" % (80 << 20)
 
     @pytest.mark.parametrize(
-        "hold",
+        "allocate",
         ["x = b'x' * (900 << 20)", "import mmap; x = mmap.mmap(-1, 900 << 20); x.write(b'x' * len(x))"],
         ids=["private", "shared"],
     )
-    def test_programs_are_held_to_the_memory_limit_alone(self, backend: Backend, prepared: Prepared, hold: str) -> None:
-        """However large the disk limit, which is memory too, is."""
+    def test_memory_limit_of_programs_excludes_the_disk_limit(
+        self, backend: Backend, prepared: Prepared, allocate: str
+    ) -> None:
         if backend.limits().memory != "hard":
             pytest.skip("no memory cgroup on this machine")
         spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=300, pids=32, disk_mb=2048))
         with backend.open(spec, prepared) as opened:
-            done = opened.run(Command(argv=("python3", "-c", f"{hold}; import time; time.sleep(20)")))
+            done = opened.run(Command(argv=("python3", "-c", f"{allocate}; import time; time.sleep(20)")))
             assert (done.exit_code, done.signal, done.oom) == (137, 9, True)
             assert (opened.usage().oom_kills or 0) >= 1
             fine = opened.run(Command(line="echo alive"))
             assert (fine.stdout.kept, fine.oom) == (b"alive\n", False)
 
-    def test_files_in_memory_do_not_count_as_programs(self, backend: Backend, prepared: Prepared) -> None:
+    def test_files_in_memory_do_not_count_as_program_memory(self, backend: Backend, prepared: Prepared) -> None:
         spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=300, pids=32, disk_mb=300))
         with backend.open(spec, prepared) as opened:
             line = "head -c 250M /dev/zero > /tmp/fill && python3 -c 'x = b\"x\" * (200 << 20); import time; time.sleep(0.3)'"
@@ -304,7 +305,7 @@ class TestLimits:
             assert (done.exit_code, done.oom) == (0, False), done
             assert opened.usage().oom_kills in {0, None}
 
-    def test_only_the_command_that_held_too_much_is_ended(self, backend: Backend, prepared: Prepared) -> None:
+    def test_only_the_command_over_the_memory_limit_is_killed(self, backend: Backend, prepared: Prepared) -> None:
         if backend.limits().memory != "hard":
             pytest.skip("no memory cgroup on this machine")
         spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=200, pids=32, disk_mb=1024))

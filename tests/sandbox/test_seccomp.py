@@ -1,4 +1,4 @@
-"""The system call filter, run by a small interpreter of classic BPF on both architectures."""
+"""The system call filter, run by a small interpreter of classic BPF for both architectures."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ NAMES = sorted(MACHINES)
 
 
 def decide(program: bytes, arch: int, number: int, *arguments: int) -> int:
-    """ALLOW, or the error number."""
+    """Run the filter. Return ALLOW or the error number."""
     data = struct.pack("<iIQ6Q", number, arch, 0, *(list(arguments) + [0] * 6)[:6])
     code = list(struct.iter_unpack("<HBBI", program))
-    accumulator, at = 0, 0
+    accumulator, position = 0, 0
     while True:
-        operation, if_true, if_false, value = code[at]
-        at += 1
+        operation, if_true, if_false, value = code[position]
+        position += 1
         if operation == 0x20:
             (accumulator,) = struct.unpack_from("<I", data, value)
         elif operation == 0x06:
             return int(value) if value == ALLOW else int(value) & 0xFFFF
         else:
-            holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[operation]
-            at += if_true if holds else if_false
+            matches = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[
+                operation
+            ]
+            position += if_true if matches else if_false
 
 
 @pytest.fixture(params=NAMES)
@@ -35,7 +37,7 @@ def machine(request: pytest.FixtureRequest) -> Machine:
     return MACHINES[request.param]
 
 
-def test_every_denied_call_is_refused_and_its_neighbours_are_not(machine: Machine) -> None:
+def test_exactly_the_denied_calls_are_refused(machine: Machine) -> None:
     program = assemble(machine)
     special = {machine.clone, machine.clone3, machine.ioctl, machine.socket}
     for number in range(500):
@@ -44,7 +46,7 @@ def test_every_denied_call_is_refused_and_its_neighbours_are_not(machine: Machin
             assert decide(program, machine.arch, number) == expected, number
 
 
-def test_other_architectures_and_tables_are_refused(machine: Machine) -> None:
+def test_calls_of_other_architectures_are_refused(machine: Machine) -> None:
     program = assemble(machine)
     assert decide(program, 0x4000_0003, 1) == errno.ENOSYS
     if machine.has_x32:
@@ -61,7 +63,7 @@ def test_new_namespaces_are_refused(machine: Machine, flag: int) -> None:
 def test_threads_and_children_are_allowed(machine: Machine) -> None:
     program = assemble(machine)
     assert decide(program, machine.arch, machine.clone, 17) == ALLOW
-    assert decide(program, machine.arch, machine.clone, 0x3D0F00) == ALLOW  # what pthread_create passes
+    assert decide(program, machine.arch, machine.clone, 0x3D0F00) == ALLOW  # flags of pthread_create
 
 
 def test_socket_families_outside_of_network_namespaces_are_refused(machine: Machine) -> None:
@@ -76,5 +78,5 @@ def test_terminal_injection_is_refused(machine: Machine) -> None:
     assert decide(program, machine.arch, machine.ioctl, 0, 0x5412) == errno.EPERM
     assert decide(program, machine.arch, machine.ioctl, 0, 0x541C) == errno.EPERM
     assert decide(program, machine.arch, machine.ioctl, 0, 0x5413) == ALLOW
-    # The kernel looks at the low half only: a high half must not hide the request.
+    # The kernel reads only the low half, so the high half must not hide the request.
     assert decide(program, machine.arch, machine.ioctl, 0, 0x1_0000_5412) == errno.EPERM

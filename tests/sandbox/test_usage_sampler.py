@@ -1,4 +1,4 @@
-"""Continuous resource samples: bounded, never of an idle sandbox, never the end of anything."""
+"""Resource samples of sandboxes: bounded, none for an idle sandbox, and failures are ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.req("M-01")
 
 
 class Scripted:
-    """A sandbox whose usage is told in advance."""
+    """A sandbox that reports the given usages."""
 
     id = "scripted"
 
@@ -30,12 +30,12 @@ class Scripted:
         self.asked = threading.Event()
 
     def usage(self) -> Usage:
-        found = self._usages.pop(0) if len(self._usages) > 1 else self._usages[0]
+        usage = self._usages.pop(0) if len(self._usages) > 1 else self._usages[0]
         if len(self._usages) == 1:
             self.asked.set()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(usage, Exception):
+            raise usage
+        return usage
 
 
 def used(cpu_sec: float | None) -> Usage:
@@ -44,51 +44,51 @@ def used(cpu_sec: float | None) -> Usage:
 
 def sampled(usages: list[Usage | Exception]) -> list[Usage]:
     sandbox = Scripted(usages)
-    seen: list[Usage] = []
-    with UsageSampler(cast("Sandbox", sandbox), seen.append, first_sec=0.001):
+    samples: list[Usage] = []
+    with UsageSampler(cast("Sandbox", sandbox), samples.append, first_sec=0.001):
         assert sandbox.asked.wait(20)
-    return seen
+    return samples
 
 
-def test_nothing_is_told_of_a_sandbox_where_nothing_happened() -> None:
+def test_idle_sandbox_is_not_reported() -> None:
     assert sampled([used(1.0), used(1.0), used(1.0), used(2.0), used(2.0)]) == [used(1.0), used(2.0)]
 
 
-def test_trouble_with_a_sample_ends_nothing() -> None:
+def test_failed_sample_does_not_stop_the_sampler() -> None:
     assert sampled([SandboxError("gone"), OSError("gone"), used(1.0), used(1.0)]) == [used(1.0)]
 
 
 @pytest.mark.parametrize("phase,least", [(Phase.AGENT, 1), (Phase.ORACLE, 2)])
-def test_agents_and_oracles_are_sampled_while_they_run(
+def test_agent_and_grading_sandboxes_are_sampled_while_they_run(
     backend: Backend, prepared: Prepared, phase: Phase, least: int
 ) -> None:
-    seen: list[tuple[Phase, Usage]] = []
+    samples: list[tuple[Phase, Usage]] = []
     enough = threading.Event()
 
     def emit(phase: Phase, usage: Usage) -> None:
-        seen.append((phase, usage))
+        samples.append((phase, usage))
         enough.set()
 
-    monitored = SampledBackend(backend, emit, first_sec=0.05)
-    with monitored.open(SandboxSpec(phase, SMALL), prepared) as sandbox:
+    sampled_backend = SampledBackend(backend, emit, first_sec=0.05)
+    with sampled_backend.open(SandboxSpec(phase, SMALL), prepared) as sandbox:
         running = sandbox.start(Command(line="while :; do :; done", timeout_sec=60))
         assert enough.wait(30)
         running.kill()
         running.wait()
-    assert {one for one, _ in seen} == {phase}
-    assert seen[0][1].cpu_sec is not None
-    assert len(seen) >= least
+    assert {sampled_phase for sampled_phase, _ in samples} == {phase}
+    assert samples[0][1].cpu_sec is not None
+    assert len(samples) >= least
 
 
-def test_a_short_life_without_work_leaves_no_sample() -> None:
-    seen: list[Usage] = []
+def test_short_lived_idle_sandbox_has_no_sample() -> None:
+    samples: list[Usage] = []
 
-    class Nothing:
+    class IdleBackend:
         @contextmanager
         def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
             yield cast("Sandbox", Scripted([used(0.0)]))
 
-    monitored = SampledBackend(cast("Backend", Nothing()), lambda _, usage: seen.append(usage))
-    with monitored.open(SPEC, None):
+    sampled_backend = SampledBackend(cast("Backend", IdleBackend()), lambda _, usage: samples.append(usage))
+    with sampled_backend.open(SPEC, None):
         pass
-    assert seen == []
+    assert samples == []

@@ -1,9 +1,8 @@
-"""Nothing is left behind: not after a normal end, not after kill -9 of the harness, not of the spawner too."""
+"""Sandboxes leave nothing behind: after a normal end, or when the harness or the spawner is killed."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend, Prepared
-from agentbench.sandbox.state import Owner, remove_leftovers
+from agentbench.sandbox.state import remove_leftovers
 from tests.sandbox.conftest import SPEC
 
 pytestmark = pytest.mark.req("R-06")
@@ -39,23 +38,23 @@ _HARNESS = """
 """
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Things end a moment after their cause: poll, never measure."""
-    limit = time.monotonic() + 30
+def until(condition: Callable[[], bool], message: str) -> None:
+    """Wait for the condition: processes end a moment after the event that ends them."""
+    deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < limit, what
+        assert time.monotonic() < deadline, message
         time.sleep(0.01)
 
 
 def processes(marker: str) -> list[str]:
-    """Command lines on the host that hold `marker`; zombies have none."""
-    found = []
+    """Return the command lines on the host that contain `marker`. Zombies have none."""
+    lines = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if marker in line and int(folder.name) != os.getpid():
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines
 
 
 def cgroups(name: str) -> list[Path]:
@@ -64,7 +63,7 @@ def cgroups(name: str) -> list[Path]:
 
 @contextlib.contextmanager
 def harness(state: Path, seconds: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Another harness process with a busy sandbox, and its spawner's pid."""
+    """Start another harness process with a busy sandbox; yield it and its spawner's pid."""
     code = textwrap.dedent(_HARNESS)
     child = subprocess.Popen([sys.executable, "-c", code, str(state), seconds], stdout=subprocess.PIPE)
     try:
@@ -77,15 +76,6 @@ def harness(state: Path, seconds: str) -> Iterator[tuple[subprocess.Popen[bytes]
         child.wait()
         if child.stdout is not None:
             child.stdout.close()
-
-
-@pytest.fixture
-def own_state(state: Path, backend: Backend, prepared: Prepared, tmp_path: Path) -> Path:
-    """A state folder whose owners are this test's alone, with the layers that are already there."""
-    for name in ("layers", "etc"):
-        (tmp_path / name).symlink_to(state / name)
-    (tmp_path / "live").mkdir()
-    return tmp_path
 
 
 def owners(state: Path) -> set[str]:
@@ -115,7 +105,7 @@ def test_closing_a_backend_leaves_no_folder_cgroup_or_process(own_state: Path) -
         backend.open(SPEC, None).__enter__()
 
 
-def test_sandbox_of_a_closed_backend_raises_ours(own_state: Path) -> None:
+def test_sandbox_of_a_closed_backend_raises_sandbox_error(own_state: Path) -> None:
     backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
     box = context.__enter__()
@@ -129,26 +119,26 @@ def test_killed_harness_leaves_nothing(own_state: Path) -> None:
     with harness(own_state, "7002.5") as (child, _):
         (theirs,) = owners(own_state)
         child.kill()
-        until(lambda: not processes("7002.5"), "its sandbox still lives")
-        until(lambda: not processes(str(own_state)), "its spawner still lives")
-        until(lambda: theirs not in owners(own_state), "its folder is still there")
+        until(lambda: not processes("7002.5"), "the sandbox is still alive")
+        until(lambda: not processes(str(own_state)), "the spawner is still alive")
+        until(lambda: theirs not in owners(own_state), "the owner's folder still exists")
         assert cgroups(theirs) == []
 
 
-def test_killed_harness_and_spawner_are_cleaned_up_by_the_next(own_state: Path) -> None:
+def test_next_harness_cleans_up_after_killed_harness_and_spawner(own_state: Path) -> None:
     with harness(own_state, "7003.5") as (child, spawner):
         (theirs,) = owners(own_state)
         os.kill(spawner, signal.SIGKILL)
         child.kill()
         child.wait()
-        until(lambda: not processes("7003.5"), "its sandbox still lives")
+        until(lambda: not processes("7003.5"), "the sandbox is still alive")
         assert theirs in owners(own_state)
         BwrapBackend(own_state).close()
         assert theirs not in owners(own_state)
         assert cgroups(theirs) == []
 
 
-def test_live_owners_are_not_touched(own_state: Path) -> None:
+def test_cleanup_leaves_live_owners_alone(own_state: Path) -> None:
     with harness(own_state, "7004.5"):
         (theirs,) = owners(own_state)
         groups = cgroups(theirs)
@@ -170,33 +160,6 @@ def test_backend_survives_the_death_of_its_spawner(own_state: Path) -> None:
     with backend.open(SPEC, None) as again:
         assert again.run(Command(line="echo again")).stdout.kept == b"again\n"
     backend.close()
-
-
-def test_cleanup_removes_only_what_carries_the_owners_name(tmp_path: Path) -> None:
-    owner = Owner(tmp_path)
-    precious = tmp_path / "agentbench-other"
-    precious.mkdir()
-    owner.record_cgroups([precious])
-    owner.release()
-    assert remove_leftovers(tmp_path) == [owner.name]
-    assert precious.is_dir()
-
-
-def test_owner_killed_while_being_born_is_removed_later(tmp_path: Path) -> None:
-    newborn = tmp_path / "live" / ".someone"
-    newborn.mkdir(parents=True)
-    remove_leftovers(tmp_path)
-    assert newborn.is_dir()
-    os.utime(newborn, (0, 0))
-    remove_leftovers(tmp_path)
-    assert not newborn.is_dir()
-
-
-def test_damaged_owner_file_does_not_stop_the_cleanup(tmp_path: Path) -> None:
-    owner = Owner(tmp_path)
-    (owner.folder / "owner.json").write_text(json.dumps({"cgroups": "no"})[:-3])
-    owner.release()
-    assert remove_leftovers(tmp_path) == [owner.name]
 
 
 def test_descriptors_do_not_leak(backend: Backend, prepared: Prepared) -> None:

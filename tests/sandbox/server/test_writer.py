@@ -1,4 +1,4 @@
-"""Writing files, all or nothing: the part of the command server that does it, on a folder of the test's own."""
+"""Writing a batch of files, all or nothing."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ITEMS = st.tuples(
 
 
 def snapshot(root: Path) -> dict[str, tuple[str, bytes]]:
-    found: dict[str, tuple[str, bytes]] = {}
+    files: dict[str, tuple[str, bytes]] = {}
     for path in sorted(root.rglob("*")):
         if path.is_symlink():
-            found[str(path.relative_to(root))] = ("link", os.fsencode(path.readlink()))
+            files[str(path.relative_to(root))] = ("link", os.fsencode(path.readlink()))
         elif path.is_file():
-            found[str(path.relative_to(root))] = ("file", path.read_bytes())
-    return found
+            files[str(path.relative_to(root))] = ("file", path.read_bytes())
+    return files
 
 
 @settings(max_examples=200)
 @given(st.lists(ITEMS, max_size=6))
-def test_everything_or_nothing_and_never_outside(items: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
+def test_batch_is_all_or_nothing_and_stays_inside(items: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
     with tempfile.TemporaryDirectory() as top:
         root, outside = Path(top) / "root", Path(top) / "outside"
         (root / "a").mkdir(parents=True)
@@ -42,8 +42,8 @@ def test_everything_or_nothing_and_never_outside(items: list[tuple[bytes, bytes,
         (root / "link").symlink_to("a")
         before = snapshot(root)
         batch = Batch(str(root).encode())
-        wanted = [[path, kind, executable, content or b"x"] for path, kind, executable, content in items]
-        batch.add([[item[0], item[1], item[2], item[3].replace(b"\0", b"x")] for item in wanted])
+        requested = [[path, kind, executable, content or b"x"] for path, kind, executable, content in items]
+        batch.add([[item[0], item[1], item[2], item[3].replace(b"\0", b"x")] for item in requested])
         answer = batch.finish()
         assert snapshot(outside) == {"a": ("file", b"precious")}
         assert not list(root.rglob(".ab-*"))
@@ -51,13 +51,13 @@ def test_everything_or_nothing_and_never_outside(items: list[tuple[bytes, bytes,
             assert snapshot(root) == before
         else:
             after = snapshot(root)
-            last = {item[0].decode(): item for item in wanted if item[1] != b"gone"}
+            last = {item[0].decode(): item for item in requested if item[1] != b"gone"}
             for path, item in last.items():
                 if not any(other != path and path.startswith(f"{other}/") for other in last):
                     assert after[path][0] == item[1].decode()
 
 
-def test_large_files_come_in_pieces(tmp_path: Path) -> None:
+def test_large_files_arrive_in_pieces(tmp_path: Path) -> None:
     batch = Batch(str(tmp_path).encode())
     batch.add([[b"big", b"file", b"1", b"one"], [b"big", b"more", b"1", b"two"]])
     batch.add([[b"big", b"more", b"1", b"three"], [b"small", b"file", b"0", b"s"]])

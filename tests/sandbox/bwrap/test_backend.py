@@ -1,4 +1,4 @@
-"""What is particular to the bubblewrap backend: whose fault a death is, what PID 1 runs with, how a refused start reads."""
+"""The bubblewrap backend: who caused a sandbox's death, the environment of PID 1, copies, and failed starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable
 from agentbench.sandbox.bwrap.backend import BwrapBackend
-from agentbench.sandbox.bwrap.launch_params import check_workdir
 from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
 from agentbench.sandbox.bwrap.supervisor import SpawnedSandbox
@@ -38,7 +37,7 @@ def box(mine: BwrapBackend) -> Iterator[BwrapSandbox]:
 
 
 def server_pid(box: BwrapSandbox) -> int:
-    """PID 1 of the sandbox as the host sees it: the last of the two processes that carry the server's command line."""
+    """Return the host's pid of the sandbox's PID 1: the last of the two processes with the server's command line."""
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -47,21 +46,19 @@ def server_pid(box: BwrapSandbox) -> int:
         except OSError:
             continue
     if not pids:
-        pytest.skip("no cgroup tells which process is this sandbox's")
+        pytest.skip("without cgroups, the sandbox's processes cannot be identified")
     return max(pids)
 
 
-class TestWhoseFault:
-    def test_server_killed_from_outside_is_ours(self, box: BwrapSandbox) -> None:
+class TestCauseOfDeath:
+    def test_server_killed_from_outside_is_a_harness_error(self, box: BwrapSandbox) -> None:
         os.kill(server_pid(box), signal.SIGKILL)
         with pytest.raises(SandboxError, match="ended unexpectedly"):
             box.run(Command(line="true"))
         with pytest.raises(SandboxError):
             box.kill_processes()
 
-    def test_server_ended_for_memory_is_the_candidates(
-        self, box: BwrapSandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_server_killed_for_memory_is_a_result(self, box: BwrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(server_pid(box), signal.SIGKILL)
         monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
         for _ in range(2):
@@ -88,23 +85,23 @@ class TestServer:
         finally:
             opened.close()
 
-    def test_values_bubblewrap_could_take_for_its_own(self, mine: BwrapBackend) -> None:
+    def test_values_that_look_like_bubblewrap_options_stay_values(self, mine: BwrapBackend) -> None:
         spec = replace(SPEC, env={"A": "{info}", "B": "{seccomp}", "C": "--bind", "D": ""})
         with mine.open(spec, None) as opened:
             assert opened.run(Command(line='echo "$A $B $C [$D]"')).stdout.kept == b"{info} {seccomp} --bind []\n"
 
-    def test_process_limit_is_what_the_command_gets(self, mine: BwrapBackend) -> None:
+    def test_process_limit_does_not_count_the_server(self, mine: BwrapBackend) -> None:
         spec = replace(SPEC, limits=Limits(cpus=1, memory_mb=128, pids=5, disk_mb=16))
         with mine.open(spec, None) as opened:
             assert opened.run(Command(line="sleep 0.01 & sleep 0.01 & sleep 0.01 & sleep 0.01 & wait")).ok
             assert not opened.run(Command(line="for i in 1 2 3 4 5 6; do sleep 1 & done; wait")).ok
 
-    def test_endless_time_is_allowed(self, box: BwrapSandbox) -> None:
+    def test_infinite_timeout_is_allowed(self, box: BwrapSandbox) -> None:
         assert box.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
 
 
 class TestCopies:
-    """Where overlays are refused every sandbox starts from a copy; nothing else is different."""
+    """On hosts that refuse overlays, every sandbox starts from a copy; nothing else changes."""
 
     @pytest.fixture
     def copying(self, state: Path) -> Iterator[BwrapBackend]:
@@ -112,12 +109,12 @@ class TestCopies:
         yield backend
         backend.close()
 
-    def test_same_results_without_an_overlay(self, copying: BwrapBackend, source: Path) -> None:
+    def test_results_are_the_same_without_an_overlay(self, copying: BwrapBackend, source: Path) -> None:
         commands = ("echo more >> README; rm -r keep; touch src/app.py", "echo x > ~/y; rm /opt/env/bin/pip3")
         plan = SetupPlan("copies", source, commands, (), 60)
-        done = copying.prepare(plan, SPEC, on_step=lambda _: None)
-        assert done.setup_changed == (b"README", b"keep/file")
-        with copying.open(SPEC, done) as opened:
+        prepared = copying.prepare(plan, SPEC, on_step=lambda _: None)
+        assert prepared.setup_changed == (b"README", b"keep/file")
+        with copying.open(SPEC, prepared) as opened:
             line = "cat README ~/y; ls keep /opt/env/bin/pip3; mkdir new; echo n > new/n; rm run.sh; id -u; stat -c %u README"
             assert opened.run(Command(line=line)).stdout.kept == b"read me\nmore\nx\n1000\n1000\n"
             paths = [entry.path for entry in opened.tree().entries()]
@@ -125,10 +122,10 @@ class TestCopies:
             full = opened.run(Command(line="head -c 200M /dev/zero > fill"))
             assert b"No space left" in full.stderr.kept
             assert not full.oom
-        with copying.open(SPEC, done) as again:
+        with copying.open(SPEC, prepared) as again:
             assert again.run(Command(line="ls run.sh")).ok
 
-    def test_refused_overlay_falls_back_by_itself(self, mine: BwrapBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_refused_overlay_falls_back_to_copies(self, mine: BwrapBackend, monkeypatch: pytest.MonkeyPatch) -> None:
         spawn = mine._supervisor.spawner.spawn
 
         def refuse(request: SpawnRequest) -> SpawnedSandbox:
@@ -142,8 +139,8 @@ class TestCopies:
         assert any("overlay mounts are refused" in note for note in mine.limits().notes)
 
 
-class TestRefused:
-    def test_bubblewrap_that_fails_is_told_in_its_own_words(self, mine: BwrapBackend, tmp_path: Path) -> None:
+class TestFailedStart:
+    def test_error_of_bubblewrap_is_quoted_with_a_remedy(self, mine: BwrapBackend, tmp_path: Path) -> None:
         fake = tmp_path / "bwrap"
         fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
         fake.chmod(0o755)
@@ -152,24 +149,15 @@ class TestRefused:
             mine.open(SPEC, None).__enter__()
         assert caught.value.remedy
 
-    def test_bubblewrap_outside_of_the_systems_folders(self, mine: BwrapBackend, tmp_path: Path) -> None:
+    def test_bubblewrap_outside_of_usr_works(self, mine: BwrapBackend, tmp_path: Path) -> None:
         shutil.copy(mine._program, tmp_path / "bwrap")
         mine._program = str(tmp_path / "bwrap")
         with mine.open(SPEC, None) as opened:
             assert opened.run(Command(line="echo up")).stdout.kept == b"up\n"
 
-    def test_mount_of_something_absent(self, mine: BwrapBackend, prepared: Prepared, tmp_path: Path) -> None:
+    def test_missing_mount_source_is_an_error(self, mine: BwrapBackend, prepared: Prepared, tmp_path: Path) -> None:
         from agentbench.sandbox.protocol import Mount
 
         spec = replace(SPEC, mounts=(Mount(tmp_path / "absent", "/x"),))
         with pytest.raises(SandboxError, match="no such file or folder"):
             mine.open(spec, None).__enter__()
-
-    @pytest.mark.parametrize("workdir", ["/", "/usr/src/app", "/etc/x", "/tmp", "/opt/env/x", "/proc/x", "/var/x"])
-    def test_places_of_the_system(self, workdir: str) -> None:
-        with pytest.raises(SandboxUnavailable, match="cannot place the workspace"):
-            check_workdir(workdir)
-
-    @pytest.mark.parametrize("workdir", ["/workspace", "/home/agent/x", "/srv/app", "/tmp/x", "/app", "/testbed"])
-    def test_places_of_its_own(self, workdir: str) -> None:
-        check_workdir(workdir)

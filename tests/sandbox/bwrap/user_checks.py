@@ -1,4 +1,4 @@
-"""Run by test_ordinary_user.py in a process without root's rights: what holds there too. Prints one JSON object."""
+"""Run by test_ordinary_user.py as an ordinary user. Prints one JSON object with what it observed in a sandbox."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ SPEC = SandboxSpec(Phase.AGENT, LIMITS)
 def main() -> None:
     state, source, layer = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     backend = BwrapBackend(state, writable_layer=layer)  # type: ignore[arg-type]
-    report = backend.limits()
+    limits = backend.limits()
     commands = ("echo made > artefact", "rm -r folder && mkdir folder && echo again > folder/new", "touch ~/home-file")
     plan = SetupPlan("user", source, commands, ("python --version",), 120)
     prepared = backend.prepare(plan, SPEC, on_step=lambda _: None)
-    seen: dict[str, object] = {
+    report: dict[str, object] = {
         "uid": os.geteuid(),
-        "limits": [report.cpu, report.memory, report.pids, report.disk],
+        "limits": [limits.cpu, limits.memory, limits.pids, limits.disk],
         "changed": [os.fsdecode(path) for path in prepared.setup_changed],
         "spawner": backend._supervisor.spawner.pid,
     }
     with backend.open(SPEC, prepared) as box:
-        seen |= look(box)
+        report |= observe(box)
     with backend.open(SPEC, prepared) as box:
         box.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
-        seen["tree"] = sorted(os.fsdecode(entry.path) for entry in box.tree().entries())
-        seen["usage"] = [box.usage().processes is not None, box.usage().cpu_sec is not None]
+        report["tree"] = sorted(os.fsdecode(entry.path) for entry in box.tree().entries())
+        report["usage"] = [box.usage().processes is not None, box.usage().cpu_sec is not None]
     backend.close()
-    seen["live"] = [path.name for path in (state / "live").iterdir()]
-    sys.stdout.write(json.dumps(seen))
+    report["live"] = [path.name for path in (state / "live").iterdir()]
+    sys.stdout.write(json.dumps(report))
 
 
-def look(box: Sandbox) -> dict[str, object]:
+def observe(box: Sandbox) -> dict[str, object]:
     def out(line: str, timeout_sec: float = 30) -> str:
         done = box.run(Command(line=line, timeout_sec=timeout_sec))
         return (done.stdout.kept + done.stderr.kept).decode(errors="replace").strip()
