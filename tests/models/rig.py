@@ -58,8 +58,8 @@ class Rig:
         self.gateway: Gateway | None = None
         self.forwarder: subprocess.Popen[bytes] | None = None
 
-    def open_gateway(self, waiting: KeepAliveIntervals | None = None) -> Rig:
-        self.gateway = Gateway(self.folder / "gateway", self.metered_model, waiting=waiting)
+    def open_gateway(self, keep_alive: KeepAliveIntervals | None = None) -> Rig:
+        self.gateway = Gateway(self.folder / "gateway", self.metered_model, keep_alive=keep_alive)
         self.forwarder = subprocess.Popen(
             [sys.executable, "-I", forward.__file__, "0", str(self.gateway.forward.socket)], stdout=subprocess.PIPE
         )

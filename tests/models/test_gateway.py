@@ -14,8 +14,9 @@ import anthropic
 import openai
 import pytest
 
+from agentbench.core.http1 import BadRequest
 from agentbench.models.client.service import ServiceUpstream
-from agentbench.models.gateway.http import BadRequest, Connection, Room
+from agentbench.models.gateway.http import Connection, MemoryBudget
 from agentbench.models.gateway.relay import KeepAliveIntervals
 from agentbench.models.gateway.server import PLACEHOLDER, Gateway
 from agentbench.models.ledger import Caps, Ledger
@@ -471,7 +472,7 @@ def test_what_is_no_request_is_refused_and_nothing_else_is_reached(rig: OpenRig,
     assert b" 200 " in _talk(one, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
-def _asking(body: bytes, room: Room) -> Connection:
+def _asking(body: bytes, room: MemoryBudget) -> Connection:
     here, there = socket.socketpair()
     with there:
         there.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
@@ -480,17 +481,17 @@ def _asking(body: bytes, room: Room) -> Connection:
 
 @pytest.mark.req("T-05", "R-03")
 def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
-    room = Room(100_000)
+    room = MemoryBudget(100_000)
     first, second = _asking(b"x" * 90_000, room), _asking(b"x" * 90_000, room)
     # What is short as text may be large once it is read.
-    long, broad = _asking(b"x" * 100_001, room), _asking(b"{" * 70_000, Room(100_000))
+    long, broad = _asking(b"x" * 100_001, room), _asking(b"{" * 70_000, MemoryBudget(100_000))
     assert first.read_request() is not None
     for connection, code in ((second, 503), (long, 413), (broad, 413)):
         with pytest.raises(BadRequest) as refused:
             connection.read_request()
         assert refused.value.status == code
     for connection in (first, second, long, broad):
-        connection.give_back()
+        connection.release()
         connection.socket.close()
     room.take(100_000)
 

@@ -1,6 +1,6 @@
-"""The gateway: the one way from a program in a sandbox to a model.
+"""The gateway: the only way from a program in a sandbox to a model.
 
-Owns a small HTTP/1.1 server on a unix socket, one per attempt, its three API dialects, keep-alives in long waits, and what a
-sandbox needs to reach it. What it hears is hostile; what it forwards goes to the metered_model and nowhere else. Must not hold a key,
-know a budget or decide what a request costs.
+Owns an HTTP/1.1 server on a unix socket, one per attempt, which speaks three API dialects and sends keep-alives during long
+waits. Its clients are hostile. Requests go to the metered model and nowhere else. Must not hold a key, know a budget or decide
+what a request costs.
 """

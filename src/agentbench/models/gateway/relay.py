@@ -1,7 +1,6 @@
-"""One request through the gateway: a worker asks the metered_model, the connection's own thread writes to the client.
+"""Relays one request through the gateway: a worker asks the model, the connection's own thread writes to the client.
 
-Two threads, because a client must hear something while its model thinks, and because nobody but the one that waits can notice
-that the client has gone.
+Two threads, so that the client gets keep-alives while the model thinks, and so that a client that has gone is noticed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 @dataclass(frozen=True, slots=True)
 class KeepAliveIntervals:
-    """When a client that waits hears something: in a stream, and before a whole answer (then a space goes ahead of it)."""
+    """How often a waiting client gets a keep-alive: a comment or ping in a stream, a leading space before a whole response."""
 
     stream_sec: float = 5.0
     whole_sec: float = 25.0
@@ -50,93 +49,94 @@ class _End:
     fault: ModelFault | None = None
 
 
-_News = _Whole | _Begin | _Event | _End
+_Progress = _Whole | _Begin | _Event | _End
 
 
 class ClientGone(Exception):
-    """Nobody is there to answer to."""
+    """The client has closed the connection."""
 
 
 class Relay:
-    """Carries one request. `run` says whether the connection can take another."""
+    """Relays one request. `run` returns whether the connection can serve another."""
 
     def __init__(
         self,
         upstream: Upstream,
         connection: Connection,
         request: ModelRequest,
-        waiting: KeepAliveIntervals,
+        keep_alive: KeepAliveIntervals,
         *,
         chunked: bool,
     ) -> None:
         self._upstream = upstream
         self._connection = connection
         self._request = request
-        self._waiting = waiting
+        self._keep_alive = keep_alive
         self._chunked = chunked
-        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._progress: queue.SimpleQueue[_Progress] = queue.SimpleQueue()
         self._begun = False
         self._events = 0
 
     def run(self) -> bool:
         threading.Thread(target=self._ask, name="gateway-ask", daemon=True).start()
         try:
-            return self._tell()
+            return self._write()
         except (OSError, ClientGone):
             self._request.cancel.set()
             return False
 
-    # --- the worker's side --------------------------------------------------------------------------------------------
+    # --- worker thread ------------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
         try:
-            with self._upstream.send(self._request) as answer:
-                if not answer.streams:
-                    self._news.put(_Whole(answer.raw))
+            with self._upstream.send(self._request) as response:
+                if not response.streams:
+                    self._progress.put(_Whole(response.raw))
                     return
-                self._news.put(_Begin())
-                for event in answer.events:
-                    self._news.put(_Event(event.encode()))
+                self._progress.put(_Begin())
+                for event in response.events:
+                    self._progress.put(_Event(event.encode()))
                     if self._request.cancel:
                         return
-                self._news.put(_End())
+                self._progress.put(_End())
         except ModelFault as fault:
-            self._news.put(_End(fault))
+            self._progress.put(_End(fault))
         except AgentBenchError as error:
-            self._news.put(_End(ModelFault(error.message)))
-        except Exception as error:  # noqa: BLE001 - a client that waits must be answered, whatever went wrong
-            self._news.put(_End(ModelFault(f"the gateway failed: {type(error).__name__}: {error}"[:500])))
+            self._progress.put(_End(ModelFault(error.message)))
+        except Exception as error:  # noqa: BLE001 - a waiting client must get a response, whatever went wrong
+            self._progress.put(_End(ModelFault(f"the gateway failed: {type(error).__name__}: {error}"[:500])))
 
-    # --- the client's side --------------------------------------------------------------------------------------------
+    # --- connection thread --------------------------------------------------------------------------------------------
 
-    def _tell(self) -> bool:
+    def _write(self) -> bool:
         while True:
-            news = self._next()
-            match news:
+            progress = self._next()
+            match progress:
                 case _Begin():
                     self._begin()
                 case _Event():
-                    self._piece(news.data)
+                    self._events += 1
+                    self._connection.piece(progress.data, chunked=self._chunked)
                 case _Whole():
-                    return self._whole(news.data)
+                    return self._whole(progress.data)
                 case _End():
-                    return self._end(news.fault)
+                    return self._end(progress.fault)
 
-    def _next(self) -> _News:
-        """What comes next, with signs of life to the client until then."""
-        patience = self._waiting.stream_sec if self._request.stream else self._waiting.whole_sec
-        due = time.monotonic() + patience
+    def _next(self) -> _Progress:
+        """Wait for the worker's next result, and send keep-alives to the client until then."""
+        interval = self._keep_alive.stream_sec if self._request.stream else self._keep_alive.whole_sec
+        due = time.monotonic() + interval
         while True:
             try:
-                return self._news.get(timeout=min(TICK_SEC, patience))
+                return self._progress.get(timeout=min(TICK_SEC, interval))
             except queue.Empty:
                 if self._connection.is_gone():
                     raise ClientGone from None
                 if time.monotonic() >= due:
-                    self._sign_of_life()
-                    due = time.monotonic() + patience
+                    self._send_keep_alive()
+                    due = time.monotonic() + interval
 
-    def _sign_of_life(self) -> None:
+    def _send_keep_alive(self) -> None:
         self._begin()
         if not self._request.stream:
             self._connection.piece(b" ", chunked=self._chunked)
@@ -151,29 +151,25 @@ class Relay:
             kind = "text/event-stream; charset=utf-8" if self._request.stream else "application/json"
             self._connection.begin(kind, chunked=self._chunked)
 
-    def _piece(self, data: bytes) -> None:
-        self._events += 1
-        self._connection.piece(data, chunked=self._chunked)
-
     def _whole(self, data: bytes) -> bool:
         if self._begun:
             self._connection.piece(data, chunked=self._chunked)
             self._connection.finish(chunked=self._chunked)
         else:
-            self._connection.answer(200, data)
+            self._connection.respond(200, data)
         return self._chunked
 
     def _end(self, fault: ModelFault | None) -> bool:
         if fault is not None:
             error = api_error(fault, self._request.dialect)
             if not self._begun:
-                # What can be tried again was tried again here: clients that knock on do it for nothing.
+                # The harness has already retried what can be retried, so clients must not.
                 headers = {"x-should-retry": "false"}
                 if error.retry_after is not None:
                     headers["retry-after"] = str(int(error.retry_after) + 1)
-                self._connection.answer(error.status, error.body(self._request.dialect), headers)
+                self._connection.respond(error.status, error.body(self._request.dialect), headers)
                 return self._chunked
-            # The status is out already: the error itself is all that can still be said, in the form of its API.
+            # The status line is already sent, so the error goes into the body, in the form of the API.
             late = (
                 error.event(self._request.dialect).encode()
                 if self._request.stream

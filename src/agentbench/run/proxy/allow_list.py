@@ -1,8 +1,8 @@
-"""Where a request may go: the contract's list, and addresses that are nobody's inside.
+"""Destinations a request may go to: those on the contract's list, at public addresses.
 
-Names are resolved here, once for each request, and the connection goes to the address that was
-looked at: a name that changes its meaning in between changes nothing. What is not public (loopback, private, link-local and so on)
-must be listed as an address with its port: no name leads there.
+A name is resolved once for each request, and the connection goes to the address that was checked, so a name that changes its
+meaning in between has no effect. An address that is not public (loopback, private, link-local and so on) must be listed as an
+address with its port; no name may lead there.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Resolver = Callable[[str, int], Sequence[str]]
 
 
 class Refused(Exception):
-    """A destination that is not allowed."""
+    """The destination is not allowed."""
 
-    def __init__(self, kind: Refusal, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, kind: Refusal, message: str) -> None:
+        super().__init__(message)
         self.kind: Refusal = kind
-        self.why = why
+        self.message = message
 
 
 class AllowList:
-    """The list of one contract."""
+    """The allowed destinations of one contract."""
 
     def __init__(self, entries: Iterable[Entry], resolve: Resolver | None = None) -> None:
         self._entries = tuple(entries)
-        self._resolve = resolve or resolved
+        self._resolve = resolve or resolve_name
 
     @classmethod
     def of(cls, texts: Iterable[str], *, place: str = "environment.network_allow") -> AllowList:
         """
         Raises:
-            InputError: an entry that is none, with its place.
+            InputError: an entry is invalid.
         """
         entries = []
         for index, text in enumerate(texts):
@@ -49,42 +49,42 @@ class AllowList:
                 raise InputError(msg, remedy="write host, host:port, *.domain or an address with its port") from None
         return cls(entries)
 
-    def listed(self, there: Destination) -> None:
+    def check(self, destination: Destination) -> None:
         """
         Raises:
             Refused: it is not on the list.
         """
-        if not any(entry.covers(there) for entry in self._entries):
-            literal = address_of(there.host)
-            if there.host == "localhost" or (literal is not None and not is_public(literal)):
-                raise Refused("not_public", f"{there} is not a public address")
-            raise Refused("not_listed", f"{there} is not in network_allow")
+        if not any(entry.covers(destination) for entry in self._entries):
+            literal = address_of(destination.host)
+            if destination.host == "localhost" or (literal is not None and not is_public(literal)):
+                raise Refused("not_public", f"{destination} is not a public address")
+            raise Refused("not_listed", f"{destination} is not in network_allow")
 
-    def addresses(self, there: Destination) -> tuple[str, ...]:
-        """What a destination on the list stands for, all of it fit to connect to.
+    def addresses(self, destination: Destination) -> tuple[str, ...]:
+        """Return the addresses of a listed destination.
 
         Raises:
-            Refused: not on the list, or it stands for something that is not public.
-            OSError: the name means nothing.
+            Refused: it is not on the list, or resolves to an address that is not public.
+            OSError: the name cannot be resolved.
         """
-        self.listed(there)
-        literal = address_of(there.host)
+        self.check(destination)
+        literal = address_of(destination.host)
         if literal is not None:
             return (str(literal),)
-        found = tuple(dict.fromkeys(self._resolve(there.host, there.port)))
-        # One that is not public among others is enough: a name that is sometimes ours is not to be trusted at other times.
-        inner = [one for one in found if not is_public(ipaddress.ip_address(one.split("%")[0]))]
-        if inner:
-            raise Refused("not_public", f"{there.host} stands for {inner[0]}, which is not a public address")
-        if not found:
-            msg = f"{there.host} has no address"
+        addresses = tuple(dict.fromkeys(self._resolve(destination.host, destination.port)))
+        # One address that is not public is enough: a name that sometimes leads inside is never trusted.
+        private = [address for address in addresses if not is_public(ipaddress.ip_address(address.split("%")[0]))]
+        if private:
+            raise Refused("not_public", f"{destination.host} resolves to {private[0]}, which is not a public address")
+        if not addresses:
+            msg = f"{destination.host} has no address"
             raise OSError(msg)
-        return found
+        return addresses
 
 
-def resolved(host: str, port: int) -> list[str]:
+def resolve_name(host: str, port: int) -> list[str]:
     """
     Raises:
-        OSError: the name means nothing.
+        OSError: the name cannot be resolved.
     """
-    return [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]

@@ -1,4 +1,4 @@
-"""One allowed request carried to its server and back: a plain one read and written again, a tunnel passed on as it is."""
+"""Forwards one allowed request to its server: plain HTTP is parsed and written again, a tunnel is passed through unchanged."""
 
 from __future__ import annotations
 
@@ -6,119 +6,119 @@ import http.client
 import selectors
 import socket
 from collections.abc import Sequence
-from http import HTTPStatus
 
 from agentbench.contract.network_allow import Destination
-from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder, Tape
-from agentbench.run.proxy.requests import HOP, PIECE, Client, Head, shown_fields
+from agentbench.core.http1 import CONTINUE, LAST_CHUNK, PIECE, RequestHead, RequestReader, chunk, response_head
+from agentbench.run.proxy.recorder import Capture, Exchange, ProxyLimits, Recorder
+from agentbench.run.proxy.requests import HOP_BY_HOP, recorded_fields
 
 _BUFFER = 256 << 10
 _NO_BODY = frozenset({204, 304})
 
 
 class Unreachable(Exception):
-    """The server could not be reached, or did not answer in HTTP."""
+    """The server could not be reached, or did not respond in HTTP."""
 
 
-class Passage:
-    """Carries requests of one connection."""
+class Forwarder:
+    """Forwards the request of one connection."""
 
-    def __init__(self, client: Client, recorder: Recorder, limits: ProxyLimits) -> None:
+    def __init__(self, client: RequestReader, recorder: Recorder, limits: ProxyLimits) -> None:
         self._client = client
         self._recorder = recorder
         self._limits = limits
 
-    def connect(self, there: Destination, addresses: Sequence[str], trouble: str, exchange: Exchange) -> socket.socket:
-        """A connection to the first address that takes one: to the address, never again to the name.
+    def connect(
+        self, destination: Destination, addresses: Sequence[str], problem: str, exchange: Exchange
+    ) -> socket.socket:
+        """Connect to the first address that accepts. Uses addresses only, never the name again.
 
         Raises:
-            Unreachable: none does.
+            Unreachable: none accepts; without addresses, because of `problem`.
         """
-        last = trouble
+        last = problem
         for address in addresses[:4]:
             try:
-                server = socket.create_connection((address, there.port), timeout=self._limits.connect_sec)
+                server = socket.create_connection((address, destination.port), timeout=self._limits.connect_sec)
             except OSError as error:
                 last = f"{address}: {error.strerror or error}"
                 continue
             exchange.address = address
             server.settimeout(self._limits.idle_sec)
             return server
-        raise Unreachable(f"{there} cannot be reached: {last}")
+        raise Unreachable(f"cannot reach {destination}: {last}")
 
-    # --- plain ----------------------------------------------------------------------------------------------------
+    def plain(self, server: socket.socket, head: RequestHead, forwarded: bytes, exchange: Exchange) -> None:
+        """Send a request with the head `forwarded`, and return the response to the client.
 
-    def plain(self, server: socket.socket, head: Head, passed_on: bytes, exchange: Exchange) -> None:
-        """
         Raises:
-            Unreachable: no answer that is one; the client has been told nothing yet.
-            Refused: too much passed.
+            Unreachable: the server sent no HTTP response; nothing was sent to the client yet.
+            Refused: a byte limit is reached.
             BadRequest, OSError: the request, or a connection, broke.
         """
-        server.sendall(passed_on)
+        server.sendall(forwarded)
         self._send_body(server, head, exchange)
-        answer = http.client.HTTPResponse(server, method=head.method)
+        response = http.client.HTTPResponse(server, method=head.method)
         try:
-            answer.begin()
+            response.begin()
         except (http.client.HTTPException, OSError, ValueError) as error:
-            raise Unreachable(f"no answer in HTTP: {type(error).__name__}") from error
-        with answer:
-            exchange.status = answer.status
-            fields = tuple((name, " ".join(value.split())) for name, value in answer.getheaders())
-            exchange.head = shown_fields(fields)
-            self._answer(answer, fields, head, exchange)
+            raise Unreachable(f"no HTTP response: {type(error).__name__}") from error
+        with response:
+            exchange.status = response.status
+            fields = tuple((name, " ".join(value.split())) for name, value in response.getheaders())
+            exchange.head = recorded_fields(fields)
+            self._send_response(response, fields, head, exchange)
 
-    def _send_body(self, server: socket.socket, head: Head, exchange: Exchange) -> None:
-        headers = head.headers
-        chunked = "transfer-encoding" in headers
-        if headers.get("expect", "").lower() == "100-continue":
-            self._client.socket.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def _send_body(self, server: socket.socket, head: RequestHead, exchange: Exchange) -> None:
+        if head.expects_continue:
+            self._client.socket.sendall(CONTINUE)
         for piece in self._client.body(head):
             exchange.sent.add(piece)
-            self._recorder.passed(sent=len(piece))
-            server.sendall(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-        if chunked:
-            server.sendall(b"0\r\n\r\n")
+            self._recorder.count(sent=len(piece))
+            server.sendall(chunk(piece) if head.chunked else piece)
+        if head.chunked:
+            server.sendall(LAST_CHUNK)
 
-    def _answer(
-        self, answer: http.client.HTTPResponse, fields: Sequence[tuple[str, str]], head: Head, exchange: Exchange
+    def _send_response(
+        self,
+        response: http.client.HTTPResponse,
+        fields: Sequence[tuple[str, str]],
+        head: RequestHead,
+        exchange: Exchange,
     ) -> None:
         client = self._client.socket
-        empty = head.method == "HEAD" or answer.status in _NO_BODY or answer.status < 200
-        chunked = not empty and answer.length is None and head.minor == 1
-        lines = [f"HTTP/1.1 {answer.status} {_phrase(answer.status)}", "Connection: close"]
-        skipped = HOP | ({"content-length"} if answer.length is None and not empty else set())
-        lines += [f"{name}: {value}" for name, value in fields if name.lower() not in skipped]
-        lines += ["Transfer-Encoding: chunked"] if chunked else []
-        client.sendall(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
-        while not empty and (piece := _piece(answer)):
+        empty = head.method == "HEAD" or response.status in _NO_BODY or response.status < 200
+        chunked = not empty and response.length is None and head.minor == 1
+        dropped = HOP_BY_HOP | ({"content-length"} if response.length is None and not empty else set())
+        kept = [(name, value) for name, value in fields if name.lower() not in dropped]
+        framing = [("Transfer-Encoding", "chunked")] if chunked else []
+        client.sendall(response_head(response.status, [("Connection", "close"), *kept, *framing]))
+        while not empty and (piece := _read_piece(response)):
             exchange.received.add(piece)
-            self._recorder.passed(received=len(piece))
-            client.sendall(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-        if not empty and answer.length:
-            msg = "the answer ended in its middle"
+            self._recorder.count(received=len(piece))
+            client.sendall(chunk(piece) if chunked else piece)
+        if not empty and response.length:
+            msg = "the response was cut off"
             raise OSError(msg)
         if chunked:
-            client.sendall(b"0\r\n\r\n")
-
-    # --- tunnels --------------------------------------------------------------------------------------------------
+            client.sendall(LAST_CHUNK)
 
     def tunnel(self, server: socket.socket, exchange: Exchange) -> None:
-        """Pass bytes on until both sides have ended.
+        """Pass bytes through until both sides have ended.
 
         Raises:
-            Refused: too much passed.
-            OSError: a connection broke, or nothing came for too long.
+            Refused: a byte limit is reached.
+            OSError: a connection broke, or was idle for too long.
         """
         client = self._client.socket
         client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        out = _Side(client, server, exchange.sent)
-        back = _Side(server, client, exchange.received)
+        out = _Direction(client, server, exchange.sent)
+        back = _Direction(server, client, exchange.received)
         out.take(self._client.rest())
-        self._recorder.passed(sent=out.tape.total)
-        for one in (client, server):
-            one.setblocking(False)
-        while not (out.over and back.over):
+        self._recorder.count(sent=out.capture.total)
+        for sock in (client, server):
+            sock.setblocking(False)
+        while not (out.done and back.done):
             with selectors.DefaultSelector() as poll:
                 for sock, reads, writes in ((client, out, back), (server, back, out)):
                     wanted = (selectors.EVENT_READ if reads.wants_more else 0) | (
@@ -128,27 +128,27 @@ class Passage:
                         poll.register(sock, wanted, (reads, writes))
                 ready = poll.select(self._limits.idle_sec)
             if not ready:
-                msg = f"nothing passed for {self._limits.idle_sec:g} s"
+                msg = f"idle for {self._limits.idle_sec:g} s"
                 raise OSError(msg)
             for key, events in ready:
                 reads, writes = key.data
                 if events & selectors.EVENT_WRITE:
                     writes.write()
                 if events & selectors.EVENT_READ:
-                    count = reads.read()
-                    self._recorder.passed(**{"sent" if reads is out else "received": count})
+                    size = reads.read()
+                    self._recorder.count(**{"sent" if reads is out else "received": size})
 
 
-class _Side:
-    """One direction of a tunnel. At most _BUFFER bytes wait: a slow reader slows the writer down."""
+class _Direction:
+    """One direction of a tunnel. At most _BUFFER bytes are pending, so a slow reader slows the writer down."""
 
-    def __init__(self, source: socket.socket, sink: socket.socket, tape: Tape) -> None:
+    def __init__(self, source: socket.socket, sink: socket.socket, capture: Capture) -> None:
         self._source = source
         self._sink = sink
-        self.tape = tape
+        self.capture = capture
         self.pending = bytearray()
         self._ended = False
-        self.over = False
+        self.done = False
 
     @property
     def wants_more(self) -> bool:
@@ -165,7 +165,7 @@ class _Side:
         return len(data)
 
     def take(self, data: bytes) -> None:
-        self.tape.add(data)
+        self.capture.add(data)
         self.pending += data
 
     def write(self) -> None:
@@ -174,21 +174,14 @@ class _Side:
                 del self.pending[: self._sink.send(self.pending)]
         except BlockingIOError:
             return
-        if self._ended and not self.over:
-            self.over = True
+        if self._ended and not self.done:
+            self.done = True
             self._sink.shutdown(socket.SHUT_WR)
 
 
-def _piece(answer: http.client.HTTPResponse) -> bytes:
+def _read_piece(response: http.client.HTTPResponse) -> bytes:
     try:
-        return answer.read1(PIECE)
+        return response.read1(PIECE)
     except http.client.HTTPException as error:
-        msg = f"the answer ended in its middle: {type(error).__name__}"
+        msg = f"the response was cut off: {type(error).__name__}"
         raise OSError(msg) from None
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Answer"

@@ -1,4 +1,4 @@
-"""What is written down of everything that goes through a proxy: events for each request, bounded copies, counts and digests."""
+"""Records what passes through a proxy: events for each request, bounded copies, byte counts and digests."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from dataclasses import dataclass, field
 
 from agentbench.contract.network_allow import Destination
 from agentbench.core.command import Stream
+from agentbench.core.http1 import RequestHead
 from agentbench.core.text import printable
 from agentbench.run.proxy.allow_list import Refused
-from agentbench.run.proxy.requests import Head
+from agentbench.run.proxy.requests import is_tunnel, recorded_fields
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.events import Excerpt, NetworkRequest, NetworkResponse, NetworkUsed
 from agentbench.trace.log import EventLog
 
 MIB = 1 << 20
-TARGET_SHOWN = 2000
+MAX_TARGET = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyLimits:
-    """How much one attempt may ask of its proxy. All of it is bounded: what a log holds, what memory holds, how long anything waits."""
+    """Limits of one attempt's proxy, so that logs, memory and waiting times are all bounded."""
 
     connections: int = 64
-    """Open at one time; what comes beyond is closed unread."""
+    """Open at a time. Further connections are closed unread."""
     requests: int = 5_000
-    """Of an attempt. What comes beyond is refused, and only counted."""
+    """Per attempt. Further requests are refused, and only counted."""
     total_bytes: int = 4096 * MIB
-    """Both ways, over the attempt. What comes beyond is broken off."""
+    """Per attempt, in both directions together. A request that exceeds it is aborted."""
     kept_bytes: int = MIB
-    """Kept of each body: its beginning."""
-    kept_in_all: int = 256 * MIB
+    """Recorded of each body, from its beginning."""
+    kept_in_total: int = 256 * MIB
     head_sec: float = 15.0
     connect_sec: float = 15.0
     idle_sec: float = 60.0
 
 
-class Tape:
-    """Counts and digests all that passes in one direction, and keeps its beginning."""
+class Capture:
+    """Counts and digests the bytes of one direction, and keeps their beginning."""
 
     def __init__(self, keep: int = 0) -> None:
         self.keep = keep
@@ -50,13 +51,12 @@ class Tape:
     def add(self, data: bytes) -> None:
         self._hash.update(data)
         self.total += len(data)
-        room = self.unused
-        if room > 0:
-            self._kept += data[:room]
+        if self.unused > 0:
+            self._kept += data[: self.unused]
 
     @property
     def unused(self) -> int:
-        """How much more would be kept."""
+        """How many more bytes would be kept."""
         return self.keep - len(self._kept)
 
     @property
@@ -69,12 +69,12 @@ class Tape:
 
 @dataclass(slots=True)
 class Exchange:
-    """One allowed request while it is under way."""
+    """One allowed request while it is in progress."""
 
     request_id: str
     plain: bool
-    sent: Tape
-    received: Tape
+    sent: Capture
+    received: Capture
     began: float = field(default_factory=time.monotonic)
     address: str = ""
     status: int | None = None
@@ -83,7 +83,7 @@ class Exchange:
 
 
 class Recorder:
-    """Of one attempt; used by all connections of its proxy."""
+    """Records for one attempt; shared by all connections of its proxy."""
 
     def __init__(self, log: EventLog, blobs: BlobStore, limits: ProxyLimits) -> None:
         self._log = log
@@ -97,56 +97,56 @@ class Recorder:
     def admit(self) -> None:
         """
         Raises:
-            Refused: the attempt has used up what it may ask for.
+            Refused: a limit of the attempt is reached.
         """
         with self._lock:
-            beyond = self._beyond()
-        if beyond is not None:
-            raise beyond
+            refused = self._limit_reached()
+        if refused is not None:
+            raise refused
 
-    def request(self, head: Head, there: Destination | None, refused: Refused | None) -> Exchange:
-        """Write a request down, before anything of it is sent.
+    def request(self, head: RequestHead, destination: Destination | None, refused: Refused | None) -> Exchange:
+        """Record a request before any of it is sent.
 
         Raises:
-            Refused: it was given as refused, or there have been too many.
-            RecordError: it cannot be written, so nothing may be sent.
+            Refused: `refused` itself, or a limit is reached.
+            RecordError: it cannot be recorded, so nothing may be sent.
         """
         with self._lock:
             if refused is None:
-                refused = self._beyond()
+                refused = self._limit_reached()
             if self._requests >= self._limits.requests or self._closed:
                 self._unrecorded += 1
-                raise refused or Refused("limit", "the agent's work is over")
+                raise refused or Refused("limit", "the agent phase is over")
             self._requests += 1
             self._refused += refused is not None
             number = self._requests
-            keep = min(self._limits.kept_bytes, (self._limits.kept_in_all - self._kept) // 2)
-            if refused is not None or head.tunnel:
+            keep = min(self._limits.kept_bytes, (self._limits.kept_in_total - self._kept) // 2)
+            if refused is not None or is_tunnel(head):
                 keep = 0
             self._kept += 2 * keep
             self._log.append(
                 NetworkRequest(
                     request_id=f"n{number}",
-                    way="tunnel" if head.tunnel else "http",
+                    way="tunnel" if is_tunnel(head) else "http",
                     method=head.method,
-                    host=there.host if there else "",
-                    port=there.port if there else 0,
-                    target=printable(head.target[:TARGET_SHOWN]),
-                    head=excerpt(head.shown(), store=self._blobs),
+                    host=destination.host if destination else "",
+                    port=destination.port if destination else 0,
+                    target=printable(head.target[:MAX_TARGET]),
+                    head=excerpt(recorded_fields(head.fields), store=self._blobs),
                     refused=refused.kind if refused else "",
-                    why=refused.why if refused else "",
+                    why=refused.message if refused else "",
                 ),
                 "agent",
             )
         if refused is not None:
             raise refused
-        return Exchange(f"n{number}", not head.tunnel, Tape(keep), Tape(keep))
+        return Exchange(f"n{number}", not is_tunnel(head), Capture(keep), Capture(keep))
 
-    def answered(self, exchange: Exchange) -> None:
-        """Write down what came of an allowed request.
+    def response(self, exchange: Exchange) -> None:
+        """Record the outcome of an allowed request.
 
         Raises:
-            RecordError: it cannot be written.
+            RecordError: it cannot be recorded.
         """
         with self._lock:
             self._kept -= exchange.sent.unused + exchange.received.unused
@@ -169,26 +169,26 @@ class Recorder:
                 )
             )
 
-    def _copy(self, exchange: Exchange, tape: Tape) -> Excerpt:
-        return excerpt(tape.stream(), store=self._blobs) if exchange.plain else Excerpt()
+    def _copy(self, exchange: Exchange, capture: Capture) -> Excerpt:
+        return excerpt(capture.stream(), store=self._blobs) if exchange.plain else Excerpt()
 
-    def passed(self, *, sent: int = 0, received: int = 0) -> None:
-        """Account for bytes on their way.
+    def count(self, *, sent: int = 0, received: int = 0) -> None:
+        """Count forwarded bytes.
 
         Raises:
-            Refused: the attempt has used up what may pass.
+            Refused: a limit of the attempt is reached.
         """
         with self._lock:
             self._sent += sent
             self._received += received
         self.admit()
 
-    def turned_away(self) -> None:
+    def count_rejected_connection(self) -> None:
         with self._lock:
             self._turned_away += 1
 
     def close(self) -> None:
-        """Write the sum, and nothing after it. Safe to call twice."""
+        """Record the totals, and nothing after them. Safe to call twice."""
         with self._lock:
             if self._closed:
                 return
@@ -204,7 +204,7 @@ class Recorder:
                 )
             )
 
-    def _beyond(self) -> Refused | None:
+    def _limit_reached(self) -> Refused | None:
         limits = self._limits
         if self._requests >= limits.requests:
             return Refused("limit", f"more than {limits.requests} requests in one attempt")

@@ -1,9 +1,9 @@
-"""The proxy of one attempt: a unix socket in a folder that the sandbox mounts, and a forwarder on loopback inside.
+"""The proxy server of one attempt, on a unix socket that is forwarded to the loopback of the sandbox.
 
 with Proxy(folder, AllowList.of(…), Recorder(log, blobs, limits), limits) as proxy:
-spec = proxy.forward.add_to(spec, environment())
-…
-proxy.forward.start(sandbox, wall_sec)
+    spec = proxy.forward.add_to(spec, environment())
+    …
+    proxy.forward.start(sandbox, wall_sec)
 """
 
 from __future__ import annotations
@@ -20,31 +20,33 @@ from typing import Self
 
 from agentbench.contract.network_allow import Destination
 from agentbench.core.errors import HarnessError
+from agentbench.core.http1 import BadRequest, RequestHead, RequestReader, response_head
 from agentbench.run.proxy.allow_list import AllowList, Refused
-from agentbench.run.proxy.forwarding import Passage, Unreachable
+from agentbench.run.proxy.forwarding import Forwarder, Unreachable
 from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder
-from agentbench.run.proxy.requests import BadRequest, Client, Head
+from agentbench.run.proxy.requests import destination_of, forwarded_head, is_tunnel
 from agentbench.sandbox.socket_forward import SocketForward
 
 PORT = 8378
-"""Every sandbox has a loopback of its own, so that one number serves all."""
+"""The same for all, because every sandbox has its own loopback."""
 
 _JOIN_SEC = 5.0
-_ERRORS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
+_OVER = "the agent phase was over"
+_STATUS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
 
 
 @dataclasses.dataclass(slots=True)
-class _Way:
-    """Where a request goes, as far as that is known."""
+class _Target:
+    """Where a request goes, as far as it is known. `problem` says why a name cannot be resolved."""
 
-    there: Destination | None = None
+    destination: Destination | None = None
     path: str = ""
     addresses: tuple[str, ...] = ()
-    trouble: str = ""
+    problem: str = ""
 
 
 class Proxy:
-    """See the module. `folder` is made, and nobody else's."""
+    """Serves one attempt. `folder` is created, and used by nothing else."""
 
     def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, limits: ProxyLimits | None = None) -> None:
         self.forward = SocketForward(folder, "proxy", PORT)
@@ -58,23 +60,21 @@ class Proxy:
         self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
         self._thread.start()
 
-    # --- life ---------------------------------------------------------------------------------------------------------
-
     def close(self) -> None:
-        """End every connection, write the sum. Safe to call twice."""
+        """Close every connection and record the totals. Safe to call twice."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            left = dict(self._open)
-            for sockets in left.values():
-                for one in sockets:
-                    _end(one)
-        _end(self._listener)
+            open_connections = dict(self._open)
+            for sockets in open_connections.values():
+                for sock in sockets:
+                    _shut_down(sock)
+        _shut_down(self._listener)
         self._listener.close()
         self._thread.join(_JOIN_SEC)
         deadline = time.monotonic() + _JOIN_SEC
-        for thread in left:
+        for thread in open_connections:
             thread.join(max(deadline - time.monotonic(), 0.01))
         self.forward.remove()
         self._recorder.close()
@@ -94,7 +94,7 @@ class Proxy:
             except OSError:
                 if self._closed:
                     return
-                time.sleep(0.05)  # out of descriptors, say: others give theirs back
+                time.sleep(0.05)  # probably out of file descriptors: others will be released
                 continue
             thread = threading.Thread(target=self._serve, args=(client,), name="proxy-client", daemon=True)
             with self._lock:
@@ -105,111 +105,113 @@ class Proxy:
                 if not full:
                     thread.start()
                     continue
-            except RuntimeError:  # no thread to be had: this one is turned away, the next may be served
+            except RuntimeError:  # cannot start a thread: reject this connection, the next may work
                 with self._lock:
                     self._open.pop(thread, None)
-            self._recorder.turned_away()
+            self._recorder.count_rejected_connection()
             client.close()
 
     def _serve(self, sock: socket.socket) -> None:
-        client = Client(sock, self._limits.idle_sec)
+        client = RequestReader(sock, self._limits.idle_sec)
         try:
-            self._one(client)
+            self._handle(client)
         except (HarnessError, OSError):
-            pass  # It went away, or nothing may be sent because nothing can be written down.
+            pass  # the client has gone, or nothing may be sent because it cannot be recorded
         finally:
             with self._lock:
                 sockets = self._open.pop(threading.current_thread(), [])
-            for one in (sock, *sockets):
-                one.close()
+            for open_socket in (sock, *sockets):
+                open_socket.close()
 
-    def _one(self, client: Client) -> None:
-        """One request of a connection. There is no second: the answer says that the connection ends."""
+    def _handle(self, client: RequestReader) -> None:
+        """Handle the only request of a connection: every response says that the connection closes."""
         try:
             head = client.read_head(self._limits.head_sec)
+        except TimeoutError as error:
+            self._refuse_malformed(client, BadRequest(408, str(error)))
+            return
         except BadRequest as bad:
-            self._malformed(bad)
-            _refuse(client, bad.status, bad.why)
+            self._refuse_malformed(client, bad)
             return
         if head is None:
             return
-        way = _Way()
+        target = _Target()
         refused: Refused | None = None
         try:
-            way.there, way.path = head.destination()
-            self._allow.listed(way.there)
-            # A question for a name goes out, too: none beyond what the attempt may ask, where it would not be written down.
+            target.destination, target.path = destination_of(head)
+            self._allow.check(target.destination)
+            # A DNS query leaves the host too, so there must be none that the limits would keep out of the record.
             self._recorder.admit()
-            way.addresses = self._allow.addresses(way.there)
+            target.addresses = self._allow.addresses(target.destination)
         except BadRequest as bad:
-            refused = Refused("malformed", bad.why)
-        except Refused as no:
-            refused = no
+            refused = Refused("malformed", bad.message)
+        except Refused as error:
+            refused = error
         except (OSError, UnicodeError) as error:
-            way.trouble = str(getattr(error, "strerror", None) or error)
+            target.problem = str(getattr(error, "strerror", None) or error)
         try:
-            exchange = self._recorder.request(head, way.there, refused)
-        except Refused as no:
-            _refuse(client, _ERRORS[no.kind], no.why)
+            exchange = self._recorder.request(head, target.destination, refused)
+        except Refused as error:
+            _respond(client, _STATUS[error.kind], error.message)
             return
         try:
-            self._pass_on(client, head, way, exchange)
+            self._forward(client, head, target, exchange)
         finally:
-            self._recorder.answered(exchange)
+            self._recorder.response(exchange)
 
-    def _malformed(self, bad: BadRequest) -> None:
-        """What is no request is written down all the same."""
+    def _refuse_malformed(self, client: RequestReader, bad: BadRequest) -> None:
+        """Record and refuse what is not a request."""
         with contextlib.suppress(Refused):
-            self._recorder.request(Head("?", "", 1, ()), None, Refused("malformed", bad.why))
+            self._recorder.request(RequestHead("?", "", 1, ()), None, Refused("malformed", bad.message))
+        _respond(client, bad.status, bad.message)
 
-    def _pass_on(self, client: Client, head: Head, way: _Way, exchange: Exchange) -> None:
-        passage = Passage(client, self._recorder, self._limits)
-        assert way.there is not None  # noqa: S101 - what has no destination was refused
+    def _forward(self, client: RequestReader, head: RequestHead, target: _Target, exchange: Exchange) -> None:
+        forwarder = Forwarder(client, self._recorder, self._limits)
+        destination = target.destination
+        assert destination is not None  # noqa: S101 - a request without a destination was refused
         server: socket.socket | None = None
         try:
-            server = self._kept(passage.connect(way.there, way.addresses, way.trouble, exchange))
-            if head.tunnel:
-                passage.tunnel(server, exchange)
+            server = self._register(forwarder.connect(destination, target.addresses, target.problem, exchange))
+            if is_tunnel(head):
+                forwarder.tunnel(server, exchange)
             else:
-                passage.plain(server, head, head.passed_on(way.there, way.path), exchange)
+                forwarder.plain(server, head, forwarded_head(head, destination, target.path), exchange)
         except Unreachable as error:
             exchange.error = str(error)
-            _refuse(client, 502, str(error))
+            _respond(client, 502, str(error))
         except (Refused, BadRequest) as error:
-            exchange.error = error.why
+            exchange.error = error.message
         except OSError as error:
-            over = "the agent's work was over" if self._closed else ""
-            exchange.error = over or str(error.strerror or error)
+            exchange.error = _OVER if self._closed else str(error.strerror or error)
         finally:
             if server is not None:
                 server.close()
 
-    def _kept(self, server: socket.socket) -> socket.socket:
-        """Remember a connection, so that `close` ends it too."""
+    def _register(self, server: socket.socket) -> socket.socket:
+        """Register a connection, so that `close` ends it too."""
         with self._lock:
             if self._closed:
                 server.close()
-                msg = "the agent's work was over"
-                raise OSError(msg)
+                raise OSError(_OVER)
             self._open[threading.current_thread()].append(server)
         return server
 
 
 def environment() -> Mapping[str, str]:
-    """What clients find their way by."""
+    """Return the environment variables by which clients find the proxy."""
     proxy = f"http://127.0.0.1:{PORT}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
-    own = "127.0.0.1,localhost,::1"
-    return {**dict.fromkeys(names, proxy), "NO_PROXY": own, "no_proxy": own}
+    loopback = "127.0.0.1,localhost,::1"
+    return {**dict.fromkeys(names, proxy), "NO_PROXY": loopback, "no_proxy": loopback}
 
 
-def _refuse(client: Client, status: int, why: str) -> None:
-    body = f"agentbench proxy: {why}\n".encode()
-    lines = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+def _respond(client: RequestReader, status: int, message: str) -> None:
+    body = f"agentbench proxy: {message}\n".encode()
+    fields = [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), ("Connection", "close")]
     with contextlib.suppress(OSError):
         client.socket.settimeout(5)
-        client.socket.sendall(lines.encode("ascii") + body)
-        # What the client still sends must be read, or the system drops the answer on its way.
+        client.socket.sendall(response_head(status, fields) + body)
+        # What the client still sends must be read, or the kernel drops the response.
         client.socket.shutdown(socket.SHUT_WR)
         _drain(client.socket)
 
@@ -225,6 +227,6 @@ def _drain(sock: socket.socket) -> None:
         left -= len(data)
 
 
-def _end(sock: socket.socket) -> None:
+def _shut_down(sock: socket.socket) -> None:
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
