@@ -1,4 +1,4 @@
-"""Whole small runs, made by the real writers and decided by the real grading."""
+"""Builds small complete run directories with the real writers and the real verdict."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ FILE = FileDigest(path="src/core.py", change="modified", before_sha256="a" * 64,
 
 
 @dataclass
-class Story:
-    """What happens in an attempt."""
+class SampleAttempt:
+    """Describes a sample attempt."""
 
     outcome: Outcome = Outcome.PASS
     output: str = "ok\n" * 3000
     skip: frozenset[str] = frozenset()
-    """Event types that are left out."""
+    """Event types to leave out."""
     ending: TerminationCode = TerminationCode.AGENT_STOPPED
     lies: dict[str, Any] = field(default_factory=dict)
-    """Members of the record that are not what was decided."""
+    """Record fields that contradict the decision."""
 
 
 def new_run(out: Path, *, redact: Redactor | None = None) -> RunDirectory:
@@ -86,11 +86,11 @@ def new_run(out: Path, *, redact: Redactor | None = None) -> RunDirectory:
 
 
 def whole_run(out: Path) -> Path:
-    """Three attempts (one superseded by the next, one of another task), closed."""
+    """Create a closed run with three attempts; one supersedes another."""
     run = new_run(out)
-    first = attempt(run, "toy", story=Story(outcome=Outcome.ERROR))
+    first = attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.ERROR))
     attempt(run, "toy", supersedes=first.attempt_id)
-    attempt(run, "other", story=Story(outcome=Outcome.FAIL))
+    attempt(run, "other", sample=SampleAttempt(outcome=Outcome.FAIL))
     run.close()
     return run.path
 
@@ -101,13 +101,13 @@ def attempt(
     *,
     repeat: int = 1,
     supersedes: str | None = None,
-    story: Story | None = None,
+    sample: SampleAttempt | None = None,
 ) -> AttemptRecord:
-    story = story or Story()
+    sample = sample or SampleAttempt()
     folder = run.begin(task_id, repeat, supersedes=supersedes)
     log = folder.open_log()
-    tell(folder, log, story, run.run_id)
-    return finish(run, folder, log, story)
+    tell(folder, log, sample, run.run_id)
+    return finish(run, folder, log, sample)
 
 
 def manifest(folder: AttemptFolder, run_id: str = "01R", **observed: Any) -> Manifest:
@@ -160,8 +160,8 @@ def manifest(folder: AttemptFolder, run_id: str = "01R", **observed: Any) -> Man
     )
 
 
-def tell(folder: AttemptFolder, log: EventLog, story: Story, run_id: str) -> None:
-    """Write the events and files of an attempt up to the decision."""
+def tell(folder: AttemptFolder, log: EventLog, sample: SampleAttempt, run_id: str) -> None:
+    """Write the events and files of an attempt before its decision."""
     folder.write("task.yaml", f"id: {folder.task_id}\n")
     digest = folder.write_manifest(manifest(folder, run_id))
     folder.write("logs/setup_stdout.txt", "installed\n")
@@ -204,21 +204,21 @@ def tell(folder: AttemptFolder, log: EventLog, story: Story, run_id: str) -> Non
             ok=True,
             exit_code=0,
             duration_us=10,
-            stdout=excerpt(story.output.encode(), store=folder.blobs()),
+            stdout=excerpt(sample.output.encode(), store=folder.blobs()),
         ),
         WorkspaceMutated(call_id="c1", files=[FILE]),
-        Termination(code=story.ending, category=None, rationale="done", evidence=[5]),
+        Termination(code=sample.ending, category=None, rationale="done", evidence=[5]),
         PatchExtracted(sha256=sha256_hex(PATCH), bytes=len(PATCH), files=[FILE], added=1, removed=1, generated=0),
         PatchApplied(call_id=None, files=[FILE], patch=Excerpt()),
         AcceptanceCheck(
             check_id="unit",
             layer="unit",
             mandatory=True,
-            outcome=story.outcome,
-            why="" if story.outcome is Outcome.PASS else "1 of 2 required tests failed",
+            outcome=sample.outcome,
+            why="" if sample.outcome is Outcome.PASS else "1 of 2 required tests failed",
             command="pytest -q",
             started_at=TIME,
-            exit_code=0 if story.outcome is Outcome.PASS else 1,
+            exit_code=0 if sample.outcome is Outcome.PASS else 1,
             duration_us=1_200_000,
             ceiling_us=300_000_000,
             assurance="per_test",
@@ -227,18 +227,20 @@ def tell(folder: AttemptFolder, log: EventLog, story: Story, run_id: str) -> Non
         ),
     )
     for payload in events:
-        if payload.type not in story.skip:
+        if payload.type not in sample.skip:
             log.append(payload, "agent" if payload.type.startswith("tool_call") else "harness")
 
 
-def finish(run: RunDirectory, folder: AttemptFolder, log: EventLog, story: Story | None = None) -> AttemptRecord:
-    """Decide, record, seal."""
-    story = story or Story()
+def finish(
+    run: RunDirectory, folder: AttemptFolder, log: EventLog, sample: SampleAttempt | None = None
+) -> AttemptRecord:
+    """Decide, record and seal an attempt."""
+    sample = sample or SampleAttempt()
     verdict = decide(collect_facts(read_events(folder.path / EVENTS)), TERMS)
-    if "gates_decided" not in story.skip:
+    if "gates_decided" not in sample.skip:
         log.append(verdict.event())
     log.append(TaskFinished(ended_at=TIME, passed=verdict.passed, reason=verdict.reason, duration_us=1))
-    record = record_of(folder, verdict, run_id=run.run_id, outcome=story.outcome, **story.lies)
+    record = record_of(folder, verdict, run_id=run.run_id, outcome=sample.outcome, **sample.lies)
     return run.commit(folder, log, record)
 
 

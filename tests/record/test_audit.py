@@ -16,7 +16,7 @@ from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.record.recompute import recompute
 from agentbench.trace.log import EventLog
-from tests.record.samples import Story, attempt, finish, new_run, tell, whole_run
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell, whole_run
 from tests.trace.test_verify import rewritten
 
 pytestmark = pytest.mark.req("E-12")
@@ -42,7 +42,7 @@ def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
 
 
-def test_an_honest_run_is_verified(run: Path) -> None:
+def test_untouched_run_verifies(run: Path) -> None:
     report = audit(run)
     assert report.ok, report.problems
     assert (report.decision, report.attempts, report.recomputed) == ("verified", 3, 3)
@@ -50,7 +50,7 @@ def test_an_honest_run_is_verified(run: Path) -> None:
     assert report.head.startswith("sha256:")
 
 
-def test_reports_and_copies_beside_the_evidence_do_not_matter(run: Path) -> None:
+def test_reports_and_copies_do_not_affect_verification(run: Path) -> None:
     (run / "report_summary.md").write_text("# Summary\n")
     (run / "tasks/toy/repo/src").mkdir(parents=True)
     (run / "tasks/toy/repo/src/core.py").write_text("x = 1\n")
@@ -59,7 +59,7 @@ def test_reports_and_copies_beside_the_evidence_do_not_matter(run: Path) -> None
 
 @given(data=st.data())
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_single_byte_of_any_evidence_can_change_unseen(small: Path, data: st.DataObject) -> None:
+def test_changing_any_byte_of_evidence_is_detected(small: Path, data: st.DataObject) -> None:
     files = sorted(path for path in small.rglob("*") if path.is_file())
     path = data.draw(st.sampled_from(files))
     whole = path.read_bytes()
@@ -76,7 +76,7 @@ def test_no_single_byte_of_any_evidence_can_change_unseen(small: Path, data: st.
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = new_run(tmp_path_factory.mktemp("small"))
-    attempt(run, "toy", story=Story(output="x" * 4200))
+    attempt(run, "toy", sample=SampleAttempt(output="x" * 4200))
     run.close()
     assert verify_run(run.path).ok
     return run.path
@@ -130,7 +130,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tasks/other/meta/files.json", lambda ls: [*ls, b"\n"], "changed", "tasks/other/meta/files.json"),
     ],
 )
-def test_the_first_thing_that_was_done_is_named(
+def test_first_change_is_reported(
     run: Path, name: str, change: Callable[[list[bytes]], list[bytes]], kind: str, place: str
 ) -> None:
     edit(run / name, change)
@@ -153,32 +153,32 @@ def test_the_first_thing_that_was_done_is_named(
         "tasks/toy@r1a2/logs/setup_stdout.txt",
     ],
 )
-def test_what_was_removed_is_named(run: Path, name: str) -> None:
+def test_removed_file_is_reported(run: Path, name: str) -> None:
     target = run / name
     shutil.rmtree(target) if target.is_dir() else target.unlink()
     assert first(run) == ("removed", name)
 
 
-def test_a_removed_blob_is_named(run: Path) -> None:
+def test_removed_blob_is_reported(run: Path) -> None:
     (blob,) = (run / "tasks/toy/blobs").iterdir()
     blob.unlink()
     assert first(run) == ("removed", f"tasks/toy/blobs/{blob.name}")
 
 
-def test_a_blob_put_in_the_place_of_another_is_named(run: Path) -> None:
+def test_swapped_blob_is_reported(run: Path) -> None:
     (blob,) = (run / "tasks/toy/blobs").iterdir()
     blob.write_bytes(b"nothing to see\n")
     assert first(run) == ("changed", f"tasks/toy/blobs/{blob.name}")
 
 
 @pytest.mark.parametrize("name", ["tasks/toy/logs/more.txt", "tasks/toy/blobs/" + "0" * 64, "tasks/evil/events.jsonl"])
-def test_what_was_added_is_named(run: Path, name: str) -> None:
+def test_added_file_is_reported(run: Path, name: str) -> None:
     (run / name).parent.mkdir(parents=True, exist_ok=True)
     (run / name).write_bytes(b"")
     assert first(run) == ("appended", "tasks/evil" if "evil" in name else name)
 
 
-def test_a_link_in_the_place_of_a_file_or_folder_is_not_followed(run: Path, tmp_path: Path) -> None:
+def test_symlinks_in_evidence_are_not_followed(run: Path, tmp_path: Path) -> None:
     shutil.move(run / "tasks/toy", tmp_path / "elsewhere")
     (run / "tasks/toy").symlink_to(tmp_path / "elsewhere")
     assert first(run) == ("changed", "tasks/toy")
@@ -202,17 +202,17 @@ def test_a_link_in_the_place_of_a_file_or_folder_is_not_followed(run: Path, tmp_
         "tasks/toy/task.yaml",
     ],
 )
-def test_a_pipe_in_the_place_of_a_file_does_not_stop_the_audit(run: Path, name: str) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(run: Path, name: str) -> None:
     (run / name).unlink()
     os.mkfifo(run / name)
     assert not audit(run).ok
 
 
-def test_names_that_are_no_text_are_evidence_like_others(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8_are_audited(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, Story(), run.run_id)
+    tell(folder, log, SampleAttempt(), run.run_id)
     odd = folder.path / "logs" / os.fsdecode(b"\xff\n.txt")
     odd.write_bytes(b"x")
     finish(run, folder, log)
@@ -222,7 +222,7 @@ def test_names_that_are_no_text_are_evidence_like_others(tmp_path: Path) -> None
     assert audit(run.path).problems[0].kind == "changed"
 
 
-def test_an_attempts_chain_written_anew_does_not_fit_the_seal_of_the_run(run: Path) -> None:
+def test_rewritten_attempt_chain_does_not_match_the_seal(run: Path) -> None:
     path = run / "tasks/other/events.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
 
@@ -240,13 +240,13 @@ def test_an_attempts_chain_written_anew_does_not_fit_the_seal_of_the_run(run: Pa
     assert "rewritten" in audit(run).problems[0].message
 
 
-def test_evidence_of_one_attempt_cannot_stand_in_for_another(run: Path) -> None:
+def test_evidence_cannot_be_swapped_between_attempts(run: Path) -> None:
     shutil.rmtree(run / "tasks/other")
     shutil.copytree(run / "tasks/toy@r1a2", run / "tasks/other")
     assert first(run) == ("changed", "tasks/other/events.jsonl")
 
 
-def test_who_can_rewrite_everything_is_found_out_by_the_noted_head(tmp_path: Path) -> None:
+def test_rewritten_run_is_detected_by_a_noted_head(tmp_path: Path) -> None:
     honest, forged = whole_run(tmp_path / "a"), whole_run(tmp_path / "b")
     noted = verify_run(honest).head
     assert verify_run(honest, expect_head=noted.removeprefix("sha256:")).ok
@@ -256,7 +256,7 @@ def test_who_can_rewrite_everything_is_found_out_by_the_noted_head(tmp_path: Pat
 
 
 @pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("x")])
-def test_what_is_no_run_directory_is_bad_input(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_path_that_is_not_a_run_directory_is_rejected(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "x")
     with pytest.raises(InputError):
         verify_run(tmp_path / "x")
@@ -266,15 +266,15 @@ def test_what_is_no_run_directory_is_bad_input(tmp_path: Path, make: Callable[[P
 
 
 @pytest.mark.req("E-08")
-def test_a_scored_run_without_its_acceptance_event_is_a_problem(tmp_path: Path) -> None:
+def test_scored_attempt_without_acceptance_event_is_reported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    honest = Story(skip=frozenset({"acceptance_check", "gates_decided"}))
-    attempt(run, "honest", story=honest)
-    lie = Story(
+    honest = SampleAttempt(skip=frozenset({"acceptance_check", "gates_decided"}))
+    attempt(run, "honest", sample=honest)
+    lie = SampleAttempt(
         skip=honest.skip,
         lies={"run_status": "success", "invalid_cause": None, "result": {"passed": True, "failure_reason": None}},
     )
-    attempt(run, "liar", story=lie)
+    attempt(run, "liar", sample=lie)
     run.close()
     report = audit(run.path)
     assert all(problem.place.startswith("tasks/liar") for problem in report.problems)
@@ -282,10 +282,10 @@ def test_a_scored_run_without_its_acceptance_event_is_a_problem(tmp_path: Path) 
 
 
 @pytest.mark.req("R-02")
-def test_a_scored_run_without_bound_identity_is_a_problem(tmp_path: Path) -> None:
+def test_scored_attempt_without_bound_identity_is_reported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    story = Story(skip=frozenset({"identity_bound"}), lies={"run_status": "failure", "invalid_cause": None})
-    attempt(run, "toy", story=story)
+    sample = SampleAttempt(skip=frozenset({"identity_bound"}), lies={"run_status": "failure", "invalid_cause": None})
+    attempt(run, "toy", sample=sample)
     run.close()
     assert any("identity_bound" in problem.message for problem in audit(run.path).problems)
 
@@ -305,11 +305,11 @@ def test_a_scored_run_without_bound_identity_is_a_problem(tmp_path: Path) -> Non
         ({"checks": ()}, None),
     ],
 )
-def test_a_record_that_does_not_follow_from_its_events_is_found_out(
+def test_record_that_contradicts_its_events_is_reported(
     tmp_path: Path, lies: dict[str, object], what: str | None
 ) -> None:
     run = new_run(tmp_path)
-    attempt(run, "toy", story=Story(outcome=Outcome.FAIL, lies=lies))
+    attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, lies=lies))
     run.close()
     report = audit(run.path)
     if what is None:
@@ -318,23 +318,23 @@ def test_a_record_that_does_not_follow_from_its_events_is_found_out(
         assert any(what in problem.message for problem in report.problems), report.problems
 
 
-def test_a_decision_event_that_does_not_follow_from_the_events_before_it_is_found_out(tmp_path: Path) -> None:
+def test_decision_that_contradicts_its_events_is_reported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    story = Story(outcome=Outcome.FAIL, skip=frozenset({"gates_decided"}))
-    attempt(run, "toy", story=story)
+    sample = SampleAttempt(outcome=Outcome.FAIL, skip=frozenset({"gates_decided"}))
+    attempt(run, "toy", sample=sample)
     run.close()
     assert any("gates_decided" in problem.message for problem in audit(run.path).problems)
 
 
 @pytest.mark.req("E-05")
-def test_a_change_without_a_mutation_event_is_noted(tmp_path: Path) -> None:
+def test_change_without_a_mutation_event_is_noted(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    attempt(run, "toy", story=Story(skip=frozenset({"workspace_mutated", "patch_applied"})))
+    attempt(run, "toy", sample=SampleAttempt(skip=frozenset({"workspace_mutated", "patch_applied"})))
     run.close()
     assert any("no mutation event covers src/core.py" in note for note in verify_run(run.path).notes)
 
 
-def test_an_attempt_that_began_and_has_no_record_is_a_problem_of_a_closed_run(tmp_path: Path) -> None:
+def test_closed_run_with_an_unrecorded_attempt_is_reported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.begin("toy", 1)
     assert verify_run(run.path).decision == "incomplete"
@@ -345,25 +345,25 @@ def test_an_attempt_that_began_and_has_no_record_is_a_problem_of_a_closed_run(tm
 
 
 @pytest.mark.req("R-13")
-def test_an_attempt_that_failed_before_it_was_opened_is_noted_and_can_never_have_been_scored(tmp_path: Path) -> None:
+def test_attempt_that_failed_before_opening_is_noted(tmp_path: Path) -> None:
     early = frozenset({"attempt_opened", "identity_bound", "acceptance_check", "patch_extracted"})
     run = new_run(tmp_path)
-    attempt(run, "early", story=Story(skip=early, ending=TerminationCode.SANDBOX_ERROR, lies={"patch": None}))
+    attempt(run, "early", sample=SampleAttempt(skip=early, ending=TerminationCode.SANDBOX_ERROR, lies={"patch": None}))
     run.close()
     report = audit(run.path)
     assert report.ok, report.problems
     assert any("ended before it was opened" in note for note in report.notes)
 
     run = new_run(tmp_path)
-    attempt(run, "scored", story=Story(skip=frozenset({"attempt_opened"}), lies={"run_status": "success"}))
+    attempt(run, "scored", sample=SampleAttempt(skip=frozenset({"attempt_opened"}), lies={"run_status": "success"}))
     run.close()
     assert first(run.path) == ("missing", "tasks/scored/events.jsonl:1")
 
 
 @pytest.mark.req("R-13")
-def test_an_interrupted_attempt_with_its_record_is_sound_evidence(tmp_path: Path) -> None:
+def test_interrupted_attempt_with_a_record_verifies(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    attempt(run, "toy", story=Story(ending=TerminationCode.INTERRUPTED))
+    attempt(run, "toy", sample=SampleAttempt(ending=TerminationCode.INTERRUPTED))
     run.close("interrupted")
     report = audit(run.path)
     assert report.ok, report.problems
@@ -371,7 +371,7 @@ def test_an_interrupted_attempt_with_its_record_is_sound_evidence(tmp_path: Path
     assert record.result.failure_reason == "INTERRUPTED"
 
 
-def test_canonical_lines_are_what_the_files_hold(run: Path) -> None:
+def test_files_contain_canonical_lines(run: Path) -> None:
     for name in ("attempts.jsonl", "events.jsonl", "tasks/toy/events.jsonl"):
         for line in (run / name).read_bytes().splitlines():
             assert canonical(json.loads(line)) == line

@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> AttemptFolder:
     return AttemptFolder(run=tmp_path, task_dir="tasks/toy", attempt_id="01A", task_id="toy", repeat=1, attempt=1)
 
 
-def test_a_manifest_reads_back_and_its_digest_is_that_of_the_file(tmp_path: Path, folder: AttemptFolder) -> None:
+def test_manifest_round_trips_and_digest_matches_the_file(tmp_path: Path, folder: AttemptFolder) -> None:
     written = manifest(folder)
     path = tmp_path / "manifest.json"
     assert write_manifest(path, written) == sha256_hex(path.read_bytes())
@@ -29,7 +29,7 @@ def test_a_manifest_reads_back_and_its_digest_is_that_of_the_file(tmp_path: Path
     assert [entry.name for entry in tmp_path.iterdir()] == ["manifest.json"]
 
 
-def test_it_holds_what_the_protocol_asks_for(folder: AttemptFolder) -> None:
+def test_manifest_has_the_fields_of_the_protocol(folder: AttemptFolder) -> None:
     value = manifest(folder).model_dump(mode="json")
     planned, observed = value["protocol_manifest"]["planned"], value["protocol_manifest"]["observed"]
     assert value["harness_version"]
@@ -43,7 +43,7 @@ def test_it_holds_what_the_protocol_asks_for(folder: AttemptFolder) -> None:
     assert asked | {"commands", "locale", "hardware", "started_at", "environment"} <= set(observed)
 
 
-def test_an_honest_manifest_has_no_problem(folder: AttemptFolder) -> None:
+def test_complete_manifest_has_no_problems(folder: AttemptFolder) -> None:
     assert manifest(folder).problems() == ()
 
 
@@ -54,26 +54,26 @@ def test_an_honest_manifest_has_no_problem(folder: AttemptFolder) -> None:
         ({"env_digest": ""}, "observed.env_digest is missing"),
         ({"os": {}}, "observed.os is missing"),
         ({"package_managers": {}}, "observed.package_managers is missing"),
-        ({"source": {"commit": "ffff"}}, "repository.commit: planned a1b2, found ffff"),
-        ({"source": {}}, "repository.commit: planned a1b2, found None"),
-        ({"seed": 1337}, "seed: planned 20260307, found 1337"),
-        ({"backend": "docker"}, "sandbox.backend: planned bwrap, found docker"),
+        ({"source": {"commit": "ffff"}}, "repository.commit: planned a1b2, observed ffff"),
+        ({"source": {}}, "repository.commit: planned a1b2, observed None"),
+        ({"seed": 1337}, "seed: planned 20260307, observed 1337"),
+        ({"backend": "docker"}, "sandbox.backend: planned bwrap, observed docker"),
     ],
 )
-def test_a_missing_or_contradicting_field_is_a_problem(
+def test_missing_or_contradicting_field_is_a_problem(
     folder: AttemptFolder, observed: dict[str, Any], problem: str
 ) -> None:
     assert manifest(folder, **observed).problems() == (problem,)
 
 
-def test_an_environment_that_never_stood_is_a_problem(folder: AttemptFolder) -> None:
+def test_manifest_without_observation_is_a_problem(folder: AttemptFolder) -> None:
     whole = manifest(folder)
     bare = whole.model_copy(update={"protocol_manifest": whole.protocol_manifest.model_copy(update={"observed": None})})
     assert len(bare.problems()) == 1
 
 
 @pytest.mark.req("E-10")
-def test_no_secret_reaches_the_file(tmp_path: Path, folder: AttemptFolder) -> None:
+def test_manifest_contains_no_secrets(tmp_path: Path, folder: AttemptFolder) -> None:
     written = manifest(folder, environment={"URL": "https://u:hunter2@host", "hunter2": "\udc80"})
     write_manifest(tmp_path / "manifest.json", written, redact=Redactor({"PW": "hunter2", "Q": "snapshot"}))
     text = (tmp_path / "manifest.json").read_text()
@@ -82,18 +82,18 @@ def test_no_secret_reaches_the_file(tmp_path: Path, folder: AttemptFolder) -> No
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1, "a": 2}', "{}"])
-def test_what_is_not_a_manifest_is_our_error(tmp_path: Path, text: str) -> None:
+def test_invalid_manifest_raises_record_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(RecordError, match="is not a manifest"):
         read_manifest(tmp_path / "manifest.json")
 
 
-def test_a_manifest_that_is_not_there_is_our_error(tmp_path: Path) -> None:
+def test_missing_manifest_raises_record_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot read"):
         read_manifest(tmp_path / "manifest.json")
 
 
 @pytest.mark.req("U-03")
-def test_it_says_which_schema_it_is(folder: AttemptFolder) -> None:
+def test_manifest_names_its_schema_version(folder: AttemptFolder) -> None:
     assert json.loads(manifest(folder).model_dump_json())["schema_version"] == 1
     assert Manifest.model_fields["schema_version"].default == 1

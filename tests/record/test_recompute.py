@@ -39,7 +39,7 @@ terms = st.builds(
 
 @pytest.mark.req("E-12")
 @given(terms)
-def test_the_terms_of_a_verdict_are_all_in_the_manifest(wanted: Terms) -> None:
+def test_manifest_contains_all_grading_terms(wanted: Terms) -> None:
     folder = AttemptFolder(run=None, task_dir="tasks/toy", attempt_id="1", task_id="toy", repeat=1, attempt=1)  # type: ignore[arg-type]
     whole = manifest(folder)
     planned = whole.protocol_manifest.planned.model_copy(

@@ -18,13 +18,13 @@ from agentbench.record.recompute import recompute
 from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.events import Termination
 from agentbench.trace.log import EventLog
-from tests.record.samples import Story, attempt, finish, new_run, tell
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell
 
 pytestmark = pytest.mark.req("R-13")
 
 
 class Crash(BaseException):
-    """As if the process had died here."""
+    """Simulates the death of the process."""
 
 
 def crash(*_args: object, **_more: object) -> None:
@@ -41,14 +41,14 @@ STEPS = [
 
 
 @pytest.mark.parametrize("owner,name", STEPS, ids=[name for _, name in STEPS])
-def test_a_crash_between_any_two_steps_neither_loses_nor_repeats_an_attempt(
+def test_crash_between_any_two_steps_loses_no_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     run = new_run(tmp_path)
     attempt(run, "before")
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, Story(), run.run_id)
+    tell(folder, log, SampleAttempt(), run.run_id)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, crash)
         with pytest.raises(Crash):
@@ -68,9 +68,7 @@ def test_a_crash_between_any_two_steps_neither_loses_nor_repeats_an_attempt(
     assert report.recomputed == 2
 
 
-def test_a_crash_while_superseding_leaves_exactly_one_final_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crash_while_superseding_leaves_one_final_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
     first = attempt(run, "toy")
     real = durable.write_atomic
@@ -92,7 +90,7 @@ def test_a_crash_while_superseding_leaves_exactly_one_final_record(
     assert verify_run(run.path).ok
 
 
-def test_a_killed_process_leaves_an_attempt_that_can_be_ended_and_superseded(tmp_path: Path) -> None:
+def test_attempt_of_a_killed_process_can_be_superseded(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path\n"
         "from tests.record.samples import *\n"
@@ -100,7 +98,7 @@ def test_a_killed_process_leaves_an_attempt_that_can_be_ended_and_superseded(tmp
         "attempt(run, 'done')\n"
         "folder = run.begin('toy', 1)\n"
         "log = folder.open_log()\n"
-        "tell(folder, log, Story(skip=frozenset({'termination', 'acceptance_check'})), run.run_id)\n"
+        "tell(folder, log, SampleAttempt(skip=frozenset({'termination', 'acceptance_check'})), run.run_id)\n"
         'os.write(log._fd, b\'{"actor":"agent","ha\')\n'
         "print(run.path, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
@@ -119,7 +117,7 @@ def test_a_killed_process_leaves_an_attempt_that_can_be_ended_and_superseded(tmp
 
     report = verify_run(path)
     assert (report.ok, report.decision) == (False, "incomplete")
-    assert any("tasks/toy" in note and "bytes of an unfinished line" in note for note in report.notes)
+    assert any("tasks/toy" in note and "bytes of an incomplete line" in note for note in report.notes)
 
     run = RunDirectory.open(path, writable=True, harness_version="0.1.0")
     (folder,) = run.unfinished()
@@ -139,7 +137,7 @@ def test_a_killed_process_leaves_an_attempt_that_can_be_ended_and_superseded(tmp
     ]
 
 
-def test_an_attempt_that_died_before_its_folder_was_made_can_be_ended(
+def test_attempt_that_died_before_its_folder_existed_can_be_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = new_run(tmp_path)
@@ -151,13 +149,13 @@ def test_an_attempt_that_died_before_its_folder_was_made_can_be_ended(
     again = RunDirectory.open(run.path, writable=True)
     (folder,) = again.unfinished()
     log = folder.reopen_log()
-    tell(folder, log, Story(), again.run_id)
+    tell(folder, log, SampleAttempt(), again.run_id)
     finish(again, folder, log)
     again.close()
     assert verify_run(run.path).ok
 
 
-def test_a_torn_line_of_records_is_dropped_and_written_again(tmp_path: Path) -> None:
+def test_incomplete_record_line_is_dropped_and_rewritten(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     run.release()
@@ -173,7 +171,7 @@ def test_a_torn_line_of_records_is_dropped_and_written_again(tmp_path: Path) -> 
     assert verify_run(run.path).ok
 
 
-def test_a_run_can_be_resumed_after_it_was_closed(tmp_path: Path) -> None:
+def test_closed_run_can_be_resumed(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     run.close("interrupted")
@@ -186,7 +184,7 @@ def test_a_run_can_be_resumed_after_it_was_closed(tmp_path: Path) -> None:
     assert report.attempts == 2
 
 
-def test_a_chain_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None:
+def test_tampered_chain_is_not_continued(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     run.release()
@@ -197,9 +195,7 @@ def test_a_chain_that_was_tampered_with_is_not_continued(tmp_path: Path) -> None
         RunDirectory.open(run.path, writable=True)
 
 
-def test_a_record_that_is_not_the_one_the_chain_was_closed_over_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_that_differs_from_the_closed_chain_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(rundir, "append_line", crash)
@@ -208,11 +204,11 @@ def test_a_record_that_is_not_the_one_the_chain_was_closed_over_is_not_taken(
     run.release()
     record = run.path / "tasks/toy/meta/record.json"
     record.write_bytes(record.read_bytes().replace(b'"passed":true', b'"passed":false'))
-    with pytest.raises(RecordError, match="not the record"):
+    with pytest.raises(RecordError, match="differs from the record"):
         RunDirectory.open(run.path, writable=True)
 
 
-def test_a_run_whose_first_event_was_never_written_is_opened_again(tmp_path: Path) -> None:
+def test_run_without_events_is_reopened(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.release()
     (run.path / "events.jsonl").write_bytes(b"")
@@ -223,11 +219,11 @@ def test_a_run_whose_first_event_was_never_written_is_opened_again(tmp_path: Pat
     assert report.ok, report.problems
 
 
-def test_attempts_without_a_log_are_not_continued(tmp_path: Path) -> None:
+def test_run_with_attempts_and_an_empty_log_is_rejected(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run)
     run.release()
     (run.path / "events.jsonl").write_bytes(b"")
-    with pytest.raises(RecordError, match="is empty, and the run has attempts"):
+    with pytest.raises(RecordError, match="is empty, but the run has attempts"):
         RunDirectory.open(run.path, writable=True)
     assert (run.path / "events.jsonl").read_bytes() == b""

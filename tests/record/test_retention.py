@@ -1,4 +1,4 @@
-"""From full to minimal evidence: explicit, approved, logged, and what is left still verifies."""
+"""Deleting bulky evidence is explicit, approved and logged, and the run still verifies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files(run: Path) -> set[str]:
     return {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
 
 
-def test_nothing_goes_without_an_approval(tmp_path: Path) -> None:
+def test_retain_without_approval_deletes_nothing(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     before = files(run)
     told = asked(run)
@@ -46,7 +46,7 @@ def test_nothing_goes_without_an_approval(tmp_path: Path) -> None:
     assert files(run) == before
 
 
-def test_what_is_left_is_minimal_verifies_and_says_who_approved_it(tmp_path: Path) -> None:
+def test_reduced_run_verifies_and_names_the_approver(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     records = [record.line() for record in RunDirectory.open(run).records()]
     before = files(run)
@@ -63,7 +63,7 @@ def test_what_is_left_is_minimal_verifies_and_says_who_approved_it(tmp_path: Pat
     assert event.files == len(before) - len(files(run))
 
 
-def test_what_is_kept_cannot_be_changed_or_removed_unseen(tmp_path: Path) -> None:
+def test_changes_to_minimal_evidence_are_detected(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     asked(run, *YES)
     for name in ("diffs/final.patch", "manifest.json"):
@@ -77,7 +77,7 @@ def test_what_is_kept_cannot_be_changed_or_removed_unseen(tmp_path: Path) -> Non
     assert verified(run)["ok"]
 
 
-def test_a_reduction_that_was_broken_off_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_interrupted_reduction_is_finished_by_the_next(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentbench.record.retention._remove", lambda _run: None)
@@ -88,7 +88,7 @@ def test_a_reduction_that_was_broken_off_is_finished_by_the_next(tmp_path: Path)
     assert {name.split("/", 2)[2] for name in files(run) if name.startswith("tasks/")} <= MINIMAL
 
 
-def test_a_run_that_is_not_over_or_does_not_verify_stays_whole(tmp_path: Path) -> None:
+def test_unfinished_or_altered_run_is_not_reduced(tmp_path: Path) -> None:
     open_run = new_run(tmp_path)
     attempt(open_run)
     open_run.release()
@@ -102,7 +102,7 @@ def test_a_run_that_is_not_over_or_does_not_verify_stays_whole(tmp_path: Path) -
     assert files(run) == before
 
 
-def test_what_comes_after_a_reduction_must_be_whole(tmp_path: Path) -> None:
+def test_attempts_after_a_reduction_must_be_complete(tmp_path: Path) -> None:
     path = whole_run(tmp_path)
     asked(path, *YES)
     before = files(path)
@@ -118,7 +118,7 @@ def test_what_comes_after_a_reduction_must_be_whole(tmp_path: Path) -> None:
     assert not verified(path)["ok"]
 
 
-def test_reducing_again_changes_nothing_of_what_was_said_the_first_time(tmp_path: Path) -> None:
+def test_reducing_again_keeps_the_first_approval(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     asked(run, *YES)
     said = verified(run)

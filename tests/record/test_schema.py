@@ -11,7 +11,7 @@ from agentbench.record.schema import AttemptRecord, CheckRecord, Tag, parse_reco
 
 pytestmark = pytest.mark.req("E-09")
 
-# The published example, with its ellipses filled in.
+# The documented example with its ellipses filled in.
 EXAMPLE = """
 {"schema_version": 1, "harness_version": "0.1.0+g1a2b3c4", "study_id": "01J", "run_id": "01J", "attempt_id": "01J", "supersedes": null, "final": true,
  "task_id": "toy-median", "suite": "demo", "contract_id": "sha256:c", "task_digest": "sha256:t", "acceptance_id": "sha256:a", "env_digest": "sha256:e", "config_class": "sha256:k",
@@ -43,12 +43,12 @@ def example() -> AttemptRecord:
     return AttemptRecord.model_validate(json.loads(EXAMPLE))
 
 
-def test_the_publisheshort_example_is_a_record_and_comes_back_the_same() -> None:
+def test_documented_example_round_trips() -> None:
     assert json.loads(example().line()) == json.loads(EXAMPLE)
     assert parse_record(example().line()) == example()
 
 
-def test_every_key_is_there_even_when_nothing_is_known() -> None:
+def test_every_key_is_always_present() -> None:
     required = {name for name, info in AttemptRecord.model_fields.items() if info.is_required()}
     least = AttemptRecord.model_validate({key: value for key, value in json.loads(EXAMPLE).items() if key in required})
     full, given = json.loads(EXAMPLE), json.loads(least.line())
@@ -60,7 +60,7 @@ def test_every_key_is_there_even_when_nothing_is_known() -> None:
     assert given["workspace_verdict"] == "N/A"
 
 
-def test_the_fields_of_the_first_published_schema_are_among_ours() -> None:
+def test_record_has_the_fields_of_the_first_schema() -> None:
     old = {
         *("run_id", "task_id", "suite", "variant", "model", "timestamps", "duration_sec", "baseline_validation"),
         *("result", "limits", "artifact_paths"),
@@ -81,12 +81,12 @@ def test_the_fields_of_the_first_published_schema_are_among_ours() -> None:
         {"tags": [{"id": "x", "gate": "G3", "evidence": [], "attributes": {}}]},
     ],
 )
-def test_what_is_not_a_record_is_refused(change: dict[str, object]) -> None:
+def test_invalid_record_is_rejected(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         AttemptRecord.model_validate({**json.loads(EXAMPLE), **change})
 
 
-def test_a_bad_line_is_named_by_its_member() -> None:
+def test_error_names_the_invalid_key() -> None:
     line = example().line()
     with pytest.raises(RecordError, match="canonical"):
         parse_record(line.replace(b":", b": ", 1))
@@ -94,21 +94,21 @@ def test_a_bad_line_is_named_by_its_member() -> None:
         parse_record(line.replace(b'"TESTS_FAILED"', b'"BAD_LUCK"'))
 
 
-def test_the_sealed_digest_leaves_out_what_is_known_only_later() -> None:
+def test_sealed_digest_excludes_trace_head_and_final() -> None:
     record = example()
     later = record.model_copy(update={"final": False, "trace_head": "sha256:x"})
     assert record_sha256(record) == record_sha256(later)
     assert record_sha256(record) != record_sha256(record.model_copy(update={"seed": 1}))
 
 
-def test_every_reason_fits_into_a_record() -> None:
+def test_every_reason_is_valid_in_a_record() -> None:
     for reason in Reason:
         value = json.loads(EXAMPLE)
         value["result"]["failure_reason"] = reason
         assert parse_record(AttemptRecord.model_validate(value).line()).result.failure_reason is reason
 
 
-def test_a_seed_beyond_what_json_can_hold_survives() -> None:
+def test_large_seed_round_trips() -> None:
     record = example().model_copy(update={"seed": 2**63 + 1})
     assert parse_record(record.line()).seed == 2**63 + 1
 

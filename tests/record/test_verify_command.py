@@ -13,7 +13,7 @@ from tests.record.samples import new_run, whole_run
 pytestmark = pytest.mark.req("E-12")
 
 
-def test_the_first_line_is_the_decision(tmp_path: Path) -> None:
+def test_first_line_is_the_decision(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     done = CliRunner().invoke(command, [str(run)])
     assert done.exit_code == 0, done.output
@@ -24,7 +24,7 @@ def test_the_first_line_is_the_decision(tmp_path: Path) -> None:
     assert done.output.startswith("ALTERED changed: tasks/other/diffs/final.patch: ")
 
 
-def test_a_run_that_was_never_closed_is_incomplete(tmp_path: Path) -> None:
+def test_unclosed_run_is_incomplete(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(new_run(tmp_path).path)])
     assert done.exit_code == 1
     assert done.output.startswith("INCOMPLETE unclosed: events.jsonl:2: ")
@@ -40,7 +40,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     assert json.loads(done.output)["first_problem"].startswith("changed: events.jsonl: ")
 
 
-def test_hostile_names_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     (run / "tasks/toy/logs/\x1b[2Jx").write_text("")
     done = CliRunner().invoke(command, [str(run)])
@@ -48,6 +48,6 @@ def test_hostile_names_cannot_act_on_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in done.output
 
 
-def test_what_is_no_run_is_bad_input(tmp_path: Path) -> None:
+def test_path_that_is_not_a_run_is_rejected(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(tmp_path / "nothing")])
     assert isinstance(done.exception, InputError)

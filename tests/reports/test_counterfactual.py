@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from agentbench.cli.rescore import command
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome, TerminationCode
-from tests.record.samples import Story, attempt, new_run, whole_run
+from tests.record.samples import SampleAttempt, attempt, new_run, whole_run
 
 
 def rescore(*args: object) -> Result:
@@ -61,7 +61,7 @@ def test_a_tighter_cap_keeps_what_was_done_before_it_and_loses_what_came_after(r
 @pytest.mark.req("A-09")
 def test_what_a_looser_cap_would_have_allowed_is_not_told(tmp_path: Path) -> None:
     run = new_run(tmp_path / "runs")
-    attempt(run, "toy", story=Story(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
+    attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
     run.close()
     looser = write(tmp_path / "c.yaml", "tool_calls: 100000")
     found = json.loads(rescore(run.path, "--caps", looser, "--json").output)

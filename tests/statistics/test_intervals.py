@@ -16,7 +16,7 @@ counts = st.integers(0, 60)
     "successes,total,low,high",
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_wilson_gives_the_publisheshort_examples(successes: int, total: int, low: float, high: float) -> None:
+def test_wilson_gives_the_published_examples(successes: int, total: int, low: float, high: float) -> None:
     """Table I of Newcombe 1998, Statistics in Medicine 17, 857."""
     assert wilson(successes, total) == pytest.approx((low, high), abs=5e-5)
 
@@ -27,7 +27,7 @@ def test_wilson_gives_the_publisheshort_examples(successes: int, total: int, low
     [((59, 16, 6, 80), -0.1186, -0.0046), ((1, 7, 1, 12), -0.507, -0.026)],
     ids=["complete response before and after therapy", "airway responsiveness before and after transplantation"],
 )
-def test_the_paired_interval_gives_the_publisheshort_examples(
+def test_the_paired_interval_gives_the_published_examples(
     table: tuple[int, int, int, int], low: float, high: float
 ) -> None:
     """Both are worked in Fagerland, Lydersen and Laake: Statistical Analysis of Contingency Tables, chapter 8."""

@@ -25,14 +25,14 @@ def command(run: Path, approved_by: str | None, reason: str | None) -> None:
     from agentbench.core.errors import InputError
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
-    from agentbench.record.retention import reduce_run, what_goes
+    from agentbench.record.retention import plan_reduction, reduce_run
 
     report = verify_run(run, recompute=recompute)
     if not report.ok:
         msg = f"{run} does not verify: {report.problems[0]}"
         raise InputError(msg, remedy="`ab verify` says what is wrong with it")
     if approved_by is None and reason is None:
-        goes = what_goes(run)
+        goes = plan_reduction(run)
         click.echo(f"{goes.files} files, {goes.bytes} bytes would go; say --approved-by and --reason to do it")
         return
     if not (approved_by or "").strip() or not (reason or "").strip():

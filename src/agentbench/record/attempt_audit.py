@@ -1,14 +1,14 @@
-"""The audit of one attempt.
+"""Audits one attempt.
 
-What is held against what:
+Each part is compared with another (←):
 
-    events.jsonl     its own chain and closing record; head and length ← attempt_sealed and the record
+    events.jsonl     chain and closing record; head and length ← attempt_sealed and the record
     every file       ← meta/files.json ← attempt_sealed.files_sha256 (repo/ is a copy, not evidence)
     manifest.json    ← identity_bound.manifest_sha256
-    blobs/<sha256>   ← its name; every blob an event points to is there
+    blobs/<sha256>   ← its name; every blob that an event refers to exists
     the patch        ← patch_extracted.sha256 and the record
     the record       ← attempt_closed.record_sha256; its checks ← acceptance_check events, one for each mandatory check
-    the verdict      ← computed again from the events, when the caller can
+    the verdict      ← recomputed from the events, if the caller passes `recompute`
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitors import RuleSet
 from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
 from agentbench.record.manifest import Manifest, read_manifest
-from agentbench.record.recompute import Kept, Recomputed
+from agentbench.record.recompute import Recomputed, StoredEvidence
 from agentbench.record.retention import reducible
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
@@ -34,29 +34,29 @@ from agentbench.trace.log import read_events
 from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 
-Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, Kept], Recomputed]
-"""Computes the verdict and the decisions of breakers again and says how the record and the log differ from them."""
+Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, StoredEvidence], Recomputed]
+"""Recomputes the verdict and the decisions of breakers, and returns how the record and the log differ from them."""
 
 _TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _BLOB = re.compile(rb'"blob":"([0-9a-f]{64})"')
-"""In a payload's own JSON; inside a string its quotes would be escaped."""
+"""A blob reference in a payload. Inside a JSON string the quotes would be escaped."""
 
 
 @dataclass(slots=True)
 class AttemptAudit:
-    """What was found about one attempt."""
+    """The result of auditing one attempt."""
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: str = ""
-    """What could not be computed again, and why."""
+    """What could not be recomputed, and why."""
     chain: ChainReport | None = None
     recomputed: int = 0
 
 
 @dataclass(slots=True)
 class _Trace:
-    """What an attempt's events say that other files must agree with."""
+    """The parts of an attempt's events that other files must agree with."""
 
     opened: Mapping[str, Json] = field(default_factory=dict)
     manifest_sha256: str | None = None
@@ -67,7 +67,7 @@ class _Trace:
     blobs: dict[str, int] = field(default_factory=dict)
     mutated: set[str] = field(default_factory=set)
 
-    def look(self, line: Line, value: Mapping[str, Json]) -> None:
+    def add(self, line: Line, value: Mapping[str, Json]) -> None:
         for name in _BLOB.findall(line.payload):
             self.blobs.setdefault(name.decode(), line.seq)
         match line.type:
@@ -90,207 +90,213 @@ class _Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """By what all attempts of a run are audited."""
+class AuditTerms:
+    """What the audit of all attempts of a run depends on."""
 
     recompute: Recompute | None
     rules: Callable[[str], RuleSet | None] = lambda _name: None
-    """The rules of monitors that the run keeps, by their digest."""
+    """Returns the monitor rules that the run stores, by digest."""
     reduced: bool = False
-    """The run's chain says that no more than minimal evidence is kept."""
+    """The run's chain records that bulky evidence was deleted."""
 
 
-def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: Terms) -> AttemptAudit:
-    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, None when that is missing."""
-    work = _Work(run, sealed, record, terms)
+def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: AuditTerms) -> AttemptAudit:
+    """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, or None if missing."""
+    audit = _AttemptAuditor(run, sealed, record, terms)
     folder = run / sealed.task_dir
     if not _TASK_DIR.fullmatch(sealed.task_dir) or folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        work.found("changed", "", "is not an attempt's folder")
+        audit.report("changed", "", "not an attempt folder")
     elif not folder.exists():
-        work.found("removed", "", f"the folder of attempt {sealed.attempt_id} is missing")
+        audit.report("removed", "", f"the folder of attempt {sealed.attempt_id} is missing")
     else:
         try:
-            work.examine(terms.recompute)
+            audit.run(terms.recompute)
         except RecordError as error:
-            work.found("missing", "", error.message)
-    return work.audit
+            audit.report("missing", "", error.message)
+    return audit.result
 
 
-class _Work:
-    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: Terms) -> None:
+class _AttemptAuditor:
+    def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: AuditTerms) -> None:
         self.terms = terms
         self.reduced = terms.reduced
         self.folder = run / sealed.task_dir
         self.sealed = sealed
         self.record = record
         self.trace = _Trace()
-        self.audit = AttemptAudit()
+        self.result = AttemptAudit()
 
-    def found(self, kind: Kind, name: str, message: str) -> None:
+    def report(self, kind: Kind, name: str, message: str) -> None:
         place = f"{self.sealed.task_dir}/{name}" if name else self.sealed.task_dir
-        self.audit.problems.append(Problem(kind, place, message))
+        self.result.problems.append(Problem(kind, place, message))
 
-    def examine(self, recompute: Recompute | None) -> None:
-        whole = self._log()
-        self._files()
-        self._blobs()
-        if not whole or self.record is None:
+    def run(self, recompute: Recompute | None) -> None:
+        log_is_sound = self._check_log()
+        self._check_files()
+        self._check_blobs()
+        if not log_is_sound or self.record is None:
             return
-        self._identity(self.record)
-        self._patch(self.record)
-        manifest = self._manifest(self.record)
-        self._acceptance(self.record, manifest)
-        self._decision(self.record)
-        if recompute and manifest is None and not self.audit.problems:
-            self.audit.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not computed again")
-        if recompute and manifest and not self.audit.problems:
-            self.audit.recomputed = 1
-            kept = Kept(self._blob_text, self.terms.rules, self.reduced and bool(self.trace.blobs))
-            again = recompute(read_events(self.folder / EVENTS), manifest, self.record, kept)
-            self.audit.skipped = again.skipped
-            for difference in again.differences:
-                self.found("inconsistent", EVENTS, f"computed again, it differs: {difference}")
+        self._check_identity(self.record)
+        self._check_patch(self.record)
+        manifest = self._check_manifest(self.record)
+        self._check_acceptance(self.record, manifest)
+        self._check_decision(self.record)
+        if recompute and manifest is None and not self.result.problems:
+            self.result.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not recomputed")
+        if recompute and manifest and not self.result.problems:
+            self.result.recomputed = 1
+            stored = StoredEvidence(self._blob_text, self.terms.rules, self.reduced and bool(self.trace.blobs))
+            recomputed = recompute(read_events(self.folder / EVENTS), manifest, self.record, stored)
+            self.result.skipped = recomputed.skipped
+            for difference in recomputed.differences:
+                self.report("inconsistent", EVENTS, f"differs from the recomputed decision: {difference}")
 
     def _blob_text(self, name: str) -> str | None:
         data = content(self.folder / "blobs" / name) if name.isalnum() else None
         return None if data is None else data.decode("utf-8", "replace")
 
-    def _log(self) -> bool:
-        """The chain, its end, and the run's seal of it."""
+    def _check_log(self) -> bool:
+        """Check the chain, its closing record and the run's seal. Return whether the log can be trusted."""
         path = self.folder / EVENTS
         if not path.is_file():
-            self.found("removed", EVENTS, "the attempt's log is missing")
+            self.report("removed", EVENTS, "the attempt's log is missing")
             return False
-        report = verify_log(path, name=f"{self.sealed.task_dir}/{EVENTS}", watch=self.trace.look)
-        self.audit.chain = report.chain
+        report = verify_log(path, name=f"{self.sealed.task_dir}/{EVENTS}", watch=self.trace.add)
+        self.result.chain = report.chain
         if report.problem or report.closing is None:
             if report.problem:
-                self.audit.problems.append(report.problem)
+                self.result.problems.append(report.problem)
             return False
         if (report.chain.head, report.chain.events) != (self.sealed.head, self.sealed.events):
-            self.found("changed", EVENTS, "a whole chain, but not the one that the run sealed: it was rewritten")
+            self.report("changed", EVENTS, "a valid chain, but not the one that the run sealed: it was rewritten")
             return False
         if report.closing.record_sha256 != self.sealed.record_sha256:
-            self.found("inconsistent", EVENTS, "closed over another record than the run sealed")
+            self.report("inconsistent", EVENTS, "closed with another record than the run sealed")
         if not report.opened:
-            self._unopened()
+            self._check_unopened()
         return True
 
-    def _unopened(self) -> None:
-        """An attempt that failed before it could say what it is about has no opening record; it cannot be scored."""
+    def _check_unopened(self) -> None:
+        """Accept a log without attempt_opened only if the attempt failed early and is not scored."""
         if self.record is not None and not _scorable(self.record):
-            self.audit.notes.append(f"{self.sealed.task_dir}: the attempt ended before it was opened")
+            self.result.notes.append(f"{self.sealed.task_dir}: the attempt ended before it was opened")
         else:
-            self.found("missing", f"{EVENTS}:1", "an attempt's log begins with attempt_opened")
+            self.report("missing", f"{EVENTS}:1", "the log of an attempt must begin with attempt_opened")
 
-    def _files(self) -> None:
-        """Every evidence file against the sealed list."""
+    def _check_files(self) -> None:
+        """Compare every evidence file with the sealed list."""
         data = content(self.folder / FILES)
         if data is None:
-            self.found("removed", FILES, "the list of evidence files is missing")
+            self.report("removed", FILES, "the list of evidence files is missing")
             return
         if sha256_hex(data) != self.sealed.files_sha256:
-            self.found("changed", FILES, "not the list that the run sealed")
+            self.report("changed", FILES, "differs from the list that the run sealed")
             return
         listed = _listed(data)
-        there = {sound(name): name for name in evidence_files(self.folder)}
-        for name in sorted(listed.keys() | there.keys()):
-            if name not in there:
+        present = {sound(name): name for name in evidence_files(self.folder)}
+        for name in sorted(listed.keys() | present.keys()):
+            if name not in present:
                 if not (self.reduced and reducible(name)):
-                    self.found("removed", name, "the file is missing")
+                    self.report("removed", name, "the file is missing")
             elif name not in listed:
-                self.found("appended", name, "the file was not there when the attempt was sealed")
-            elif hash_file(self.folder / there[name])[0] != listed[name]:
-                self.found("changed", name, "the content is not what was sealed")
+                self.report("appended", name, "the file was added after the attempt was sealed")
+            elif hash_file(self.folder / present[name])[0] != listed[name]:
+                self.report("changed", name, "the content differs from what was sealed")
 
-    def _blobs(self) -> None:
+    def _check_blobs(self) -> None:
         for name, seq in self.trace.blobs.items():
             path = self.folder / "blobs" / name
             if not path.is_file():
                 if not self.reduced:
-                    self.found("removed", f"blobs/{name}", f"event {seq} points to it, and it is missing")
+                    self.report("removed", f"blobs/{name}", f"missing, but event {seq} refers to it")
             elif hash_file(path)[0] != name:
-                self.found("changed", f"blobs/{name}", "the content is not what its name says")
+                self.report("changed", f"blobs/{name}", "the content does not match its name")
 
-    def _identity(self, record: AttemptRecord) -> None:
+    def _check_identity(self, record: AttemptRecord) -> None:
         for name in ("attempt_id", "run_id", "task_id", "contract_id", "task_digest", "supersedes"):
             if self.trace.opened and self.trace.opened.get(name) != getattr(record, name):
-                self.found("inconsistent", f"{EVENTS}:1", f"{name} is not the record's")
+                self.report("inconsistent", f"{EVENTS}:1", f"{name} differs from the record")
         if record.artifact_paths.task_dir != self.sealed.task_dir:
-            self.found("inconsistent", "", f"the record names {record.artifact_paths.task_dir} as its folder")
+            self.report("inconsistent", "", f"the record names another folder: {record.artifact_paths.task_dir}")
 
-    def _manifest(self, record: AttemptRecord) -> Manifest | None:
+    def _check_manifest(self, record: AttemptRecord) -> Manifest | None:
         path = self.folder / MANIFEST
         if not path.is_file():
             if _scorable(record) or self.trace.manifest_sha256:
-                self.found("missing", MANIFEST, "a run without a manifest cannot be scored")
+                self.report("missing", MANIFEST, "an attempt without a manifest cannot be scored")
             return None
         if self.trace.manifest_sha256 and hash_file(path)[0] != self.trace.manifest_sha256:
-            self.found("changed", MANIFEST, "not the manifest that was bound before the agent acted")
+            self.report("changed", MANIFEST, "differs from the manifest that was bound before the agent phase")
             return None
         if _scorable(record) and not self.trace.manifest_sha256:
-            self.found("missing", EVENTS, "no identity_bound event: the run cannot be scored")
+            self.report("missing", EVENTS, "no identity_bound event: the attempt cannot be scored")
         try:
             return read_manifest(path)
         except RecordError as error:
-            self.found("inconsistent", MANIFEST, error.message)
+            self.report("inconsistent", MANIFEST, error.message)
             return None
 
-    def _patch(self, record: AttemptRecord) -> None:
+    def _check_patch(self, record: AttemptRecord) -> None:
         extracted = self.trace.patch
         if record.patch is None:
             if extracted is not None and _scorable(record):
-                self.found("inconsistent", EVENTS, "a patch was extracted, and the record has none")
+                self.report("inconsistent", EVENTS, "a patch was extracted, but the record has none")
             return
         prefix = f"{self.sealed.task_dir}/"
         name = record.patch.path.removeprefix(prefix)
         if not record.patch.path.startswith(prefix) or ".." in Path(name).parts:
-            self.found("inconsistent", "", f"the record's patch {record.patch.path!r} is not in the attempt's folder")
+            self.report("inconsistent", "", f"the record's patch {record.patch.path!r} is not in the attempt folder")
             return
         path = self.folder / name
         if not path.is_file():
-            self.found("removed", name, "the record's patch is missing")
+            self.report("removed", name, "the record's patch is missing")
         elif hash_file(path)[0] != record.patch.sha256:
-            self.found("changed", name, "not the patch of the record")
+            self.report("changed", name, "differs from the patch in the record")
         if extracted is None or extracted.get("sha256") != record.patch.sha256:
-            self.found("inconsistent", EVENTS, "patch_extracted does not name the patch of the record")
+            self.report("inconsistent", EVENTS, "patch_extracted does not match the patch in the record")
         elif not extracted.get("omitted"):
-            missed = sorted(_paths(extracted) - self.trace.mutated)
-            if missed:
-                more = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
-                self.audit.notes.append(f"{self.sealed.task_dir}: no mutation event covers {missed[0]}{more}")
+            uncovered = sorted(_paths(extracted) - self.trace.mutated)
+            if uncovered:
+                more = f" and {len(uncovered) - 1} more" if len(uncovered) > 1 else ""
+                self.result.notes.append(f"{self.sealed.task_dir}: no mutation event covers {uncovered[0]}{more}")
 
-    def _acceptance(self, record: AttemptRecord, manifest: Manifest | None) -> None:
-        """E-08: a scorable run has exactly one acceptance event for each mandatory check."""
+    def _check_acceptance(self, record: AttemptRecord, manifest: Manifest | None) -> None:
+        """A scorable attempt has exactly one acceptance event for each mandatory check."""
         for check in record.checks:
             if self.trace.outcomes.get(check.id, check.outcome) != check.outcome:
-                self.found("inconsistent", EVENTS, f"check {check.id} is not {check.outcome} in the trace")
+                self.report(
+                    "inconsistent", EVENTS, f"check {check.id} has another outcome in the trace than {check.outcome}"
+                )
         if not _scorable(record):
             return
         planned = manifest.protocol_manifest.planned.acceptance if manifest else ()
-        wanted = {check.id for check in planned if check.mandatory} | {one.id for one in record.checks if one.mandatory}
-        for check_id in sorted(wanted):
-            times = self.trace.acceptance[check_id]
-            if times != 1:
-                what = "no acceptance event" if times == 0 else f"{times} acceptance events"
-                self.found("missing", EVENTS, f"{what} for mandatory check {check_id}: the run cannot be scored")
+        required = {check.id for check in planned if check.mandatory} | {
+            check.id for check in record.checks if check.mandatory
+        }
+        for check_id in sorted(required):
+            count = self.trace.acceptance[check_id]
+            if count != 1:
+                events = "no acceptance event" if count == 0 else f"{count} acceptance events"
+                self.report("missing", EVENTS, f"{events} for mandatory check {check_id}: the attempt cannot be scored")
 
-    def _decision(self, record: AttemptRecord) -> None:
+    def _check_decision(self, record: AttemptRecord) -> None:
         decided = self.trace.decided
         if decided is None:
             if _scorable(record):
-                self.found("missing", EVENTS, "no gates_decided event: the verdict stands on nothing")
+                self.report("missing", EVENTS, "no gates_decided event: the verdict has no evidence")
             return
-        said: dict[str, Json] = {
+        recorded: dict[str, Json] = {
             "run_status": record.run_status,
             "reason": record.result.failure_reason,
             "passed": record.result.passed,
             "invalid_cause": record.invalid_cause,
             "attribution": record.attribution,
         }
-        for name, value in said.items():
+        for name, value in recorded.items():
             if decided.get(name) != value:
-                self.found("inconsistent", EVENTS, f"{name} is {decided.get(name)} in the trace, {value} in the record")
+                self.report(
+                    "inconsistent", EVENTS, f"{name} is {decided.get(name)} in the trace, {value} in the record"
+                )
 
 
 def _scorable(record: AttemptRecord) -> bool:
@@ -301,7 +307,7 @@ def _paths(value: Mapping[str, Json]) -> set[str]:
     files = value.get("files")
     if not isinstance(files, list):
         return set()
-    return {str(one.get("path")) for one in files if isinstance(one, Mapping)}
+    return {str(file.get("path")) for file in files if isinstance(file, Mapping)}
 
 
 def _listed(data: bytes) -> dict[str, str]:
@@ -314,4 +320,4 @@ def _listed(data: bytes) -> dict[str, str]:
     if not isinstance(files, Mapping):
         msg = f"{FILES}: expected a list of files"
         raise RecordError(msg)
-    return {name: str(one.get("sha256")) for name, one in files.items() if isinstance(one, Mapping)}
+    return {name: str(file.get("sha256")) for name, file in files.items() if isinstance(file, Mapping)}

@@ -1,16 +1,16 @@
-"""One attempt's folder: where its evidence lies, and the list of it that is sealed when the attempt ends.
+"""An attempt's folder: its layout, and the list of evidence files that is sealed when the attempt ends.
 
     <task_dir>/
       task.yaml        the task as it was run
-      manifest.json    what was planned and found, before the agent acted
+      manifest.json    the plan and the observed environment
       events.jsonl     the attempt's chain
       logs/  agent/  diffs/  meta/  blobs/
-      repo/            optional copy of the final tree: a convenience, not evidence (R and the patch give it again)
-      meta/record.json the record as the chain seals it
+      repo/            optional copy of the final tree; not evidence
+      meta/record.json the record that the chain seals
       meta/files.json  every evidence file with its digest
 
 `tasks/<task_id>` is the first attempt at the first repeat; others are `tasks/<task_id>@r<repeat>` and, for retries,
-`tasks/<task_id>@r<repeat>a<attempt>`. `@` cannot be part of a task id, so the names never meet.
+`tasks/<task_id>@r<repeat>a<attempt>`. A task id cannot contain `@`, so names are unambiguous.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _CHUNK = 1 << 20
 
 
 def task_dir_name(task_id: str, repeat: int, attempt: int) -> str:
-    """The folder of an attempt, relative to the run directory.
+    """Return the folder of an attempt, relative to the run directory.
 
     Raises:
-        InputError: the id cannot be a folder's name.
+        InputError: the id cannot be a folder name.
     """
     if not _TASK_ID.fullmatch(task_id):
-        msg = f"task id {task_id!r}: expected letters, digits, '.', '_', '-', beginning with a letter or digit"
+        msg = f"task id {task_id!r}: expected letters, digits, '.', '_' and '-', starting with a letter or digit"
         raise InputError(msg)
     if repeat == 1 and attempt == 1:
         return f"tasks/{task_id}"
@@ -60,7 +60,7 @@ def task_dir_name(task_id: str, repeat: int, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFolder:
-    """Where one attempt writes."""
+    """The folder that one attempt writes to."""
 
     run: Path
     task_dir: str
@@ -78,7 +78,7 @@ class AttemptFolder:
         return self.run / self.task_dir
 
     def make(self) -> None:
-        """Make the folder and its parts (also what is missing of them, after a crash)."""
+        """Create the folder and its subfolders; those that exist stay."""
         try:
             for name in SUBFOLDERS:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
@@ -89,9 +89,9 @@ class AttemptFolder:
         return EventLog.create(self.path / EVENTS, redact=self.redact)
 
     def reopen_log(self) -> EventLog:
-        """Continue the log of an attempt whose process died, so that it can be ended properly.
+        """Reopen the log of an attempt whose process died, so that it can be closed.
 
-        The bytes of an unfinished last line are kept in `meta/torn_line.bin`.
+        An incomplete last line is saved in `meta/torn_line.bin`.
         """
         self.make()
         if not (self.path / EVENTS).exists():
@@ -105,16 +105,16 @@ class AttemptFolder:
         return BlobStore(self.path / "blobs", redact=self.redact)
 
     def write(self, name: str, data: bytes | str) -> str:
-        """Write one file of the folder; its path relative to the run directory. Secrets are replaced.
+        """Write one file with secrets redacted, and return its path relative to the run directory.
 
         Raises:
-            RecordError: it could not be written.
+            RecordError: the file cannot be written.
         """
         content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
         return self.write_exact(name, self.redact.data(content) if self.redact else content)
 
     def write_exact(self, name: str, data: bytes) -> str:
-        """The same without touching the content: for the patch, whose digest is part of the verdict."""
+        """Write one file without redaction: for the patch, whose digest is part of the verdict."""
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -124,15 +124,15 @@ class AttemptFolder:
         return f"{self.task_dir}/{name}"
 
     def write_manifest(self, manifest: Manifest) -> str:
-        """Write `manifest.json`; its SHA-256."""
+        """Write `manifest.json` and return its SHA-256."""
         return write_manifest(self.path / MANIFEST, manifest, redact=self.redact)
 
     def evidence_bytes(self) -> int:
-        """How much is kept of the attempt so far."""
+        """Return the size of the evidence so far."""
         return sum((self.path / name).stat().st_size for name in (*evidence_files(self.path), EVENTS))
 
     def seal_files(self) -> str:
-        """Write the list of evidence files, each safe on disk; the SHA-256 of the list."""
+        """Sync all evidence files, write the list of them, and return the SHA-256 of the list."""
         listed: dict[str, Json] = {}
         for name in evidence_files(self.path):
             sha256, size = hash_file(self.path / name, durable=True)
@@ -143,10 +143,10 @@ class AttemptFolder:
 
 
 def evidence_files(folder: Path) -> Iterator[str]:
-    """Every file below an attempt's folder that is evidence, sorted; not the chain and the list, which are sealed apart.
+    """Yield the evidence files of an attempt, sorted, without the chain and the list, which are sealed separately.
 
     Raises:
-        RecordError: an entry that is neither file nor folder (nobody of ours makes one).
+        RecordError: an entry is neither a file nor a folder; the harness never creates one.
     """
     for base, folders, files in os.walk(folder, onerror=_raise):
         inside = Path(base).relative_to(folder)
@@ -162,10 +162,10 @@ def evidence_files(folder: Path) -> Iterator[str]:
 
 
 def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
-    """SHA-256 and size of a file.
+    """Return SHA-256 and size of a file.
 
     Raises:
-        RecordError: it cannot be read.
+        RecordError: the file cannot be read.
     """
     state = hashlib.sha256()
     size = 0
@@ -182,7 +182,7 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
 
 
 def content(path: Path) -> bytes | None:
-    """What a plain file holds; None when there is none (a link, pipe or folder in its place is not opened)."""
+    """Read a regular file; None if it does not exist. Links, pipes and folders are not opened."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return None

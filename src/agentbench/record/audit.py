@@ -1,14 +1,14 @@
-"""The audit of a run: recompute every digest and name the first thing that was changed, removed, reordered, cut or added.
+"""Audits a run: recomputes every digest and reports what was changed, removed, reordered, truncated or added.
 
-What is held against what:
+Each part is compared with another (←):
 
     run.json            ← run_opened.run_json_sha256
-    events.jsonl        its own chain, closed by run_closed; its head is the one value worth writing down elsewhere
-    attempts.jsonl      ← attempt_sealed: order, digest of each record, head; `final` ← who supersedes whom
+    events.jsonl        its chain, closed by run_closed; note its head elsewhere
+    attempts.jsonl      ← attempt_sealed: order, digest of each record, head; `final` ← `supersedes`
     <task_dir>/…        see attempt_audit.py
 
-A chain shows every change short of rewriting all of it. Who can rewrite the whole directory is found out only by comparing the
-run's head with one noted earlier (`expect_head`).
+A chain reveals every change except a rewrite of the whole directory. Only a head that was noted earlier (`expect_head`) reveals
+that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Literal
 
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
-from agentbench.record.attempt_audit import AttemptAudit, Recompute, Terms, audit_attempt
+from agentbench.record.attempt_audit import AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
-from agentbench.record.kept_rules import RULES, kept_rules, named_by_content
+from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
@@ -37,7 +37,7 @@ Decision = Literal["verified", "altered", "incomplete"]
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The outcome of an audit. `problems` are in the order in which they were found; the first is the one to look at."""
+    """The result of an audit. Start with the first of the `problems`."""
 
     path: Path
     problems: tuple[Problem, ...]
@@ -47,11 +47,11 @@ class RunReport:
     events: int
     bytes: int
     recomputed: int
-    """Verdicts that were computed again from the trace."""
+    """How many verdicts were recomputed from the trace."""
     skipped: tuple[str, ...] = ()
-    """What could not be computed again, and of how many attempts."""
+    """What could not be recomputed, and for how many attempts."""
     unsealed: tuple[str, ...] = ()
-    """What lies in the run directory and no chain vouches for."""
+    """Files of the run directory that no chain covers."""
 
     @property
     def ok(self) -> bool:
@@ -66,7 +66,7 @@ class RunReport:
 
 @dataclass(slots=True)
 class _RunLog:
-    """What the run's own chain says."""
+    """The contents of the run's chain."""
 
     chain: ChainReport
     opened: RunOpened | None = None
@@ -75,7 +75,7 @@ class _RunLog:
     closed: bool = False
     reduced: RunReduced | None = None
     minimal: frozenset[str] = frozenset()
-    """Attempts that were there when the run was reduced: only those may lack anything."""
+    """Attempts that existed when the run was reduced. Only these may lack files."""
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -84,27 +84,27 @@ class _RecordLine:
     number: int
     record: AttemptRecord
     sha256: str
-    """Of what the seal covers, taken from the line itself and not from our reading of it."""
+    """Digest of what the seal covers, computed from the line itself rather than the parsed record."""
 
 
 def verify_run(path: Path, *, recompute: Recompute | None = None, expect_head: str | None = None) -> RunReport:
-    """Audit a run directory. With `recompute`, every verdict is computed again and compared with its record.
+    """Audit a run directory. With `recompute`, recompute every verdict and compare it with its record.
 
     Raises:
         InputError: `path` is not a run directory.
     """
     if not (path / RUN_JSON).is_file() and not (path / EVENTS).is_file():
-        what = "is not a run directory (neither run.json nor events.jsonl)" if path.is_dir() else "does not exist"
-        msg = f"{path} {what}"
+        state = "is not a run directory (no run.json and no events.jsonl)" if path.is_dir() else "does not exist"
+        msg = f"{path} {state}"
         raise InputError(msg)
     try:
-        return _Audit(path, recompute).run(expect_head)
+        return _RunAuditor(path, recompute).run(expect_head)
     except RecordError as error:
         problem = Problem("missing", str(path), error.message)
         return RunReport(path, (problem,), (), "", 0, 0, 0, 0)
 
 
-class _Audit:
+class _RunAuditor:
     def __init__(self, path: Path, recompute: Recompute | None) -> None:
         self.path = path
         self.recompute = recompute
@@ -119,30 +119,31 @@ class _Audit:
             return self._report("")
         log = _read_run_log(self.path)
         self._count(log.chain)
-        self._run_json(log)
+        self._check_run_json(log)
         self.problems += log.problems
         lines = self._record_lines(log)
-        self._order(log, lines)
-        self._finality(lines)
-        # One run, one set of rules: they are read and compiled once.
-        whole = Terms(self.recompute, cache(partial(kept_rules, self.path)))
-        minimal = replace(whole, reduced=True)
+        self._check_order(log, lines)
+        self._check_finality(lines)
+        # All attempts share the rules: read and compile them once.
+        full = AuditTerms(self.recompute, cache(partial(kept_rules, self.path)))
+        minimal = replace(full, reduced=True)
         for attempt_id, sealed in log.sealed.items():
-            self._attempt(sealed, lines.get(attempt_id), minimal if attempt_id in log.minimal else whole)
-        self._leftovers(log)
+            self._check_attempt(sealed, lines.get(attempt_id), minimal if attempt_id in log.minimal else full)
+        self._check_unsealed_attempts(log)
         if log.reduced is not None:
-            gone = log.reduced
+            reduced = log.reduced
             self.notes.append(
-                f"minimal evidence since {gone.reduced_at}: {gone.files} files removed, approved by {gone.approved_by} ({gone.reason})"
+                f"bulky evidence deleted at {reduced.reduced_at}: {reduced.files} files, "
+                f"approved by {reduced.approved_by} ({reduced.reason})"
             )
         if not log.closed and not log.chain.problem:
-            torn = f", then {log.chain.torn_bytes} bytes of an unfinished line" if log.chain.torn_bytes else ""
+            torn = f", then {log.chain.torn_bytes} bytes of an incomplete line" if log.chain.torn_bytes else ""
             self.problems.append(
                 Problem(
                     "unclosed",
                     f"{EVENTS}:{log.chain.events + 1}",
-                    f"the run has no closing record after event {log.chain.events}{torn}: it is still running, was"
-                    " interrupted (`ab run --resume` ends it), or its end was cut off",
+                    f"no closing record after event {log.chain.events}{torn}: the run is still running, was interrupted"
+                    " (`ab run --resume` finishes it), or was truncated",
                 )
             )
         if expect_head and _bare(expect_head) != _bare(log.chain.head):
@@ -162,32 +163,32 @@ class _Audit:
         )
 
     def _unsealed(self) -> tuple[str, ...]:
-        """Everything beside what is looked at; rules are vouched for by their names, which are in the manifests."""
-        beside = {one.name for one in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}
+        """Return the files that no chain covers. Rule files are covered by their names, which are in the manifests."""
+        other = {entry.name for entry in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}
         rules = (self.path / RULES).iterdir() if (self.path / RULES).is_dir() else ()
-        strange = {f"{RULES}/{one.name}" for one in rules if not named_by_content(one)}
-        return tuple(sorted(beside | strange))
+        unknown = {f"{RULES}/{entry.name}" for entry in rules if not name_matches_content(entry)}
+        return tuple(sorted(other | unknown))
 
     def _count(self, chain: ChainReport) -> None:
         self.counts["events"] += chain.events
         self.counts["bytes"] += chain.size
 
-    def _run_json(self, log: _RunLog) -> None:
+    def _check_run_json(self, log: _RunLog) -> None:
         data = content(self.path / RUN_JSON)
         if data is None:
             self.problems.append(Problem("removed", RUN_JSON, "the file is missing"))
             return
         if log.opened and sha256_hex(data) != log.opened.run_json_sha256:
-            self.problems.append(Problem("changed", RUN_JSON, "not what the run was opened with"))
+            self.problems.append(Problem("changed", RUN_JSON, "differs from when the run was opened"))
 
     # --- attempts.jsonl -----------------------------------------------------------------------------------------------
 
     def _record_lines(self, log: _RunLog) -> dict[str, _RecordLine]:
-        found: dict[str, _RecordLine] = {}
+        lines: dict[str, _RecordLine] = {}
         data = content(self.path / ATTEMPTS)
         if data is None:
             self.problems.append(Problem("removed", ATTEMPTS, "the file is missing"))
-            return found
+            return lines
         *whole, torn = data.split(b"\n")
         for number, raw in enumerate(whole, start=1):
             place = f"{ATTEMPTS}:{number}"
@@ -196,19 +197,20 @@ class _Audit:
             except RecordError as error:
                 self.problems.append(Problem("changed", place, error.message))
                 continue
-            if line.record.attempt_id in found:
-                self.problems.append(Problem("appended", place, f"attempt {line.record.attempt_id} stands here again"))
+            if line.record.attempt_id in lines:
+                self.problems.append(
+                    Problem("appended", place, f"duplicate record of attempt {line.record.attempt_id}")
+                )
                 continue
-            found[line.record.attempt_id] = line
+            lines[line.record.attempt_id] = line
         if torn and log.closed:
-            self.problems.append(Problem("truncated", f"{ATTEMPTS}:{len(whole) + 1}", "the last line is not whole"))
+            self.problems.append(Problem("truncated", f"{ATTEMPTS}:{len(whole) + 1}", "the last line is incomplete"))
         elif torn:
-            self.notes.append(f"{ATTEMPTS}:{len(whole) + 1}: an unfinished line of {len(torn)} bytes")
-        return found
+            self.notes.append(f"{ATTEMPTS}:{len(whole) + 1}: incomplete line of {len(torn)} bytes")
+        return lines
 
-    def _order(self, log: _RunLog, lines: Mapping[str, _RecordLine]) -> None:
-        wanted = list(log.sealed)
-        for attempt_id in wanted:
+    def _check_order(self, log: _RunLog, lines: Mapping[str, _RecordLine]) -> None:
+        for attempt_id in log.sealed:
             if attempt_id not in lines and not any(problem.place.startswith(ATTEMPTS) for problem in self.problems):
                 self.problems.append(Problem("removed", ATTEMPTS, f"the record of attempt {attempt_id} is missing"))
         extra = [line for attempt_id, line in lines.items() if attempt_id not in log.sealed]
@@ -216,28 +218,28 @@ class _Audit:
             place = f"{ATTEMPTS}:{line.number}"
             if log.closed:
                 self.problems.append(
-                    Problem("appended", place, f"attempt {line.record.attempt_id} was never sealed by the run")
+                    Problem("appended", place, f"the run never sealed attempt {line.record.attempt_id}")
                 )
             else:
                 self.notes.append(f"{place}: attempt {line.record.attempt_id} is not sealed yet")
         present = [attempt_id for attempt_id in lines if attempt_id in log.sealed]
-        expected = [attempt_id for attempt_id in wanted if attempt_id in lines]
-        for found, should in zip(present, expected, strict=True):
-            if found != should:
-                place = f"{ATTEMPTS}:{lines[found].number}"
-                self.problems.append(Problem("reordered", place, f"attempt {found} stands where {should} should be"))
+        expected = [attempt_id for attempt_id in log.sealed if attempt_id in lines]
+        for actual, wanted in zip(present, expected, strict=True):
+            if actual != wanted:
+                place = f"{ATTEMPTS}:{lines[actual].number}"
+                self.problems.append(Problem("reordered", place, f"expected attempt {wanted}, found attempt {actual}"))
                 break
 
-    def _finality(self, lines: Mapping[str, _RecordLine]) -> None:
-        """A record is final exactly when no other supersedes it; each (task, variant, repeat) has one final record."""
+    def _check_finality(self, lines: Mapping[str, _RecordLine]) -> None:
+        """A record is final unless another supersedes it; each (task, variant, repeat) has one final record."""
         superseded = {line.record.supersedes for line in lines.values() if line.record.supersedes}
         finals: dict[tuple[str, str, int], str] = {}
         for attempt_id, line in lines.items():
             place = f"{ATTEMPTS}:{line.number}"
             if line.record.final == (attempt_id in superseded):
-                said = "final" if line.record.final else "not final"
-                why = "another supersedes it" if attempt_id in superseded else "nothing supersedes it"
-                self.problems.append(Problem("changed", place, f"attempt {attempt_id} is {said}, but {why}"))
+                marked = "final" if line.record.final else "not final"
+                why = "another record supersedes it" if attempt_id in superseded else "no record supersedes it"
+                self.problems.append(Problem("changed", place, f"attempt {attempt_id} is marked {marked}, but {why}"))
             if line.record.supersedes and line.record.supersedes not in lines:
                 message = f"attempt {attempt_id} supersedes {line.record.supersedes}, which has no record"
                 self.problems.append(Problem("removed", place, message))
@@ -249,20 +251,16 @@ class _Audit:
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, sealed: AttemptSealed, line: _RecordLine | None, terms: Terms) -> None:
+    def _check_attempt(self, sealed: AttemptSealed, line: _RecordLine | None, terms: AuditTerms) -> None:
         if line is not None:
             place = f"{ATTEMPTS}:{line.number}"
             if line.sha256 != sealed.record_sha256:
                 self.problems.append(
-                    Problem(
-                        "changed", place, f"the record of attempt {sealed.attempt_id} is not the one that was sealed"
-                    )
+                    Problem("changed", place, f"the record of attempt {sealed.attempt_id} differs from the sealed one")
                 )
             elif line.record.trace_head != sealed.head:
                 self.problems.append(
-                    Problem(
-                        "changed", place, f"trace_head of attempt {sealed.attempt_id} is not the one that was sealed"
-                    )
+                    Problem("changed", place, f"trace_head of attempt {sealed.attempt_id} differs from the sealed one")
                 )
         audit: AttemptAudit = audit_attempt(self.path, sealed, line.record if line else None, terms)
         self.problems += audit.problems
@@ -274,14 +272,14 @@ class _Audit:
         if audit.skipped:
             self.skipped[audit.skipped] += 1
 
-    def _leftovers(self, log: _RunLog) -> None:
-        """Attempts without a seal, and folders nobody knows."""
+    def _check_unsealed_attempts(self, log: _RunLog) -> None:
+        """Report attempts without a seal, and folders that belong to no attempt."""
         for attempt_id, begun in log.begun.items():
             if attempt_id in log.sealed:
                 continue
             if log.closed:
                 self.problems.append(
-                    Problem("missing", begun.task_dir, f"attempt {attempt_id} began and has no record")
+                    Problem("missing", begun.task_dir, f"attempt {attempt_id} was begun but has no record")
                 )
             else:
                 self.notes.append(f"{begun.task_dir}: attempt {attempt_id} has not ended{_state(self.path, begun)}")
@@ -291,23 +289,23 @@ class _Audit:
         tasks = self.path / "tasks"
         for name in sorted(entry.name for entry in tasks.iterdir()) if tasks.is_dir() else ():
             if f"tasks/{name}" not in known:
-                self.problems.append(Problem("appended", f"tasks/{name}", "no attempt of this run"))
+                self.problems.append(Problem("appended", f"tasks/{name}", "does not belong to any attempt of this run"))
 
 
 def _read_run_log(path: Path) -> _RunLog:
     payloads: list[tuple[int, Payload]] = []
-    broken: list[Problem] = []
+    malformed: list[Problem] = []
 
-    def look(line: Line, _value: Mapping[str, Json]) -> None:
+    def collect(line: Line, _value: Mapping[str, Json]) -> None:
         try:
             payloads.append((line.seq, line.typed()))
         except BadLine as error:
-            broken.append(Problem("inconsistent", f"{EVENTS}:{line.seq}", str(error)))
+            malformed.append(Problem("inconsistent", f"{EVENTS}:{line.seq}", str(error)))
 
-    log = _RunLog(check_chain(path / EVENTS, name=EVENTS, watch=look))
-    log.problems += broken
+    log = _RunLog(check_chain(path / EVENTS, name=EVENTS, watch=collect))
+    log.problems += malformed
     for seq, payload in payloads:
-        problem = _take(log, seq, payload)
+        problem = _add_event(log, seq, payload)
         if problem:
             log.problems.append(problem)
     if log.chain.problem:
@@ -319,17 +317,17 @@ def _read_run_log(path: Path) -> _RunLog:
     return log
 
 
-def _take(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
-    """Add one event of the run's chain to what is known; what is wrong with it."""
+def _add_event(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
+    """Add one event of the run's chain, and return what is wrong with it, if anything."""
     place = f"{EVENTS}:{seq}"
     if log.closed and isinstance(payload, RunReduced):
         log.reduced, log.minimal = payload, frozenset(log.sealed)
         return None
     if log.closed and not isinstance(payload, RunResumed):
-        return Problem("appended", place, "an event follows the closing record of the run")
+        return Problem("appended", place, "event after the closing record of the run")
     log.closed = False
     if (seq == 1) != isinstance(payload, RunOpened):
-        return Problem("inconsistent", place, "a run's log begins with run_opened, and has one")
+        return Problem("inconsistent", place, "run_opened must be the first event, and only that")
     if isinstance(payload, RunOpened):
         log.opened = payload
     elif isinstance(payload, AttemptBegun):
@@ -337,12 +335,14 @@ def _take(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
     elif isinstance(payload, AttemptSealed):
         begun = log.begun.get(payload.attempt_id)
         if begun is None or begun.task_dir != payload.task_dir or payload.attempt_id in log.sealed:
-            return Problem("inconsistent", place, f"attempt {payload.attempt_id} is sealed, but not as it was begun")
+            return Problem(
+                "inconsistent", place, f"the seal of attempt {payload.attempt_id} does not match its beginning"
+            )
         log.sealed[payload.attempt_id] = payload
     elif isinstance(payload, RunClosed):
         log.closed = True
         if (payload.events, payload.attempts) != (seq - 1, len(log.sealed)):
-            return Problem("inconsistent", place, "the closing record does not fit the run's log")
+            return Problem("inconsistent", place, "the closing record does not match the run's log")
     return None
 
 
@@ -357,15 +357,15 @@ def _record_line(number: int, raw: bytes) -> _RecordLine:
 
 
 def _state(path: Path, begun: AttemptBegun) -> str:
-    """How far an attempt came that never ended."""
+    """Describe how far an unfinished attempt got."""
     log = path / begun.task_dir / EVENTS
     if not log.is_file():
         return "; it has no log"
     chain = check_chain(log)
     if chain.problem:
-        return f"; its log breaks: {chain.problem.message}"
-    torn = f", then {chain.torn_bytes} bytes of an unfinished line" if chain.torn_bytes else ""
-    return f"; its log has {chain.events} whole events{torn}"
+        return f"; its log is broken: {chain.problem.message}"
+    torn = f", then {chain.torn_bytes} bytes of an incomplete line" if chain.torn_bytes else ""
+    return f"; its log has {chain.events} complete events{torn}"
 
 
 def _bare(head: str) -> str:

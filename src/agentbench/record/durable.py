@@ -1,4 +1,4 @@
-"""Files that are whole or not there: atomic replacement, appending whole lines, both on disk when the call returns."""
+"""Durable writes: atomic replacement and appending of complete lines, synced to disk when the call returns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agentbench.core.errors import RecordError
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, replacing what is there, or leave everything as it was.
+    """Replace the file at `path` with `data`, or leave everything as it was.
 
     Raises:
-        RecordError: it could not be written.
+        RecordError: the file cannot be written.
     """
     try:
         atomic_file.write_atomic(path, data, durable=True)
@@ -24,10 +24,10 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add one line at the end of `path`: all of it or nothing.
+    """Append one complete line to `path`, or leave the file as it was.
 
     Raises:
-        RecordError: it could not be written; the file is as it was.
+        RecordError: the line cannot be written.
     """
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -46,21 +46,21 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def drop_torn_line(path: Path) -> bytes:
-    """Cut off a last line that has no newline, left by a writer that died; the bytes that were cut."""
+    """Remove an incomplete last line, left by a process that died, and return it."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return b""
-    whole = data.rfind(b"\n") + 1
-    if whole != len(data):
-        os.truncate(path, whole)
-    return data[whole:]
+    complete = data.rfind(b"\n") + 1
+    if complete != len(data):
+        os.truncate(path, complete)
+    return data[complete:]
 
 
-def failed(what: str, path: Path, error: OSError) -> RecordError:
-    """The error for a file of ours that could not be handled."""
+def failed(operation: str, path: Path, error: OSError) -> RecordError:
+    """Return the error for a failed file operation."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return RecordError(
-        f"cannot {what} {path}: {error.strerror or error}",
+        f"cannot {operation} {path}: {error.strerror or error}",
         remedy="free some disk space and resume the run" if full else "",
     )

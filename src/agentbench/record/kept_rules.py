@@ -1,6 +1,6 @@
-"""The rules of monitors, kept once beside a run: decisions can then be made again by a version that has other rules.
+"""Stores monitor rules in the run directory, so that versions with other rules can recompute its decisions.
 
-rules/<sha256>.json       named by the digest that every manifest of the run holds
+The file is `rules/<sha256>.json`; every manifest of the run contains the digest.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MAX_BYTES = 4 << 20
 
 
 def keep_rules(run: Path) -> None:
-    """Keep the rules of this version, if the run does not have them yet.
+    """Store the rules of this version, unless the run has them already.
 
     Raises:
-        RecordError: they could not be written.
+        RecordError: the file cannot be written.
     """
     document = published_document()
     target = run / RULES / f"{digest(document).removeprefix('sha256:')}.json"
@@ -36,13 +36,13 @@ def keep_rules(run: Path) -> None:
 
 
 def kept_rules(run: Path, name: str) -> RuleSet | None:
-    """The rules of that digest as the run keeps them; None when it does not, or when they are not those.
+    """Return the stored rules with this digest; None if missing, or if the content does not match.
 
     Raises:
         RecordError: the file cannot be read.
     """
-    found = re.fullmatch(r"sha256:([0-9a-f]{64})", name)
-    data = content(run / RULES / f"{found[1]}.json") if found else None
+    match = re.fullmatch(r"sha256:([0-9a-f]{64})", name)
+    data = content(run / RULES / f"{match[1]}.json") if match else None
     if data is None or len(data) > MAX_BYTES:
         return None
     try:
@@ -52,8 +52,8 @@ def kept_rules(run: Path, name: str) -> RuleSet | None:
     return rules if rules.digest == name else None
 
 
-def named_by_content(path: Path) -> bool:
-    """Whether a file is what its name says. Its rules are not compiled for that.
+def name_matches_content(path: Path) -> bool:
+    """Return whether the content of a rule file matches its name. The rules are not compiled.
 
     Raises:
         RecordError: the file cannot be read.

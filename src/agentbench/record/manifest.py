@@ -1,7 +1,7 @@
-"""The manifest of an attempt: what was planned and what was found, written before the agent acts (R-02).
+"""The manifest of an attempt: the plan and the observed environment, written before the agent acts.
 
-A field that cannot be had is declared absent (an empty value where the model allows one); a field that is required and
-missing, or planned and found to differ, makes the attempt invalid: `problems` lists them.
+An unknown value is declared absent by an empty value. Required fields that are missing, and planned values that differ from
+the observed ones, make the attempt invalid; `problems` lists them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROTOCOL_SEED = 20260307
 
 
 class RepositoryPlan(Part):
-    """R as the contract pins it."""
+    """The base repository as the task pins it."""
 
     kind: Literal["git", "archive", "path", "none"]
     url: str | None = None
@@ -32,13 +32,13 @@ class RepositoryPlan(Part):
     submodules: dict[str, str] = Field(default_factory=dict)
     archive: str | None = None
     sha256: str | None = None
-    """Digest of the archive's bytes."""
+    """Digest of the archive file."""
     content: str | None = None
-    """Content digest of the tree, when a lock file pins it."""
+    """Content digest of the tree, if a lock file pins it."""
 
 
 class TaskIds(Part):
-    """T: the task and its acceptance suite."""
+    """The task and its checks."""
 
     task_id: str
     suite: str
@@ -63,12 +63,12 @@ class SandboxPlan(Part):
     python: str | None = None
     network: str
     network_allow: tuple[str, ...] = ()
-    """What the recording proxy lets through, where the agent has network at all."""
+    """Hosts that the recording proxy allows, if the agent has network access."""
     limits: dict[str, float]
 
 
 class Entrypoints(Part):
-    """The commands by which the harness installs, builds and judges."""
+    """The commands that install, build and check."""
 
     install: tuple[str, ...]
     build: str
@@ -77,13 +77,13 @@ class Entrypoints(Part):
 
 
 class GradingPlan(Part):
-    """The numbers of the rubric and the caps that were enforced, so that the verdict can be computed again from here."""
+    """Rubric numbers and enforced caps, from which the verdict can be recomputed."""
 
     penalty_lambda: float = 1.0
     envelope_files: int = 5
     envelope_lines: int = 200
     weights: dict[str, float] | None = None
-    """Null: the published ones."""
+    """Null: the published weights."""
     cap_active_sec: float | None = None
     cap_tool_calls: int | None = None
     cap_tokens: int | None = None
@@ -91,7 +91,7 @@ class GradingPlan(Part):
 
 
 class GuardPlan(Part):
-    """What breakers and monitors decide by, so that every decision of theirs can be made again from the log."""
+    """The inputs of breakers and monitors, from which their decisions can be recomputed."""
 
     thresholds: dict[str, int]
     monitors: str
@@ -103,7 +103,7 @@ class GuardPlan(Part):
     cost_micro_usd: int | None = None
     exec_call_micro: int = 0
     exec_hour_micro: int = 0
-    """Prices of execution; 0 in manifests of versions that held the cap on cost against models alone."""
+    """Prices of execution; 0 in manifests of versions whose cost cap covered only models."""
     failed_cycles: int | None = None
     max_installs: int | None = None
     deny_commands: tuple[tuple[str, Literal["gate", "penalty"]], ...] = ()
@@ -111,9 +111,9 @@ class GuardPlan(Part):
     dependency_severity: Literal["gate", "penalty"] = "penalty"
     operator: bool = False
     stages: tuple[str, ...] = ()
-    """Privileges in the order in which they are granted."""
+    """Stages in the order they are granted."""
     stages_enforced: bool = True
-    """False for a program that works on its own: all stages are granted at its start, and the trace says so."""
+    """False for external programs: all stages are granted at the start."""
 
 
 class Planned(Part):
@@ -122,17 +122,17 @@ class Planned(Part):
     acceptance: tuple[PlannedCheck, ...]
     grading: GradingPlan = GradingPlan()
     guard: GuardPlan | None = None
-    """Null in manifests of versions that had no breakers."""
+    """Null in manifests of versions without breakers."""
     entrypoints: Entrypoints
     sandbox: SandboxPlan
     environment: dict[str, str] = Field(default_factory=dict)
-    """Declared variables; empty: declared absent."""
+    """Declared variables."""
     secrets: tuple[str, ...] = ()
     """Names only."""
     variant: str
     agent: str
     observability: Observability | None = None
-    """What the trace sees of the agent; None until it is made, and for a patch that was made elsewhere."""
+    """Observability of the agent; None before it is created and for given patches."""
     configuration: dict[str, JsonValue]
     """Every resolved value with its origin."""
     limits: dict[str, JsonValue]
@@ -152,45 +152,45 @@ class ExecutedCommand(Part):
 
 
 class Observed(Part):
-    """What was really there when the agent was about to start."""
+    """The environment just before the agent phase."""
 
     snapshot: str
-    """Content digest of R as materialised."""
+    """Content digest of the base repository."""
     source: dict[str, str]
-    """Where R came from: resolved commit, submodules, archive digest."""
+    """Origin of the base repository: resolved commit, submodules, archive digest."""
     base_tree: str
-    """Digest of the workspace as setup left it."""
+    """Digest of the workspace after setup."""
     env_digest: str
     backend: str
     image_digest: str | None = None
     command_server: str = ""
-    """What runs commands inside: whose interpreter, or how without one."""
+    """The interpreter that runs the command server."""
     enforcement: dict[str, str]
-    """How strongly each limit holds here: hard, monitored, absent."""
+    """Strength of each limit: hard, monitored, absent."""
     os: dict[str, str]
-    """From inside the sandbox."""
+    """As seen inside the sandbox."""
     python: str | None = None
     package_managers: dict[str, str]
     locale: dict[str, str] = Field(default_factory=dict)
     hardware: dict[str, str] = Field(default_factory=dict)
-    """Class of processor and memory."""
+    """Processor and memory class."""
     registries: tuple[str, ...] = ()
     lockfiles: dict[str, str] = Field(default_factory=dict)
     environment: dict[str, str] = Field(default_factory=dict)
     commands: tuple[ExecutedCommand, ...] = ()
     setup_changed: tuple[str, ...] = ()
-    """Files of R that setup changed."""
+    """Files of the base repository that setup changed."""
     seed: int
     started_at: str
     agent_program: dict[str, str] = Field(default_factory=dict)
-    """The installed program that is the agent: package, version, digest of its layer. Empty for agents of ours."""
+    """The installed agent program: package, version, layer digest. Empty for built-in agents."""
     notes: tuple[str, ...] = ()
 
 
 class ProtocolManifest(Part):
     planned: Planned
     observed: Observed | None = None
-    """Null when the attempt ended before the environment stood."""
+    """Null if the attempt ended before setup finished."""
     deviations: tuple[str, ...] = ()
 
 
@@ -207,10 +207,10 @@ class Manifest(Part):
     protocol_manifest: ProtocolManifest
 
     def problems(self) -> tuple[str, ...]:
-        """What makes the attempt invalid for scoring: required fields missing, identities that do not match."""
+        """Return why the attempt cannot be scored: missing required fields, values that differ from the plan."""
         planned, observed = self.protocol_manifest.planned, self.protocol_manifest.observed
         if observed is None:
-            return ("nothing was observed: the environment never stood",)
+            return ("observed is missing: setup did not finish",)
         required = {
             "snapshot": observed.snapshot,
             "base_tree": observed.base_tree,
@@ -237,9 +237,9 @@ def _mismatches(planned: Planned, observed: Observed) -> tuple[str, ...]:
         ("sandbox.backend", planned.sandbox.backend, observed.backend),
     ]
     return tuple(
-        f"{name}: planned {wanted}, found {found}"
-        for name, wanted, found in pairs
-        if wanted is not None and wanted != "auto" and _bare(wanted) != _bare(found)
+        f"{name}: planned {wanted}, observed {actual}"
+        for name, wanted, actual in pairs
+        if wanted is not None and wanted != "auto" and _bare(wanted) != _bare(actual)
     )
 
 
@@ -248,20 +248,21 @@ def _bare(value: str | int | None) -> str | int | None:
 
 
 def write_manifest(path: Path, manifest: Manifest, *, redact: Redactor | None = None) -> str:
-    """Write it whole and durable; the SHA-256 of the file, which `identity_bound` holds.
+    """Write the manifest durably and return its SHA-256, which `identity_bound` contains.
 
     Raises:
-        RecordError: it could not be written.
+        RecordError: the file cannot be written.
     """
-    data = pretty(manifest.model_dump(mode="json"), redact, names_of(Manifest))
+    data = indented_json(manifest.model_dump(mode="json"), redact, names_of(Manifest))
     write_atomic(path, data)
     return sha256_hex(data)
 
 
 def read_manifest(path: Path) -> Manifest:
-    """
+    """Read a manifest.
+
     Raises:
-        RecordError: missing, unreadable, not a manifest.
+        RecordError: the file is missing, unreadable or not a manifest.
     """
     try:
         return Manifest.model_validate(parse_strict(path.read_bytes()))
@@ -272,6 +273,6 @@ def read_manifest(path: Path) -> Manifest:
         raise RecordError(msg) from error
 
 
-def pretty(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:
-    """JSON for people, safe whatever text is in it."""
+def indented_json(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:
+    """Encode as indented JSON, whatever text the value contains."""
     return json.dumps(plain(value, redact, names), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"

@@ -1,7 +1,4 @@
-"""The verdict computed again from what lies in the run directory: the terms from the manifest, the facts from the trace.
-
-Nothing but those two goes in, so anybody who holds a run directory can check every decision in it.
-"""
+"""Recomputes verdicts from a run directory: terms from the manifest, facts from the trace, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,16 +20,16 @@ from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_
 
 
 def grading_plan(terms: Terms) -> GradingPlan:
-    """What the manifest keeps of the terms beside the checks and commands, which it has anyway."""
+    """Return the part of the terms that the manifest stores besides the checks and commands."""
     weights = terms.rubric.weights
-    own = weights != published_rubric().weights
+    custom = weights != published_rubric().weights
     return GradingPlan(
         penalty_lambda=terms.lambda_,
         envelope_files=terms.envelope_files,
         envelope_lines=terms.envelope_lines,
         weights=(
             {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability}
-            if own
+            if custom
             else None
         ),
         cap_active_sec=terms.caps.active_sec,
@@ -43,13 +40,15 @@ def grading_plan(terms: Terms) -> GradingPlan:
 
 
 def terms_from(planned: Planned) -> Terms:
-    """The terms an attempt was graded on, from its manifest."""
+    """Return the terms an attempt was graded with, from its manifest."""
     plan = planned.grading
     rubric = published_rubric()
     if plan.weights is not None:
         rubric = replace(rubric, weights=Weights.of(plan.weights))
     return Terms(
-        checks=tuple(CheckTerm(id=one.id, mandatory=one.mandatory, layer=one.layer) for one in planned.acceptance),
+        checks=tuple(
+            CheckTerm(id=check.id, mandatory=check.mandatory, layer=check.layer) for check in planned.acceptance
+        ),
         build=planned.entrypoints.build != "none",
         statics=len(planned.entrypoints.static),
         lambda_=plan.penalty_lambda,
@@ -67,7 +66,7 @@ def terms_from(planned: Planned) -> Terms:
 
 
 def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], *, enforced: bool) -> GuardPlan:
-    """What the manifest keeps of what breakers and monitors decide by."""
+    """Return the inputs of breakers and monitors that the manifest stores."""
     budget = limits.budget
     return GuardPlan(
         thresholds=limits.thresholds.as_json(),
@@ -91,9 +90,10 @@ def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...],
 
 
 def limits_from(plan: GuardPlan) -> Limits:
-    """
+    """Return the limits of the rule engine, from a manifest.
+
     Raises:
-        ValueError: the thresholds are not those of any version.
+        ValueError: the thresholds are invalid.
     """
     budget = Budget(
         tool_calls=plan.tool_calls,
@@ -108,29 +108,26 @@ def limits_from(plan: GuardPlan) -> Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What lies beside an attempt's log and decisions may need: the text of a blob, and rules by their digest."""
+class StoredEvidence:
+    """Evidence besides the log that decisions may need: the text of a blob, and rules by digest."""
 
     blob: Callable[[str], str | None] = lambda _name: None
     rules: Callable[[str], RuleSet | None] = lambda _name: None
     reduced: bool = False
-    """Some of what the log points to was removed: what monitors saw is not there any more."""
+    """Blobs were deleted, so the text that monitors saw is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """How record and decisions differ from what the events give, and what could not be computed again."""
+    """Differences between recorded and recomputed decisions, and what could not be recomputed."""
 
     differences: tuple[str, ...] = ()
     skipped: str = ""
 
 
-def recompute_guard(events: Iterable[Event], plan: GuardPlan, kept: Kept | None = None) -> Recomputed:
-    """Where a decision of a breaker or monitor in the log is not the one that its events give.
-
-    By the rules that the run was made with: those of this version, or those that the run keeps.
-    """
-    kept = kept or Kept()
+def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvidence | None = None) -> Recomputed:
+    """Recompute the decisions of breakers and monitors, with the rules that the run was made with."""
+    stored = stored or StoredEvidence()
     contract = ContractRules(
         plan.deny_commands, plan.allow_new_dependencies, plan.dependency_severity, operator=plan.operator
     )
@@ -138,30 +135,33 @@ def recompute_guard(events: Iterable[Event], plan: GuardPlan, kept: Kept | None 
         limits = limits_from(plan)
     except ValueError as error:
         return Recomputed((str(error),))
-    own = published_rules()
-    rules = own if plan.monitors == own.digest else kept.rules(plan.monitors)
-    if kept.reduced:
-        return Recomputed(skipped="decisions of breakers and monitors: the evidence was reduced")
+    current = published_rules()
+    rules = current if plan.monitors == current.digest else stored.rules(plan.monitors)
+    if stored.reduced:
+        return Recomputed(skipped="decisions of breakers and monitors: bulky evidence was deleted")
     if rules is None:
-        why = f"rules differ ({plan.monitors[:19]}… then, {own.digest[:19]}… here), and the run does not keep them"
+        why = f"made with other rules ({plan.monitors[:19]}…, this version has {current.digest[:19]}…) that the run does not store"
         return Recomputed(skipped=f"decisions of breakers and monitors: {why}")
     return Recomputed(
-        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=kept.blob), ENGINE_MONITORS | MONITORS))
+        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=stored.blob), ENGINE_MONITORS | MONITORS))
     )
 
 
 def recompute(
-    events: Iterable[Event], manifest: Manifest, record: AttemptRecord, kept: Kept | None = None
+    events: Iterable[Event], manifest: Manifest, record: AttemptRecord, stored: StoredEvidence | None = None
 ) -> Recomputed:
-    """Make every decision again from the events."""
+    """Recompute every decision from the events."""
     planned = manifest.protocol_manifest.planned
-    known = list(events)
-    verdict = decide(collect_facts(known), terms_from(planned))
+    all_events = list(events)
+    verdict = decide(collect_facts(all_events), terms_from(planned))
     recorded = record.model_dump(mode="json")
-    none = Recomputed(skipped="decisions of breakers and monitors: made by a version that had none")
-    decisions = recompute_guard(known, planned.guard, kept) if planned.guard else none
+    decisions = (
+        recompute_rules(all_events, planned.guard, stored)
+        if planned.guard
+        else Recomputed(skipped="decisions of breakers and monitors: made by a version without them")
+    )
     verdicts = tuple(
-        f"{name} is {_shown(_at(recorded, name))} in the record, {_shown(value)} computed again"
+        f"{name} is {_shown(_at(recorded, name))} in the record, recomputed as {_shown(value)}"
         for name, value in _decided(verdict).items()
         if _at(recorded, name) != value
     )
@@ -169,9 +169,9 @@ def recompute(
 
 
 def _decided(verdict: Verdict) -> dict[str, Json]:
-    """The members of a record that are decisions, as the record writes them."""
+    """Return the decisions of a verdict by their path in the record."""
     parts, progress, ending = verdict.components, verdict.progress, verdict.termination
-    found: dict[str, Json] = {
+    decided: dict[str, Json] = {
         "result.passed": verdict.passed,
         "result.failure_reason": verdict.reason,
         "run_status": verdict.run_status,
@@ -195,13 +195,13 @@ def _decided(verdict: Verdict) -> dict[str, Json]:
             for tag in verdict.tags
         ],
     }
-    for gate, one in verdict.gates.items():
-        found[f"gates.{gate}.outcome"] = one.outcome
-        found[f"gates.{gate}.passed"] = one.passed
+    for gate, result in verdict.gates.items():
+        decided[f"gates.{gate}.outcome"] = result.outcome
+        decided[f"gates.{gate}.passed"] = result.passed
     if ending is not None:
-        found["termination.code"] = ending.payload.code
-        found["termination.category"] = ending.payload.category
-    return found
+        decided["termination.code"] = ending.payload.code
+        decided["termination.category"] = ending.payload.category
+    return decided
 
 
 def _at(record: Mapping[str, Json], name: str) -> Json:

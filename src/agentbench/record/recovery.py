@@ -1,4 +1,4 @@
-"""What a crash left behind: an attempt whose chain is closed has ended, even if its record was not appended yet."""
+"""Recovers attempts after a crash: a closed chain means the attempt ended, even without a line in `attempts.jsonl`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from agentbench.trace.log import read_events, tail
 
 @dataclass(frozen=True, slots=True)
 class ClosedAttempt:
-    """An attempt that ended: its record, and the length of its chain."""
+    """A finished attempt: its record and the length of its chain."""
 
     record: AttemptRecord
     events: int
     files_sha256: str | None = None
-    """Of the list of its files; None when that must be looked at again."""
+    """Digest of the list of evidence files; None if it must be computed again."""
 
 
 def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
-    """The attempt as its closed chain and `meta/record.json` tell it; None when the chain is not closed.
+    """Read a finished attempt from its chain and `meta/record.json`; None if the chain is not closed.
 
     Raises:
-        RecordError: the chain is broken, or closed over a record that is not there.
+        RecordError: the chain is broken, or its record is missing.
     """
     path = folder.path / EVENTS
     if not path.exists():
@@ -46,7 +46,7 @@ def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
     except OSError as error:
         raise failed("read", folder.path / RECORD, error) from error
     if sha256_hex(body) != closing.record_sha256:
-        msg = f"{folder.path / RECORD} is not the record that the attempt was closed with"
+        msg = f"{folder.path / RECORD} differs from the record that the attempt was closed with"
         raise RecordError(msg)
     try:
         value = parse_canonical(body)

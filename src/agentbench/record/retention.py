@@ -1,7 +1,7 @@
-"""Two tiers of evidence (E-11): all of it, and the little that is kept for long.
+"""Deletes bulky evidence from a finished run.
 
-Minimal evidence is what verdicts and comparisons stand on: records, chains, manifests, the graded patches and the digests of everything else. What goes is
-what the agent and the checks wrote at length: blobs, logs, the patches of single steps, copies of trees, what a replay needs.
+The minimal evidence stays: records, chains, manifests, graded patches and the digests of everything else, which verdicts and
+comparisons depend on. Blobs, logs, per-step patches, copies of trees and the files for a replay are deleted.
 """
 
 from __future__ import annotations
@@ -23,77 +23,82 @@ MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, FILES})
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What goes."""
+    """How much is deleted."""
 
     files: int
     bytes: int
 
 
 def reducible(name: str) -> bool:
-    """Whether a file of an attempt is more than minimal evidence."""
+    """Return whether a file of an attempt is not part of the minimal evidence."""
     return name not in MINIMAL
 
 
-def what_goes(run: Path) -> Reduction:
-    """
+def plan_reduction(run: Path) -> Reduction:
+    """Return how much `reduce_run` would delete.
+
     Raises:
         RecordError: the run cannot be read.
     """
-    sizes = [path.stat().st_size for path in _beyond_minimal(run)]
+    sizes = [path.stat().st_size for path in _deletable_files(run)]
     return Reduction(len(sizes), sum(sizes))
 
 
 def reduce_run(run: Path, *, approved_by: str, reason: str) -> Reduction:
-    """Keep minimal evidence of a closed run. Written down first, so that one broken off is finished by calling again.
+    """Delete bulky evidence of a closed run. It is logged first, so that an interrupted call can be repeated.
 
     Raises:
         InputError: the run has not ended, or another process writes it.
-        RecordError: it cannot be read or written.
+        RecordError: the run cannot be read or written.
     """
-    goes = what_goes(run)
+    reduction = plan_reduction(run)
     log, torn = EventLog.reopen(run / EVENTS)
     with log:
         last = [event.payload for event in read_events(run / EVENTS)][-1:]
         if torn or not last or not isinstance(last[0], RunClosed | RunReduced):
             msg = f"{run} has not ended"
-            raise InputError(msg, remedy="`ab run --resume` ends it")
-        if isinstance(last[0], RunReduced) and not goes.files:
-            return goes  # Nothing is left to approve: who approved it, and of how much, stays as it was said.
+            raise InputError(msg, remedy="finish it with `ab run --resume`")
+        if isinstance(last[0], RunReduced) and not reduction.files:
+            return reduction  # Nothing left to delete: the earlier approval stands.
         log.append(
             RunReduced(
-                approved_by=approved_by, reason=reason, reduced_at=now_iso(), files=goes.files, bytes=goes.bytes
+                approved_by=approved_by,
+                reason=reason,
+                reduced_at=now_iso(),
+                files=reduction.files,
+                bytes=reduction.bytes,
             ),
             "operator",
         )
         log.sync()
         _remove(run)
-    return goes
+    return reduction
 
 
 def _remove(run: Path) -> None:
     try:
-        for path in list(_beyond_minimal(run)):
+        for path in list(_deletable_files(run)):
             path.unlink()
-        for folder in _folders(run):
+        for folder in _attempt_folders(run):
             for name in NOT_EVIDENCE:
                 shutil.rmtree(folder / name, ignore_errors=True)
-            for empty in sorted((one for one in folder.rglob("*") if one.is_dir()), reverse=True):
-                if not any(empty.iterdir()):
-                    empty.rmdir()
+            for subfolder in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+                if not any(subfolder.iterdir()):
+                    subfolder.rmdir()
     except OSError as error:
         raise failed("remove", Path(error.filename or run), error) from error
 
 
-def _beyond_minimal(run: Path) -> Iterator[Path]:
-    for folder in _folders(run):
+def _deletable_files(run: Path) -> Iterator[Path]:
+    for folder in _attempt_folders(run):
         yield from (folder / name for name in evidence_files(folder) if reducible(name))
 
 
-def _folders(run: Path) -> Iterator[Path]:
+def _attempt_folders(run: Path) -> Iterator[Path]:
     for event in read_events(run / EVENTS, types={AttemptSealed.type}):
         if isinstance(event.payload, AttemptSealed):
             folder = run / event.payload.task_dir
             if folder.is_symlink() or not folder.is_dir():
-                msg = f"{folder} is not an attempt's folder"
+                msg = f"{folder} is not an attempt folder"
                 raise RecordError(msg)
             yield folder

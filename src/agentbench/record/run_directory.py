@@ -1,13 +1,13 @@
-"""The run directory: begin an attempt, commit its record, read records, resume after a crash.
+"""The run directory: begins attempts, commits their records, reads records, resumes after a crash.
 
-An attempt is committed in this order, and a crash between any two steps is repaired by `open(writable=True)`:
+An attempt is committed in this order. `open(writable=True)` repairs a crash between any two steps:
 
-1. `meta/record.json` holds the record that will be sealed, `meta/files.json` every evidence file;
+1. `meta/record.json` gets the record that will be sealed, `meta/files.json` the list of evidence files;
 2. the attempt's chain is closed with the record's digest;
 3. the record is appended to `attempts.jsonl` (a superseded one becomes `final: false` in the same atomic step);
 4. the run's chain seals the attempt.
 
-The lock is on the run's own log: it lasts as long as the process that holds it, and leaves no file behind.
+The lock is on the run's log: it ends with the process that holds it and leaves no file behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.durable import append_line, drop_torn_line, failed, write_atomic
-from agentbench.record.manifest import pretty
+from agentbench.record.manifest import indented_json
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
 from agentbench.record.recovery import ClosedAttempt, closed_attempt
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
@@ -36,7 +36,7 @@ from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, 
 
 
 class RunDirectory:
-    """A run directory. Reading needs no lock; writing is for one process, any number of its threads."""
+    """A run directory. Reading needs no lock; one process may write, with any number of threads."""
 
     def __init__(self, path: Path, meta: Mapping[str, Json], log: EventLog | None, redact: Redactor | None) -> None:
         self.path = path
@@ -45,10 +45,10 @@ class RunDirectory:
         self._redact = redact
         self._lock = threading.Lock()
         self._begun: dict[str, AttemptBegun] = {}
-        """Of attempts that have begun. A run may have many, so that what is over keeps only its number."""
+        """Attempts that have begun and are not sealed."""
         self._sealed: set[str] = set()
         self._attempts: dict[tuple[str, int], int] = {}
-        """Highest number of an attempt for each task and repeat."""
+        """Highest attempt number for each task and repeat."""
         self._finals: dict[tuple[str, str, int], str] = {}
 
     # --- opening ------------------------------------------------------------------------------------------------------
@@ -64,14 +64,14 @@ class RunDirectory:
         meta: Mapping[str, Json],
         redact: Redactor | None = None,
     ) -> RunDirectory:
-        """Make a new run directory below `out`, named by time, suite, variant and model.
+        """Create a run directory below `out`, named by time, suite, variant and model.
 
-        `meta` is kept in `run.json`, which never changes afterwards. `run_id`, `study_id` and `harness_version` are taken
-        from it; the ids are made when it has none.
+        `meta` is stored in `run.json`, which never changes afterwards. `run_id` and `study_id` are generated unless
+        `meta` contains them.
 
         Raises:
-            InputError: `out` cannot hold it.
-            RecordError: it could not be written.
+            InputError: `out` cannot be used.
+            RecordError: a file cannot be written.
         """
         path = new_run_folder(out, run_name(suite, variant, model))
         full: dict[str, Json] = {
@@ -85,10 +85,10 @@ class RunDirectory:
             "model": model,
             **meta,
         }
-        data = pretty(full, redact)
+        data = indented_json(full, redact)
         write_atomic(path / RUN_JSON, data)
         write_atomic(path / ATTEMPTS, b"")
-        # The run's own log holds names and digests only: nothing in it may be replaced.
+        # The run's log contains only names and digests, so it is not redacted.
         log = EventLog.create(path / EVENTS)
         log.append(_opening(full, data))
         log.sync()
@@ -99,20 +99,20 @@ class RunDirectory:
     def open(
         cls, path: Path, *, writable: bool = False, harness_version: str = "", redact: Redactor | None = None
     ) -> RunDirectory:
-        """Open an existing run directory; with `writable`, lock it, repair what a crash left half done, and continue it.
+        """Open a run directory. With `writable`, lock it, repair an interrupted commit, and continue the run.
 
         Raises:
-            InputError: no run directory, or another process writes it.
-            RecordError: it cannot be read.
+            InputError: not a run directory, or another process writes it.
+            RecordError: a file cannot be read.
         """
         try:
             meta = parse_strict((path / RUN_JSON).read_bytes())
         except FileNotFoundError:
-            what = "is not a run directory (it has no run.json)" if path.is_dir() else "does not exist"
-            msg = f"{path} {what}"
+            problem = "is not a run directory (no run.json)" if path.is_dir() else "does not exist"
+            msg = f"{path} {problem}"
             raise InputError(msg) from None
         except NotADirectoryError:
-            msg = f"{path} is a file, expected a run directory"
+            msg = f"{path} is a file, not a run directory"
             raise InputError(msg) from None
         except OSError as error:
             raise failed("read", path / RUN_JSON, error) from error
@@ -132,7 +132,7 @@ class RunDirectory:
         self._log = log
         try:
             if not log.count:
-                self._open_again(log)
+                self._reopen_empty(log)
             drop_torn_line(self.path / ATTEMPTS)
             self._load()
             self._repair()
@@ -148,14 +148,14 @@ class RunDirectory:
             log.release()
             raise
 
-    def _open_again(self, log: EventLog) -> None:
-        """A process that died in its very first moment left an empty log; attempts without a log are something else."""
+    def _reopen_empty(self, log: EventLog) -> None:
+        """Reopen a run whose process died before the first event. A run with attempts must have events."""
         if next(self.records(), None) is not None or any(self.path.glob("tasks/*")):
-            msg = f"{self.path / EVENTS} is empty, and the run has attempts"
-            raise RecordError(msg, remedy="`ab verify` says what is wrong with it")
+            msg = f"{self.path / EVENTS} is empty, but the run has attempts"
+            raise RecordError(msg, remedy="run `ab verify` for details")
         log.append(_opening(self.meta, (self.path / RUN_JSON).read_bytes()))
 
-    # --- what is known ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------
 
     @property
     def run_id(self) -> str:
@@ -167,11 +167,11 @@ class RunDirectory:
 
     @property
     def head(self) -> str | None:
-        """Head of the run's chain while it is written."""
+        """Return the head of the run's chain while the run is open for writing."""
         return self._log.head if self._log else None
 
     def records(self) -> Iterator[AttemptRecord]:
-        """Every record in the order in which attempts ended. A torn last line is no record.
+        """Yield every record in the order that attempts ended. An incomplete last line is ignored.
 
         Raises:
             RecordError: a line is not a record.
@@ -192,11 +192,11 @@ class RunDirectory:
             raise failed("read", self.path / ATTEMPTS, error) from error
 
     def finals(self) -> Iterator[AttemptRecord]:
-        """The records that count: one for each (task, variant, repeat)."""
+        """Yield the final records: one for each (task, variant, repeat)."""
         return (record for record in self.records() if record.final)
 
     def unfinished(self) -> tuple[AttemptFolder, ...]:
-        """Attempts that began and were never sealed: their process died. Each still needs its record."""
+        """Return attempts that began and were never sealed because their process died."""
         if self._log is None:
             self._load()
         return tuple(self._folder(begun) for key, begun in self._begun.items() if key not in self._sealed)
@@ -204,10 +204,10 @@ class RunDirectory:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def begin(self, task_id: str, repeat: int, *, supersedes: str | None = None) -> AttemptFolder:
-        """Register an attempt and make its folder.
+        """Register an attempt and create its folder.
 
         Raises:
-            RecordError: it could not be written.
+            RecordError: a file cannot be written.
         """
         log = self._writing()
         with self._lock:
@@ -222,28 +222,28 @@ class RunDirectory:
             )
             folder = self._folder(begun)
             if folder.path.exists():
-                msg = f"{folder.path} exists already"
+                msg = f"{folder.path} already exists"
                 raise RecordError(msg)
             log.append(begun)
-            self._note_begun(begun)
+            self._register(begun)
         folder.make()
         return folder
 
     def commit(self, folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> AttemptRecord:
-        """End an attempt: seal its files, close its chain, append its record, seal it in the run's chain.
+        """Finish an attempt: seal its files, close its chain, append its record, seal it in the run's chain.
 
-        The record comes back as it stands in `attempts.jsonl`.
+        Returns the record as written to `attempts.jsonl`.
 
         Raises:
-            RecordError: it could not be written; `open(writable=True)` finishes what was begun.
+            RecordError: a file cannot be written; `open(writable=True)` completes the commit later.
         """
         return self.adopt(folder, close_attempt(folder, log, record))
 
     def adopt(self, folder: AttemptFolder, closed: ClosedAttempt | None = None) -> AttemptRecord:
-        """Take an attempt into the run whose chain is closed, wherever that was done.
+        """Add an attempt whose chain is already closed, possibly on another machine.
 
         Raises:
-            RecordError: its chain is not closed, or it could not be written.
+            RecordError: its chain is not closed, or a file cannot be written.
         """
         self._writing()
         ended = closed or closed_attempt(folder)
@@ -258,7 +258,7 @@ class RunDirectory:
         return ended.record
 
     def close(self, status: Literal["completed", "interrupted"] = "completed") -> str:
-        """End the run's chain; its head, which is all that is needed to recognise this run later."""
+        """Close the run's chain and return its head, which identifies the run."""
         log = self._writing()
         with self._lock:
             log.append(
@@ -272,7 +272,7 @@ class RunDirectory:
         return log.head
 
     def release(self) -> None:
-        """Give up the lock without ending the run."""
+        """Release the lock without closing the run."""
         if self._log:
             self._log.release()
             self._log = None
@@ -283,7 +283,7 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.release()
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------------------------------------
 
     def _writing(self) -> EventLog:
         if self._log is None:
@@ -306,21 +306,21 @@ class RunDirectory:
         )
 
     def _append(self, record: AttemptRecord) -> None:
-        """Add the record; the one it supersedes is final no longer. Both happen or neither."""
-        standing = self._finals.get(record.key)
-        if standing != record.supersedes:
+        """Append the record and mark the one it supersedes as not final, in one atomic step."""
+        current = self._finals.get(record.key)
+        if current != record.supersedes:
             msg = (
-                f"attempt {record.attempt_id}: {record.task_id}, {record.variant}, repeat {record.repeat} has "
-                f"{standing or 'no record'} as its final record, and this one supersedes {record.supersedes or 'nothing'}"
+                f"attempt {record.attempt_id} supersedes {record.supersedes or 'nothing'}, but the final record of "
+                f"{record.task_id}, {record.variant}, repeat {record.repeat} is {current or 'missing'}"
             )
             raise RecordError(msg)
         path = self.path / ATTEMPTS
-        if standing is None:
+        if current is None:
             append_line(path, record.line())
         else:
             lines = [
-                one.model_copy(update={"final": False}).line() if one.attempt_id == standing else one.line()
-                for one in self.records()
+                earlier.model_copy(update={"final": False}).line() if earlier.attempt_id == current else earlier.line()
+                for earlier in self.records()
             ]
             write_atomic(path, b"".join(line + b"\n" for line in (*lines, record.line())))
         self._finals[record.key] = record.attempt_id
@@ -340,24 +340,24 @@ class RunDirectory:
         self._sealed.add(sealed.attempt_id)
         self._begun.pop(sealed.attempt_id, None)
 
-    def _note_begun(self, begun: AttemptBegun) -> None:
+    def _register(self, begun: AttemptBegun) -> None:
         self._begun[begun.attempt_id] = begun
         key = (begun.task_id, begun.repeat)
         self._attempts[key] = max(begun.attempt, self._attempts.get(key, 0))
 
     def _load(self) -> None:
-        """What the run's chain and the records say so far."""
+        """Load the state of the run from its chain and records."""
         for event in read_events(self.path / EVENTS, types={AttemptBegun.type, AttemptSealed.type}):
             if isinstance(event.payload, AttemptBegun):
-                self._note_begun(event.payload)
+                self._register(event.payload)
             elif isinstance(event.payload, AttemptSealed):
                 self._sealed.add(event.payload.attempt_id)
         self._finals = {record.key: record.attempt_id for record in self.finals()}
 
     def _repair(self) -> None:
-        """Finish what a crash interrupted: the chain is closed, the record or the seal is missing.
+        """Complete commits that a crash interrupted after the chain was closed.
 
-        A sealed attempt whose line was cut off later (a disk that lied about a sync) has its record beside its chain.
+        This also restores the line of a sealed attempt that a failing disk lost; its record is in its folder.
         """
         recorded = {record.attempt_id for record in self.records()}
         for attempt_id, begun in list(self._begun.items()):

@@ -1,8 +1,7 @@
-"""The record of an attempt: one line of `attempts.jsonl`. Every key is always there; what does not apply is null.
+"""The record of an attempt: one line of `attempts.jsonl`. Every key is always present; null means not applicable.
 
-The line is canonical JSON. Two members change after the attempt ended or are known only then, so they stand outside the
-digest that the trace seals: `trace_head` (the head of the chain that holds the digest) and `final` (false once a later
-attempt supersedes this one).
+The line is canonical JSON. The digest that the trace seals leaves out two keys: `trace_head` (the head of the chain that
+contains the digest) and `final` (false once a later attempt supersedes this one).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from agentbench.trace.events import GateResult
 
 SCHEMA_VERSION: Final = 1
 UNSEALED = frozenset({"trace_head", "final"})
-"""Members of a record that its digest leaves out."""
+"""Keys of a record that its digest leaves out."""
 
 
 def _exact(number: int) -> int | str:
@@ -37,19 +36,19 @@ def _exact(number: int) -> int | str:
 
 
 Integer = Annotated[int, PlainSerializer(_exact, when_used="json")]
-"""An integer somebody else chose: beyond 2^53 it is written as a string."""
+"""An arbitrary integer. Beyond 2^53 it is written as a string."""
 
 ScorerVerdict = Literal["PASS", "FAIL", "N/A", "ERROR"]
 
 
 class Part(BaseModel):
-    """Base of everything in a record."""
+    """Base of all parts of a record."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Model(Part):
-    """The model behind the agent; all null for an agent without one."""
+    """The agent's model; all null for an agent without one."""
 
     provider: str | None = None
     name: str | None = None
@@ -110,7 +109,7 @@ class Progress(Part):
 
 
 class Components(Part):
-    """P5.4: each 0..1, null when it could not be measured."""
+    """The four score components, each 0..1; null if not measured."""
 
     correctness: float | None = None
     validity: float | None = None
@@ -122,7 +121,7 @@ class Tag(Part):
     id: str
     gate: Gate | None = None
     evidence: tuple[int, ...] = Field(min_length=1)
-    """`seq` of the events that show it: a tag without evidence is impossible."""
+    """`seq` of the events that prove it; at least one."""
     attributes: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -152,7 +151,7 @@ class Judge(Part):
     model: str
     scored_at: str
     verdicts: tuple[str, ...] = ()
-    """Of every asking, when the judge was asked more than once."""
+    """The verdict of each request, if the judge was asked more than once."""
     agreement: float | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -188,7 +187,7 @@ class Cost(Part):
     human: float = 0.0
     overhead: float = 0.0
     judge: float = 0.0
-    """What the judge of this attempt used; part of the total, never of the agent's budget."""
+    """Cost of the judge: part of the total, never of the agent's budget."""
     total: float = 0.0
     unit: str = "usd"
     method_id: str | None = None
@@ -238,9 +237,9 @@ class AttemptRecord(Part):
     gates: dict[Gate, GateResult]
     score: float | None = None
     decomposed_score: float | None = None
-    """S of P2.4: correctness and validity with their weights, less the violations."""
+    """Weighted correctness and validity minus violations."""
     rubric: str | None = None
-    """Digest of the published numbers and of the weights that held."""
+    """Digest of the rubric and the weights in force."""
     components: Components = Components()
     tags: tuple[Tag, ...] = ()
     scorers: tuple[ScorerRecord, ...] = ()
@@ -258,30 +257,30 @@ class AttemptRecord(Part):
     @classmethod
     def _all_gates(cls, gates: dict[Gate, GateResult]) -> dict[Gate, GateResult]:
         if set(gates) != set(Gate):
-            msg = "a record has all four gates"
+            msg = "expected all four gates"
             raise ValueError(msg)
         return gates
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Exactly one final record exists for each."""
+        """Return (task, variant, repeat). Exactly one final record exists for each."""
         return (self.task_id, self.variant, self.repeat)
 
     def line(self) -> bytes:
-        """The record as it stands in `attempts.jsonl`, without the newline."""
+        """Return the record as a line of `attempts.jsonl`, without the newline."""
         return canonical(self.model_dump(mode="json"))
 
 
 def parse_record(line: bytes) -> AttemptRecord:
-    """Read one line back.
+    """Parse one line.
 
     Raises:
-        RecordError: not canonical JSON, or not a record.
+        RecordError: the line is not canonical JSON, or not a record.
     """
     try:
         return AttemptRecord.model_validate(parse_canonical(line))
     except CanonicalError as error:
-        msg = f"the line is {error}"
+        msg = f"invalid line: {error}"
         raise RecordError(msg) from None
     except ValidationError as error:
         first = error.errors()[0]
@@ -291,11 +290,11 @@ def parse_record(line: bytes) -> AttemptRecord:
 
 
 def sealed_body(record: AttemptRecord) -> bytes:
-    """What the trace seals of a record: its canonical form without `trace_head` and `final`."""
+    """Return the part of a record that the trace seals: its canonical form without `trace_head` and `final`."""
     value = cast("dict[str, Json]", record.model_dump(mode="json", exclude=set(UNSEALED)))
     return canonical(value)
 
 
 def record_sha256(record: AttemptRecord) -> str:
-    """The digest that `attempt_closed` and `attempt_sealed` hold."""
+    """Return the digest that `attempt_closed` and `attempt_sealed` contain."""
     return sha256_hex(sealed_body(record))

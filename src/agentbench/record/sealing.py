@@ -1,4 +1,4 @@
-"""The end of an attempt in its own folder: needs nothing of the run, so that it can happen wherever the attempt was made."""
+"""Seals an attempt in its own folder. It needs nothing else of the run, so it can happen on another machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agentbench.trace.redaction import Redactor
 
 
 def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> ClosedAttempt:
-    """Write the record beside the evidence, seal the files, close the chain. Nothing may be written to the folder afterwards.
+    """Write the record, seal the evidence files, close the chain. Nothing may be written to the folder afterwards.
 
     Raises:
-        RecordError: it could not be written.
+        RecordError: a file cannot be written.
     """
     record = _redacted(record, folder.redact).model_copy(update={"final": True, "trace_head": None})
     body = sealed_body(record)
@@ -27,7 +27,7 @@ def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -
 
 
 def _redacted(record: AttemptRecord, redact: Redactor | None) -> AttemptRecord:
-    """The record as it may be written: without secrets, and with text that UTF-8 can hold."""
+    """Return the record without secrets and without text that is not valid UTF-8."""
     try:
         line = record.line()
     except CanonicalError:

@@ -18,12 +18,12 @@ from agentbench.record.audit import verify_run
 from agentbench.record.naming import run_name
 from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.redaction import Redactor
-from tests.record.samples import Story, attempt, finish, new_run, tell
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell
 from tests.trace.test_log import file_size_limit
 
 
 @pytest.mark.req("E-09")
-def test_a_run_has_the_published_layout(tmp_path: Path) -> None:
+def test_run_directory_has_the_documented_layout(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     run.close()
@@ -39,7 +39,7 @@ def test_a_run_has_the_published_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E-09")
-def test_a_run_is_named_by_time_suite_variant_and_model(tmp_path: Path) -> None:
+def test_run_name_has_time_suite_variant_and_model(tmp_path: Path) -> None:
     name = run_name("custom dev", "base/../line", "anthropic/claude-3.5:beta")
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[+-]\d{4}__custom_dev__base_.._line__anthropic_claude-3.5_beta", name
@@ -51,32 +51,32 @@ def test_a_run_is_named_by_time_suite_variant_and_model(tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
 
 
-def test_runs_that_begin_in_the_same_second_do_not_meet(tmp_path: Path) -> None:
+def test_runs_started_in_the_same_second_get_different_names(tmp_path: Path) -> None:
     assert len({new_run(tmp_path).path for _ in range(5)}) == 5
 
 
-def test_an_out_folder_that_cannot_hold_a_run_is_bad_input(tmp_path: Path) -> None:
+def test_unusable_out_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/agentbench")):
         with pytest.raises(InputError, match=re.escape(str(out))):
             new_run(out)
 
 
-def test_a_run_inside_a_run_is_bad_input(tmp_path: Path) -> None:
+def test_run_inside_a_run_is_rejected(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    with pytest.raises(InputError, match="itself a run directory"):
+    with pytest.raises(InputError, match="is a run directory"):
         new_run(run.path)
 
 
 @pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("x")])
-def test_what_is_no_run_directory_is_bad_input(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_path_that_is_not_a_run_directory_is_rejected(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "x")
     with pytest.raises(InputError, match="x"):
         RunDirectory.open(tmp_path / "x")
 
 
 @pytest.mark.req("E-09")
-def test_repeats_and_retries_have_folders_of_their_own(tmp_path: Path) -> None:
+def test_repeats_and_retries_get_separate_folders(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = attempt(run, "toy")
     second = attempt(run, "toy", repeat=2)
@@ -88,15 +88,15 @@ def test_repeats_and_retries_have_folders_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task_id", ["", "..", "a/b", "/etc", "a@r2", "a b", ".x", "a\n", "x" * 200])
-def test_a_task_id_that_is_no_folder_name_is_refused(task_id: str) -> None:
+def test_invalid_task_id_is_rejected(task_id: str) -> None:
     with pytest.raises(InputError):
         task_dir_name(task_id, 1, 1)
 
 
 @pytest.mark.req("R-13")
-def test_a_superseded_record_stays_and_is_final_no_longer(tmp_path: Path) -> None:
+def test_superseded_record_stays_and_is_not_final(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    first = attempt(run, "toy", story=Story(outcome=Outcome.ERROR))
+    first = attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.ERROR))
     other = attempt(run, "other")
     second = attempt(run, "toy", supersedes=first.attempt_id)
     records = list(run.records())
@@ -110,7 +110,7 @@ def test_a_superseded_record_stays_and_is_final_no_longer(tmp_path: Path) -> Non
     assert verify_run(run.path).ok
 
 
-def test_a_second_final_record_for_the_same_repeat_is_refused(tmp_path: Path) -> None:
+def test_second_final_record_for_a_repeat_is_rejected(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = attempt(run, "toy")
     with pytest.raises(RecordError, match="final record"):
@@ -120,7 +120,7 @@ def test_a_second_final_record_for_the_same_repeat_is_refused(tmp_path: Path) ->
     assert [one.attempt_id for one in run.records()] == [first.attempt_id]
 
 
-def test_threads_commit_side_by_side(tmp_path: Path) -> None:
+def test_threads_commit_concurrently(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     threads = [threading.Thread(target=attempt, args=(run, f"task-{number}")) for number in range(12)]
     for thread in threads:
@@ -133,7 +133,7 @@ def test_threads_commit_side_by_side(tmp_path: Path) -> None:
     assert report.attempts == 12
 
 
-def test_a_second_process_is_refused_while_the_first_writes(tmp_path: Path) -> None:
+def test_second_writer_is_rejected(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     code = (
@@ -150,7 +150,7 @@ def test_a_second_process_is_refused_while_the_first_writes(tmp_path: Path) -> N
     assert subprocess.run([sys.executable, "-c", code, str(run.path)], check=False).returncode == 0
 
 
-def test_a_directory_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
+def test_run_opened_for_reading_cannot_be_written(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     run.close()
@@ -161,15 +161,15 @@ def test_a_directory_opened_for_reading_cannot_be_written(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("R-13")
-def test_a_full_disk_loses_nothing_and_the_run_goes_on_later(tmp_path: Path) -> None:
+def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for number in range(4):
         attempt(run, f"task-{number}")
     before = (run.path / "attempts.jsonl").read_bytes()
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, Story(output="short"), run.run_id)
-    # Every file of the new attempt still fits, the longer list of records does not.
+    tell(folder, log, SampleAttempt(output="short"), run.run_id)
+    # The files of the new attempt still fit, the longer attempts.jsonl does not.
     limit = len(before) + 50
     assert (folder.path / "events.jsonl").stat().st_size + 2000 < limit
     with file_size_limit(limit), pytest.raises(RecordError, match=r"attempts\.jsonl"):
@@ -184,27 +184,27 @@ def test_a_full_disk_loses_nothing_and_the_run_goes_on_later(tmp_path: Path) -> 
 
 
 @pytest.mark.req("E-10")
-def test_no_secret_reaches_any_file(tmp_path: Path) -> None:
+def test_no_file_contains_a_secret(tmp_path: Path) -> None:
     run = new_run(tmp_path, redact=Redactor({"KEY": "s3cr3t-value"}))
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, Story(output="token s3cr3t-value\n" * 2000), run.run_id)
+    tell(folder, log, SampleAttempt(output="token s3cr3t-value\n" * 2000), run.run_id)
     folder.write("logs/x.txt", "s3cr3t-value")
-    record = finish(run, folder, log, Story(lies={"run_badge": "s3cr3t-value"}))
+    record = finish(run, folder, log, SampleAttempt(lies={"run_badge": "s3cr3t-value"}))
     run.close()
     assert record.run_badge.startswith("[redacted:KEY:")
     assert not [path for path in run.path.rglob("*") if path.is_file() and b"s3cr3t" in path.read_bytes()]
     assert verify_run(run.path).ok
 
 
-def test_text_that_utf8_cannot_hold_does_not_lose_the_record(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_does_not_lose_the_record(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    record = attempt(run, "toy", story=Story(lies={"run_badge": "a\udc80"}))
+    record = attempt(run, "toy", sample=SampleAttempt(lies={"run_badge": "a\udc80"}))
     assert record.run_badge == "a\\udc80"
     assert list(run.records()) == [record]
 
 
-def test_what_an_attempt_writes_is_named_relative_to_the_run(tmp_path: Path) -> None:
+def test_written_paths_are_relative_to_the_run(tmp_path: Path) -> None:
     folder = AttemptFolder(run=tmp_path, task_dir="tasks/toy", attempt_id="1", task_id="toy", repeat=1, attempt=1)
     folder.make()
     assert folder.write("logs/a.txt", "text\udc80") == "tasks/toy/logs/a.txt"
@@ -212,7 +212,7 @@ def test_what_an_attempt_writes_is_named_relative_to_the_run(tmp_path: Path) -> 
     assert folder.write_exact("diffs/x/final.patch", b"\xff") == "tasks/toy/diffs/x/final.patch"
 
 
-def test_a_bad_line_among_the_records_is_named(tmp_path: Path) -> None:
+def test_invalid_record_line_is_reported_with_its_number(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
     with (run.path / "attempts.jsonl").open("ab") as file:
