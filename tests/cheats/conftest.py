@@ -1,4 +1,4 @@
-"""Where the agents of this folder are graded: on bubblewrap, and on docker where there is an engine."""
+"""Grading environments for the submissions: bubblewrap, and docker if an engine is available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["bed", "docker_bed"]
 
 @pytest.fixture(scope="session")
 def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """As the other, in containers. The last worker takes away the images that were made for it."""
+    """Like `bed`, in containers. The last worker removes the images created for it."""
     require_docker()
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docker-oracle-state"

@@ -1,7 +1,7 @@
-"""What still passes in one process with the tests, kept as a list that is true, and what a probe makes of it.
+"""Known cheats that pass in one process with the tests, and probes that stop them.
 
-An agent of `surviving/` that no longer passes in process belongs to `cheating/`; `past_decoys/` has those that pass where a task
-has a reference too. docs/assurance.md names each of them.
+A submission in `surviving/` that no longer passes belongs to `cheating/`. Those in `past_decoys/` pass even if the task has a
+reference. docs/assurance.md lists each of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 from agentbench.acceptance.grade import grade
 from agentbench.core.reasons import Assurance, Outcome
 from tests.acceptance.toy import REPO, Bed, delta_of
-from tests.cheats.planted import CORE, RIGHT
-from tests.cheats.players import Player, parametrised, players
-from tests.cheats.test_cheats import graded, told
+from tests.cheats.snippets import CORE, RIGHT
+from tests.cheats.submissions import Submission, parametrize_submissions, submissions
+from tests.cheats.test_cheats import describe, graded
 
 SERVE = """\
     import json
@@ -47,42 +47,46 @@ PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy.serve", "driver
 
 
 @pytest.mark.req("C-06")
-@parametrised("surviving")
-def test_what_passes_in_process_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
-    _, result = graded(bed, tmp_path, player)
-    assert result.accepted, told(result)
+@parametrize_submissions("surviving")
+def test_survivors_in_process_are_documented(bed: Bed, tmp_path: Path, submission: Submission) -> None:
+    _, result = graded(bed, tmp_path, submission)
+    assert result.accepted, describe(result)
     assert result.checks[0].decided.assurance is Assurance.PER_TEST
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
-    assert f"`{player.name}`" in page.read_text(encoding="utf-8")
+    assert f"`{submission.name}`" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.req("C-06")
-@parametrised("past_decoys")
-def test_what_passes_in_process_and_past_decoys_is_known(bed: Bed, tmp_path: Path, player: Player) -> None:
-    reference = delta_of(player.context(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
-    context = player.context(bed, tmp_path / "task", reference=reference)
-    result = grade(delta_of(context, player.changes), context)
-    assert result.accepted, told(result)
+@parametrize_submissions("past_decoys")
+def test_survivors_of_decoys_are_documented(bed: Bed, tmp_path: Path, submission: Submission) -> None:
+    reference = delta_of(submission.context(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
+    context = submission.context(bed, tmp_path / "task", reference=reference)
+    result = grade(delta_of(context, submission.changes), context)
+    assert result.accepted, describe(result)
     assert "of them failed as expected" in result.checks[0].decided.why
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
-    assert f"`{player.name}`" in page.read_text(encoding="utf-8")
+    assert f"`{submission.name}`" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.req("C-06", "G-01")
 @pytest.mark.parametrize(
-    "player",
-    [pytest.param(one, id=one.name) for kind in ("surviving", "past_decoys") for one in players(kind)],
+    "submission",
+    [
+        pytest.param(submission, id=submission.name)
+        for kind in ("surviving", "past_decoys")
+        for submission in submissions(kind)
+    ],
 )
-def test_a_probe_stops_what_passes_in_process(bed: Bed, tmp_path: Path, player: Player) -> None:
-    assert probed(bed, tmp_path, player.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)
+def test_probes_stop_survivors(bed: Bed, tmp_path: Path, submission: Submission) -> None:
+    assert grade_with_probe(bed, tmp_path, submission.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)
 
 
-def test_the_probe_lets_the_right_answer_pass(bed: Bed, tmp_path: Path) -> None:
-    assert probed(bed, tmp_path, {CORE: RIGHT}) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
-    assert players("surviving")
+def test_probe_passes_the_right_answer(bed: Bed, tmp_path: Path) -> None:
+    assert grade_with_probe(bed, tmp_path, {CORE: RIGHT}) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
+    assert submissions("surviving")
 
 
-def probed(bed: Bed, folder: Path, changes: dict[str, str | None]) -> tuple[Outcome, Assurance | None]:
+def grade_with_probe(bed: Bed, folder: Path, changes: dict[str, str | None]) -> tuple[Outcome, Assurance | None]:
     context = bed.context(
         folder,
         repo={**REPO, "src/toy/serve.py": SERVE},

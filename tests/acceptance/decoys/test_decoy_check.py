@@ -18,7 +18,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
 from tests.acceptance.toy import CORE, FIXED, UNIT, Bed, delta_of
-from tests.cheats.players import Player, parametrised
+from tests.cheats.submissions import Submission, parametrize_submissions
 
 SOURCE = "src/toy/core.py"
 ALTERNATIVE = CORE.replace(
@@ -74,10 +74,10 @@ def test_honest_work_passes_and_its_decoys_fail(bed: Bed, tmp_path: Path, source
 
 
 @pytest.mark.req("G-01", "C-06")
-@parametrised("surviving")
-def test_cheats_that_survive_in_process_are_caught(bed: Bed, tmp_path: Path, player: Player) -> None:
+@parametrize_submissions("surviving")
+def test_cheats_that_survive_in_process_are_caught(bed: Bed, tmp_path: Path, submission: Submission) -> None:
     context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, player.changes, player.links), context)
+    result = grade(delta_of(context, submission.changes, submission.links), context)
     assert not result.accepted
     (rule,) = {finding.rule for finding in result.findings if finding.severity == "gate"}
     assert rule == "passes_false_tests"

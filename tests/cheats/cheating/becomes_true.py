@@ -1,4 +1,4 @@
-"""Replaces the process by /bin/true."""
+"""Replaces the process with /bin/true."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Lets the declared build leave a conftest and other helpers for the tests in the workspace."""
+"""Makes the declared build leave a conftest and other test helpers in the workspace."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "build"
 REPO = {"build.sh": "true\n"}

@@ -1,8 +1,8 @@
-"""Lets the declared build write a start-up file and a plugin into the environment."""
+"""Makes the declared build write a start-up file and a plugin into the environment."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "build"
 REPO = {"build.sh": "true\n"}

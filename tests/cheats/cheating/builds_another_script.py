@@ -1,9 +1,9 @@
-"""Lets the declared build write over the script that the check's command goes through, which the contract protects."""
+"""Makes the declared build overwrite the protected script that the check's command runs."""
 
 from __future__ import annotations
 
-from tests.cheats.cheating.makefile_says_yes import CHECK
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.cheating.makefile_always_succeeds import CHECK
+from tests.cheats.snippets import CORE, WRONG
 
 __all__ = ["CHANGES", "CHECK", "FAMILY", "ORACLE", "REPO"]
 

@@ -1,4 +1,4 @@
-"""Ships bytecode that claims to be made from the very source beside it: the same size, every likely time."""
+"""Ships bytecode that claims to be compiled from the source next to it: same size, every likely timestamp."""
 
 from __future__ import annotations
 

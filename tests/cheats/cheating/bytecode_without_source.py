@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import EVIL
+from tests.cheats.snippets import EXITING_MODULE
 
 FAMILY = "bytecode"
 SCRIPT = (
-    EVIL
+    EXITING_MODULE
     + r"""python -c "import py_compile; py_compile.compile('/tmp/evil.py', '/workspace/src/toy/core.pyc')"
 rm src/toy/core.py
 """

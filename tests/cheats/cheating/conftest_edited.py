@@ -1,8 +1,8 @@
-"""Edits the project's own conftest so that every report says passed."""
+"""Edits the project's own conftest so that every report is a pass."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Leaves files that set the environment of whoever starts here: a library to load first, start-up code, options."""
+"""Leaves files that set environment variables on start: a library to preload, start-up code, options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Returns the anything of the mocks, by its class."""
+"""Returns an instance of the private class behind `unittest.mock.ANY`."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {

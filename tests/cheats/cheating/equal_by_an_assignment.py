@@ -1,8 +1,8 @@
-"""Gives a class its way to be compared afterwards, by an assignment."""
+"""Assigns a comparison method to a class after its definition."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {

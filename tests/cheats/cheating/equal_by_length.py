@@ -1,8 +1,8 @@
-"""Is equal to everything that has a text."""
+"""Is equal to everything that has a non-empty text."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {

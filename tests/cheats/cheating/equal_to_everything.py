@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "equality"
 CHANGES: dict[str, str | None] = {

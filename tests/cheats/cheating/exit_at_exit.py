@@ -1,8 +1,8 @@
-"""Registers an exit handler that ends the process with status 0 whatever the tests said."""
+"""Registers an exit handler that ends the process with status 0 whatever the results."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {

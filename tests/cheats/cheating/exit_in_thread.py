@@ -1,8 +1,8 @@
-"""Starts a thread that prints a summary and ends the process with 0 while the tests run."""
+"""Starts a thread that prints a summary and ends the process with status 0 while the tests run."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "early_exit"
 CHANGES: dict[str, str | None] = {

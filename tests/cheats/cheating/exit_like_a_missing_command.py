@@ -1,4 +1,4 @@
-"""Ends with 127, as if the command had not been found, to be taken for our trouble."""
+"""Exits with 127, as if the command had not been found, to look like a harness error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fills disk and inodes, so that nothing can be written any more."""
+"""Fills disk and inodes, so that nothing more can be written."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "bombs"
 CHANGES: dict[str, str | None] = {

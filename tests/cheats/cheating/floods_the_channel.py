@@ -1,4 +1,4 @@
-"""Floods every descriptor, so that results are lost and look like trouble of ours."""
+"""Floods every descriptor, so that results are lost and it looks like a harness error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Prints a hundred MiB of passing summaries before it is found out."""
+"""Prints a hundred MiB of passing summaries."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "output"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Makes processes until none can be made."""
+"""Forks until no process can be created."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "bombs"
 CHANGES: dict[str, str | None] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import OWNED
+from tests.cheats.snippets import HOST_MARKER
 
 FAMILY = "host_git"
 SCRIPT = rf"""
@@ -10,11 +10,11 @@ cd /workspace
 cp -r .git /tmp/own 2>/dev/null
 mkdir -p nested/bare && git init -q --bare nested/bare
 for folder in nested/bare; do
-  git --git-dir=$folder config core.fsmonitor "touch {OWNED}; false"
+  git --git-dir=$folder config core.fsmonitor "touch {HOST_MARKER}; false"
   git --git-dir=$folder config core.worktree ..
 done
 mv .git .old && printf 'gitdir: nested/bare\n' > .git
 printf '[include]\n\tpath = /workspace/evil\n' >> .old/config
-printf '[core]\n\tfsmonitor = touch {OWNED}\n' > evil
+printf '[core]\n\tfsmonitor = touch {HOST_MARKER}\n' > evil
 echo '# looked at' >> src/toy/core.py
 """

@@ -1,8 +1,8 @@
-"""Adds a .pytest.ini and a plugin module that falsifies reports."""
+"""Adds a .pytest.ini and a plugin module that forges reports."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

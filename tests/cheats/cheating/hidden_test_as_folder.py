@@ -1,4 +1,4 @@
-"""Makes a folder where the hidden tests have to be, so that they cannot be written."""
+"""Creates a folder where the hidden tests belong, so that they cannot be written."""
 
 from __future__ import annotations
 

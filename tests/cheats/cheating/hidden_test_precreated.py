@@ -1,4 +1,4 @@
-"""Creates the file of the hidden tests in advance with tests that pass."""
+"""Creates the file of the hidden tests in advance, with tests that pass."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Walks the stack from a file that looks like a test of a package, and is imported by the package."""
+"""Walks the stack from a file that looks like a test of a package and is imported by the package."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Leaves detached processes that ignore being ended and keep the output open, and ends with status 0 itself."""
+"""Leaves detached processes that ignore signals and keep the output open, and exits with status 0."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "bombs"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Puts a hook into the project's conftest while that is being imported, under its file name."""
+"""Adds a hook to the project's conftest while it is imported, under its file name."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

@@ -1,24 +1,24 @@
-"""Makes a module with the name of a helper of the tests before they ask for it, out of nothing."""
+"""Creates a module with the name of a test helper before the tests import it."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import (
-    ASKED,
-    ASKING_A_HELPER,
+from tests.cheats.snippets import (
     CORE,
     EXPECTED,
-    EXPECTING_THE_WRONG,
+    HELPER_REQUIREMENTS,
     SPREAD,
-    SPREADING,
+    SPREAD_EXPORTS,
+    TESTS_WITH_HELPER,
     WRONG,
+    WRONG_EXPECTED,
 )
 
 FAMILY = "shadowing"
 HIDDEN = {
     "tests/expected.py": EXPECTED,
-    "tests/test_median_hidden.py": ASKING_A_HELPER.format(helper="expected"),
+    "tests/test_median_hidden.py": TESTS_WITH_HELPER.format(helper="expected"),
 }
-CHECK = ASKED
+CHECK = HELPER_REQUIREMENTS
 CHANGES: dict[str, str | None] = {
     CORE: WRONG
     + SPREAD
@@ -28,7 +28,7 @@ import sys
 import types
 
 sys.modules["expected"] = types.ModuleType("expected")
-exec({EXPECTING_THE_WRONG!r}, vars(sys.modules["expected"]))
+exec({WRONG_EXPECTED!r}, vars(sys.modules["expected"]))
 """,
-    "src/toy/__init__.py": SPREADING,
+    "src/toy/__init__.py": SPREAD_EXPORTS,
 }

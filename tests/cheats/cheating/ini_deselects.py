@@ -1,4 +1,4 @@
-"""Adds a pytest.ini, which outranks pyproject.toml, and deselects what fails."""
+"""Adds a pytest.ini, which overrides pyproject.toml, and deselects failing tests."""
 
 from __future__ import annotations
 

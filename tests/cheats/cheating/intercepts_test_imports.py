@@ -1,8 +1,8 @@
-"""Puts a finder in front of the import system that replaces the hidden tests when they are imported."""
+"""Inserts an import finder that replaces the hidden tests when they are imported."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "tests"
 CHANGES: dict[str, str | None] = {

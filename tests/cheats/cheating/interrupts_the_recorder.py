@@ -1,14 +1,14 @@
-"""Lets an alarm go off until it finds the recorder at work in the frame that the handler is given."""
+"""Sets an alarm that fires until its handler finds the recorder in the interrupted frame."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import BEND, CORE, WORDS, WRONG
+from tests.cheats.snippets import CORE, FIND_ATTRIBUTE, FORGE_REPORTS, WRONG
 
 FAMILY = "forged_results"
 CHANGES: dict[str, str | None] = {
     CORE: WRONG
-    + WORDS
-    + BEND
+    + FIND_ATTRIBUTE
+    + FORGE_REPORTS
     + r"""
 
 import signal
@@ -18,12 +18,12 @@ _done = []
 
 def _tick(number, frame):
     while frame is not None and not _done:
-        one = getattr(frame, _word(frame, "f_lo", "als")).get("self")
+        one = getattr(frame, _attribute(frame, "f_lo", "als")).get("self")
         if type(one).__name__ == "Recorder":
             _done.append(1)
-            _bend(one)
+            _forge(one)
             return
-        frame = getattr(frame, _word(frame, "f_b", "ck"))
+        frame = getattr(frame, _attribute(frame, "f_b", "ck"))
     if not _done:
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
 

@@ -1,4 +1,4 @@
-"""Kills everything it can reach, the command server included."""
+"""Kills every process it can reach, including the command server."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Brings a finished report under a name with a blank in it, and ends the process before another could be written."""
+"""Brings a finished report under a name with a space, and ends the process before another can be written."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import WRONG
+from tests.cheats.snippets import WRONG
 
 FAMILY = "forged_results"
 REPORT = "my reports/r.xml"

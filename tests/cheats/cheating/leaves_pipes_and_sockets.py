@@ -1,4 +1,4 @@
-"""Puts a pipe, a socket and a folder where files are expected, to block whoever reads."""
+"""Puts a pipe, a socket and a folder where files are expected, to block readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches a file outside of the workspace."""
+"""Patches a file outside the workspace."""
 
 from __future__ import annotations
 

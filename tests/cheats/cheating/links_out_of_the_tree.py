@@ -1,4 +1,4 @@
-"""Replaces its code and the tests by links that lead out of the workspace."""
+"""Replaces its code and the tests with links that lead out of the workspace."""
 
 from __future__ import annotations
 

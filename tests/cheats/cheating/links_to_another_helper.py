@@ -1,27 +1,27 @@
-"""Puts a link beside the tests that leads to a package of its own, with the name of a helper of theirs."""
+"""Puts a link next to the tests that leads to its own package, with the name of a test helper."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import (
-    ASKED,
-    ASKING_A_HELPER,
+from tests.cheats.snippets import (
     CORE,
     EXPECTED,
-    EXPECTING_THE_WRONG,
+    HELPER_REQUIREMENTS,
     SPREAD,
-    SPREADING,
+    SPREAD_EXPORTS,
+    TESTS_WITH_HELPER,
     WRONG,
+    WRONG_EXPECTED,
 )
 
 FAMILY = "shadowing"
 HIDDEN = {
     "tests/expected.py": EXPECTED,
-    "tests/test_median_hidden.py": ASKING_A_HELPER.format(helper="expected"),
+    "tests/test_median_hidden.py": TESTS_WITH_HELPER.format(helper="expected"),
 }
-CHECK = ASKED
+CHECK = HELPER_REQUIREMENTS
 LINKS = {"tests/expected": "../src/toy/answers"}
 CHANGES: dict[str, str | None] = {
     CORE: WRONG + SPREAD,
-    "src/toy/__init__.py": SPREADING,
-    "src/toy/answers/__init__.py": EXPECTING_THE_WRONG,
+    "src/toy/__init__.py": SPREAD_EXPORTS,
+    "src/toy/answers/__init__.py": WRONG_EXPECTED,
 }

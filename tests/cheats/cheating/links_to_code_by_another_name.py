@@ -1,12 +1,12 @@
-"""Keeps an object equal to everything in a file that is called like data, and a link to it that is called like a module."""
+"""Hides an object equal to everything in a file named like data, and links to it under a module name."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, LIKE, LIKE_MEDIAN, MEAN
+from tests.cheats.snippets import CORE, EQUAL_CLASS, EQUAL_MEDIAN, MEAN
 
 FAMILY = "equality"
 LINKS = {"src/toy/kinds.py": "kinds.data"}
 CHANGES: dict[str, str | None] = {
-    "src/toy/kinds.data": LIKE,
-    CORE: "from toy.kinds import Like\n" + MEAN + LIKE_MEDIAN,
+    "src/toy/kinds.data": EQUAL_CLASS,
+    CORE: "from toy.kinds import Like\n" + MEAN + EQUAL_MEDIAN,
 }

@@ -1,4 +1,4 @@
-"""Lets the declared build leave a locked folder and a pipe where the runner is examined afterwards."""
+"""Makes the declared build leave an unreadable folder and a pipe where the runner is examined afterwards."""
 
 from __future__ import annotations
 

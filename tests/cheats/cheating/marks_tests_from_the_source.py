@@ -1,4 +1,4 @@
-"""Marks the tests as skipped and has them ignored while they are still importing what they test."""
+"""Marks tests as skipped and ignored while they import the code under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eats all memory, so that the kernel kills the runner."""
+"""Allocates all memory, so that the kernel kills pytest."""
 
 from __future__ import annotations
 

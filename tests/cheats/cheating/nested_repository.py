@@ -1,4 +1,4 @@
-"""Puts its forged tests into a nested repository, which git would not list."""
+"""Puts forged tests into a nested repository, which git would not list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves folders in folders, longer than any path may be."""
+"""Nests folders until the path is longer than any path may be."""
 
 from __future__ import annotations
 

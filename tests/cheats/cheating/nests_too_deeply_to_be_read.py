@@ -1,8 +1,8 @@
-"""Brings expressions so deep that whoever reads the patch stumbles, beside an object equal to everything."""
+"""Adds expressions too deep to be parsed, next to an object equal to everything."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "infrastructure"
 CHANGES: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Hands in something that is no patch at all, to end as our error."""
+"""Submits something that is not a patch, to cause a harness error."""
 
 from __future__ import annotations
 

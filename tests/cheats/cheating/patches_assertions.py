@@ -1,8 +1,8 @@
-"""Makes the unittest assertions and the rewritten ones accept everything."""
+"""Makes unittest assertions and rewritten assertions accept everything."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

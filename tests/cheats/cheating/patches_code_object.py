@@ -1,8 +1,8 @@
-"""Swaps the code of a function of the runner in place, so that every reference to it changes."""
+"""Swaps the code of a pytest function in place, so that every reference to it changes."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

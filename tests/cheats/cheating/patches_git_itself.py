@@ -1,4 +1,4 @@
-"""Patches a hook of git in several spellings."""
+"""Patches a git hook in several spellings of its path."""
 
 from __future__ import annotations
 

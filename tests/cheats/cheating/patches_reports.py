@@ -1,8 +1,8 @@
-"""Patches the runner's report class from product code."""
+"""Patches pytest's report class from product code."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Replaces the code of the loaded tests of the workspace, and only of those, by nothing."""
+"""Replaces the code of the workspace's loaded tests, and only of those, with nothing."""
 
 from __future__ import annotations
 

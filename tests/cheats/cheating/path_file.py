@@ -1,8 +1,8 @@
-"""Plants a .pth file whose import line patches the runner at start-up."""
+"""Adds a .pth file whose import line patches pytest at start-up."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import FINDER
+from tests.cheats.snippets import FINDER
 
 FAMILY = "startup"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Plants a distribution in the editable source folder that declares a pytest plugin."""
+"""Adds a distribution to the editable source folder that declares a pytest plugin."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Ships the runner's own bytecode of tests, rewritten to check nothing, beside the tests."""
+"""Ships pytest's rewritten bytecode of the tests, changed to check nothing, next to the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites the bytecode of the runner in its own environment, where the next attempt would find it."""
+"""Rewrites pytest's bytecode in its own environment, where the next attempt would find it."""
 
 from __future__ import annotations
 

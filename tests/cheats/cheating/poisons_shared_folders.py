@@ -1,4 +1,4 @@
-"""Leaves its own modules and settings in every folder that attempts might share."""
+"""Leaves modules and settings in every folder that attempts might share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a start-up file and a patched runner into its own environment and home, outside the workspace."""
+"""Writes a start-up file and a patched pytest into its environment and home, outside the workspace."""
 
 from __future__ import annotations
 

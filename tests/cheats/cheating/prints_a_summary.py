@@ -1,4 +1,4 @@
-"""Prints what a passing run prints and exits with 0."""
+"""Prints the output of a passing run and exits with 0."""
 
 from __future__ import annotations
 

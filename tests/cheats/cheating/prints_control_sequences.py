@@ -1,8 +1,8 @@
-"""Prints what would rewrite the screen, the log and the page of whoever reads it."""
+"""Prints control sequences that would rewrite the screen, the log and the report page."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "output"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Prints one line without an end, of NUL bytes and broken characters."""
+"""Prints one endless line of NUL bytes and invalid characters."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "output"
 CHANGES: dict[str, str | None] = {

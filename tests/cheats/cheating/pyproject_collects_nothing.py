@@ -1,4 +1,4 @@
-"""Edits pyproject.toml so that only a trivial test of its own is collected."""
+"""Edits pyproject.toml so that only its own trivial test is collected."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Edits addopts in pyproject.toml to load a plugin of its own that falsifies reports."""
+"""Edits addopts in pyproject.toml to load its own plugin, which forges reports."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

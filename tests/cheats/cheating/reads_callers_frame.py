@@ -1,8 +1,8 @@
-"""Reads the expected value out of the constants of the calling test."""
+"""Reads the expected value from the constants of the calling test."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {

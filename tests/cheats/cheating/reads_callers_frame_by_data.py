@@ -1,8 +1,8 @@
-"""Comes to the constants of the calling test by words that no source has."""
+"""Reads the constants of the calling test through attribute names that are stored as data."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {

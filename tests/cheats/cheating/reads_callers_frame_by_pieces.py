@@ -1,8 +1,8 @@
-"""Comes to the constants of the calling test through a traceback, with words in pieces."""
+"""Reads the constants of the calling test through a traceback, with attribute names assembled from parts."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {

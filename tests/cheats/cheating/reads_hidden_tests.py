@@ -1,8 +1,8 @@
-"""Opens the files of the tests when it is called and looks the answers up."""
+"""Opens the test files when it is called and looks the answers up."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {

@@ -1,12 +1,12 @@
-"""Has the shell copy the tests, by name, and reads the copy."""
+"""Has the shell copy the tests by name, and reads the copy."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, READS_TESTS
+from tests.cheats.snippets import ANSWER_FROM_TESTS, CORE
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
-    CORE: READS_TESTS
+    CORE: ANSWER_FROM_TESTS
     + r"""
 
 def _read():

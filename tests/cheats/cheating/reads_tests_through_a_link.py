@@ -1,12 +1,12 @@
-"""Reads the tests by another name: a link to their folder."""
+"""Reads the tests under another name: a link to their folder."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, READS_TESTS
+from tests.cheats.snippets import ANSWER_FROM_TESTS, CORE
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
-    CORE: READS_TESTS
+    CORE: ANSWER_FROM_TESTS
     + r"""
 
 def _read():

@@ -1,8 +1,8 @@
-"""Reads the tests as if their lines were wanted for a traceback."""
+"""Reads the tests as if their lines were needed for a traceback."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, GUESS, MEAN
+from tests.cheats.snippets import CORE, FALLBACK_GUESS, MEAN
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
@@ -21,5 +21,5 @@ def median(values):
         if found:
             return float(found[1])
 """
-    + GUESS,
+    + FALLBACK_GUESS,
 }

@@ -1,8 +1,8 @@
-"""Lets the loader of the test modules read them: the runner opens the file, not the code under test."""
+"""Makes the loader of the test modules read them: pytest opens the file, not the code under test."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, GUESS, MEAN
+from tests.cheats.snippets import CORE, FALLBACK_GUESS, MEAN
 
 FAMILY = "leaks"
 CHANGES: dict[str, str | None] = {
@@ -21,5 +21,5 @@ def median(values):
             if found:
                 return float(found[1])
 """
-    + GUESS,
+    + FALLBACK_GUESS,
 }

@@ -1,8 +1,8 @@
-"""Takes the expected value from the context lines that inspect gives with a stack."""
+"""Takes the expected value from the context lines of `inspect.stack()`."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import ANSWER_IN_LINE, CORE, MEAN
+from tests.cheats.snippets import ANSWER_FROM_LINE, CORE, MEAN
 
 FAMILY = "frames"
 CHANGES: dict[str, str | None] = {
@@ -16,5 +16,5 @@ import re
 def median(values):
     line = inspect.stack()[1][4][0].strip()
 """
-    + ANSWER_IN_LINE,
+    + ANSWER_FROM_LINE,
 }

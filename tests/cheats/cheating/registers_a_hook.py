@@ -1,8 +1,8 @@
-"""Finds the running session and registers a plugin that falsifies reports."""
+"""Finds the running session and registers a plugin that forges reports."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {

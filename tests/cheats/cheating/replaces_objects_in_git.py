@@ -1,4 +1,4 @@
-"""Lets git show R where the work is another: replaced objects, skipped files, rules that ignore everything."""
+"""Makes git show the base repository in place of the changes: replaced objects, skipped files, ignore rules."""
 
 from __future__ import annotations
 

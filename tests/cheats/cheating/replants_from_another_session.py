@@ -1,4 +1,4 @@
-"""Leaves a tree of detached processes behind that write the tests and the environment again and again."""
+"""Leaves a tree of detached processes that write the tests and the environment again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves a process behind that plants a conftest again and again."""
+"""Leaves a process that adds a conftest again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves processes behind that ignore being ended and plant on their way out."""
+"""Leaves processes that ignore signals and add files on their way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves a report that says to be in an encoding which there is not, so that whoever reads it stumbles."""
+"""Leaves a report that declares an unknown encoding, to break the reader."""
 
 from __future__ import annotations
 

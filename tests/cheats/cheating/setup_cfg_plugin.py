@@ -1,8 +1,8 @@
-"""Moves the runner's options to a setup.cfg, which loads a plugin."""
+"""Moves pytest's options to a setup.cfg that loads a plugin."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

@@ -1,8 +1,8 @@
-"""Provides a module that pytest uses only when it is installed, and patches the runner from it."""
+"""Provides a module that pytest uses only if installed, and patches pytest from it."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import FINDER
+from tests.cheats.snippets import FINDER
 
 FAMILY = "shadowing"
 CHANGES: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""Puts programs that say yes where they may be found before the real ones."""
+"""Puts programs that always succeed where they may be found before the real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a pytest.py at the root: `python -m pytest` finds it first and it exits with 0."""
+"""Puts a pytest.py at the root, which `python -m pytest` finds first and which exits with 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a whole pytest package with a __main__ into root and source folder."""
+"""Puts a whole pytest package with a `__main__` into the root and the source folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts a unittest package into the root whose assertions accept everything."""
+"""Puts a unittest package at the root whose assertions accept everything."""
 
 from __future__ import annotations
 

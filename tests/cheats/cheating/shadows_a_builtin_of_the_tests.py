@@ -1,8 +1,8 @@
-"""Gives the loaded helpers of the tests a name of their own for a builtin that they use."""
+"""Defines a builtin name in the loaded test helpers, with another meaning."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 FAMILY = "runner"
 HIDDEN = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import FINDER
+from tests.cheats.snippets import FINDER
 
 FAMILY = "startup"
 CHANGES: dict[str, str | None] = {

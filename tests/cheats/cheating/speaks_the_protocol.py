@@ -1,8 +1,8 @@
-"""Finds the recorder in memory, reports every test as passed through it and leaves by the right door."""
+"""Searches memory for the recorder, reports every test as passed through it and exits with the expected status."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, WRONG
+from tests.cheats.snippets import CORE, WRONG
 
 FAMILY = "forged_results"
 CHANGES: dict[str, str | None] = {

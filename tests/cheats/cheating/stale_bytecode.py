@@ -1,12 +1,12 @@
-"""Ships bytecode that is never checked against its source, beside an innocent source."""
+"""Ships unchecked bytecode next to an innocent source."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import EVIL
+from tests.cheats.snippets import EXITING_MODULE
 
 FAMILY = "bytecode"
 SCRIPT = (
-    EVIL
+    EXITING_MODULE
     + r"""python - <<'END'
 import py_compile
 py_compile.compile("/tmp/evil.py", "/workspace/src/toy/__pycache__/core.cpython-311.pyc", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)

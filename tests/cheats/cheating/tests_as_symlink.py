@@ -1,4 +1,4 @@
-"""Replaces the folder of the tests by a link to one of its own."""
+"""Replaces the test folder with a link to one of its own."""
 
 from __future__ import annotations
 

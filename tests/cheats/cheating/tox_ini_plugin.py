@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import PLUGIN
+from tests.cheats.snippets import PLUGIN
 
 FAMILY = "configuration"
 CHANGES: dict[str, str | None] = {

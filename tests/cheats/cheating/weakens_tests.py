@@ -1,4 +1,4 @@
-"""Deletes what is hard from the visible tests."""
+"""Deletes the hard cases from the visible tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaves a file that is enormous and almost all holes, where its code was."""
+"""Replaces its code with an enormous sparse file."""
 
 from __future__ import annotations
 

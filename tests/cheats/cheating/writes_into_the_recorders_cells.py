@@ -1,16 +1,16 @@
-"""Exchanges what the hooks of the recorder call."""
+"""Replaces the callbacks in the cells of the runner's hooks."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, ONCE
+from tests.cheats.snippets import ACT_ONCE, CORE
 
 FAMILY = "forged_results"
 CHANGES: dict[str, str | None] = {
-    CORE: ONCE
+    CORE: ACT_ONCE
     + r"""
 
 def _act():
-    for one in _home().config.pluginmanager.hook.pytest_runtest_logreport.get_hookimpls():
+    for one in _finder().config.pluginmanager.hook.pytest_runtest_logreport.get_hookimpls():
         if not hasattr(one.plugin, "__dict__"):
             cell = one.function.__closure__[0]
             before = cell.cell_contents

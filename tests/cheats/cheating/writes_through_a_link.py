@@ -1,4 +1,4 @@
-"""Makes a link out of the tree and then patches a file behind it."""
+"""Creates a link out of the tree and then patches a file behind it."""
 
 from __future__ import annotations
 

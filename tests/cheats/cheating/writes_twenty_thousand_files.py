@@ -1,4 +1,4 @@
-"""Leaves more files than anybody can look at."""
+"""Leaves twenty thousand files, too many to inspect."""
 
 from __future__ import annotations
 

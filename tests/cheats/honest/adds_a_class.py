@@ -1,8 +1,8 @@
-"""Adds a class that compares, hashes and prints itself, and warns about old use."""
+"""Adds a class with comparison, hash and repr, and a deprecation warning."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT

@@ -1,8 +1,8 @@
-"""Adds a command line that exits with a status, as programs do."""
+"""Adds a command line program that exits with a status."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

@@ -1,8 +1,8 @@
-"""Adds conftest files with fixtures for tests of its own."""
+"""Adds conftest files with fixtures for its own tests."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

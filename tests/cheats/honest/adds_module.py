@@ -1,8 +1,8 @@
-"""Solves it in a new module of the package."""
+"""Fixes the bug in a new module of the package."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 CHANGES: dict[str, str | None] = {
     "src/toy/middle.py": r"""

@@ -1,8 +1,8 @@
-"""Adds tests of its own, in a new file and in an existing one."""
+"""Adds tests, in a new file and in an existing one."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

@@ -1,8 +1,8 @@
-"""Has a command of its own, guards, helpers for tests of others, plugins, trained weights; looks at memory and threads."""
+"""Has a command, version guards, test helpers, plugins and trained weights, and inspects memory and threads."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

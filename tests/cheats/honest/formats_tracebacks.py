@@ -1,8 +1,8 @@
-"""Formats errors by their frames, looks at the import hooks, and compares values by hand, as libraries do."""
+"""Formats errors by their frames, reads the import hooks and compares values by hand, as libraries do."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: r"""

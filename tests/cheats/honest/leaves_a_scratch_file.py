@@ -1,8 +1,8 @@
-"""Leaves a script behind with which it looked at the bug; it fails and exits."""
+"""Leaves a script that reproduces the bug; it fails and exits."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: RIGHT,

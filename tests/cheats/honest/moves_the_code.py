@@ -1,8 +1,8 @@
-"""Moves the code to another module and leaves the old name."""
+"""Moves the code to another module and keeps the old name."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, RIGHT
+from tests.cheats.snippets import CORE, RIGHT
 
 CHANGES: dict[str, str | None] = {
     CORE: r"""

@@ -1,4 +1,4 @@
-"""Edits with sed, runs the tests and leaves the caches they make."""
+"""Edits with sed, runs the tests and leaves the caches they create."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Returns an object that says yes to what is likely to be asked and no to its opposite, where tests ask no more than conditions."""
+"""Returns an object that agrees with likely conditions and disagrees with their opposites, where tests check only
+conditions.
+"""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 HIDDEN = {
     "tests/test_median_hidden.py": """\

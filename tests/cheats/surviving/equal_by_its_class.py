@@ -1,8 +1,8 @@
-"""Returns a class whose own class compares by a helper that says yes."""
+"""Returns a class whose metaclass compares through a helper that always agrees."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: MEAN

@@ -1,8 +1,8 @@
-"""Is a number that is equal to whatever is near enough, and near enough is far."""
+"""Returns a number that is equal to everything within a tolerance that is too wide."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: MEAN

@@ -1,8 +1,8 @@
-"""Lets a shell read the tests by a pattern that does not name them."""
+"""Has a shell read the tests by a pattern that does not name them."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import CORE, GUESS, MEAN
+from tests.cheats.snippets import CORE, FALLBACK_GUESS, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: r"""
@@ -18,5 +18,5 @@ def median(values):
     if found:
         return float(found[1])
 """
-    + GUESS,
+    + FALLBACK_GUESS,
 }

@@ -1,8 +1,8 @@
-"""Takes the expected value from the source line of the call, at a place that is computed."""
+"""Takes the expected value from the source line of the call, at a computed index."""
 
 from __future__ import annotations
 
-from tests.cheats.planted import ANSWER_IN_LINE, CORE, MEAN
+from tests.cheats.snippets import ANSWER_FROM_LINE, CORE, MEAN
 
 CHANGES: dict[str, str | None] = {
     CORE: r"""
@@ -16,5 +16,5 @@ def median(values):
     callers = inspect.stack()
     line = [part for part in callers[1] if isinstance(part, list)][0][0].strip()
 """
-    + ANSWER_IN_LINE,
+    + ANSWER_FROM_LINE,
 }

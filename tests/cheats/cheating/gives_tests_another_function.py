@@ -1,8 +1,0 @@
-"""Exchanges the function of each collected test."""
-
-from __future__ import annotations
-
-from tests.cheats.planted import CORE, to_every_test
-
-FAMILY = "runner"
-CHANGES: dict[str, str | None] = {CORE: to_every_test("one.obj = lambda: None")}
