@@ -1,4 +1,4 @@
-"""An engine of our own: started by the script, stopped under a running sandbox."""
+"""`scripts/docker-engine`: a private engine, also stopped while a sandbox is running."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError, SandboxUnavailable
 from agentbench.sandbox.docker.backend import DockerBackend
-from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec
+from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec
 from tests.sandbox.conftest import require_docker
 
-SCRIPT = Path(__file__).parents[2] / "scripts/docker-engine"
+SCRIPT = Path(__file__).parents[3] / "scripts/docker-engine"
 IMAGE = "agentbench-test/tiny:1"
 SPEC = SandboxSpec(Phase.AGENT, Limits(memory_mb=128, disk_mb=32), image=IMAGE)
-LOADER = re.compile(r"(/\S+\.so\S*)")
+LIBRARY = re.compile(r"(/\S+\.so\S*)")
 
 
 @pytest.fixture
 def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An engine that may be stopped, with an image made of this machine's own Python and shell."""
+    """The address of an engine that may be stopped, with an image of this machine's Python and shell."""
     require_docker()
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("starting an engine needs root and dockerd")
     run = Path(f"/run/ab-test-{os.getpid()}")
     env = {**os.environ, "AB_ENGINE_DIR": str(tmp_path / "engine"), "AB_ENGINE_RUN": str(run)}
-    # None of the engines that are there may answer in its place.
+    # No other engine may answer instead.
     env["DOCKER_HOST"] = f"unix://{run}/docker.sock"
     monkeypatch.setenv("AB_ENGINE_DIR", env["AB_ENGINE_DIR"])
     monkeypatch.setenv("AB_ENGINE_RUN", env["AB_ENGINE_RUN"])
@@ -52,14 +52,14 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
 
 
 @pytest.mark.req("R-16")
-def test_engine_stopped_under_a_sandbox_is_ours(own_engine: str, tmp_path: Path) -> None:
+def test_engine_that_stops_under_a_sandbox_is_a_harness_error(own_engine: str, tmp_path: Path) -> None:
     backend = DockerBackend(tmp_path / "state")
     try:
-        with backend.open(SPEC, None) as box:
-            assert box.run(Command(line="echo alive")).stdout.kept == b"alive\n"
+        with backend.open(SPEC, None) as sandbox:
+            assert sandbox.run(Command(line="echo alive")).stdout.kept == b"alive\n"
             subprocess.run([SCRIPT, "stop"], check=True, capture_output=True)
             with pytest.raises(SandboxError, match=r"engine stopped|unexpectedly|does not answer"):
-                _until_it_fails(box)
+                _run_until_it_fails(sandbox)
         with pytest.raises(SandboxUnavailable, match="no docker engine is running"), backend.open(SPEC, None):
             pass
     finally:
@@ -67,31 +67,31 @@ def test_engine_stopped_under_a_sandbox_is_ours(own_engine: str, tmp_path: Path)
     assert not (tmp_path / "state/live").exists() or list((tmp_path / "state/live").iterdir()) == []
 
 
-def test_start_is_idempotent_and_stop_ends_only_ours(own_engine: str) -> None:
+def test_start_is_idempotent_and_stop_ends_only_the_private_engine(own_engine: str) -> None:
     again = subprocess.run([SCRIPT, "start"], capture_output=True, text=True, check=True)
     assert again.stdout.strip() == f"export DOCKER_HOST={own_engine}"
     assert "an engine is running" in again.stderr
-    for said in ("stopped", "the private engine is not running"):
+    for message in ("stopped", "the private engine is not running"):
         done = subprocess.run([SCRIPT, "stop"], capture_output=True, text=True, check=True)
-        assert said in done.stderr
+        assert message in done.stderr
 
 
-def _until_it_fails(box: object) -> None:
-    limit = time.monotonic() + 30
-    while time.monotonic() < limit:
-        box.run(Command(line="true"))  # type: ignore[attr-defined]
+def _run_until_it_fails(sandbox: Sandbox) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        sandbox.run(Command(line="true"))
         time.sleep(0.05)
 
 
 def _tiny_root() -> bytes:
-    """A root of a few files: the shell, the system's interpreter and its library, and what they are linked with."""
+    """A root file system with the shell, the system's interpreter and its library, and the libraries they need."""
     python = Path("/usr/bin/python3").resolve()
     library = Path(sysconfig.get_path("stdlib", vars={"installed_base": "/usr"}))
     paths = {Path("/bin/sh").resolve(), python, Path("/usr/bin/sleep").resolve()}
     extensions = list((library / "lib-dynload").glob("*.so"))
     for program in [*paths, *extensions]:
-        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-        paths |= {Path(found).resolve() for found in LOADER.findall(told)}
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        paths |= {Path(path).resolve() for path in LIBRARY.findall(linked)}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for link in ("bin", "lib", "lib64"):
@@ -115,7 +115,7 @@ def _tiny_root() -> bytes:
 
 
 def _link_names(tar: tarfile.TarFile, path: Path) -> None:
-    """The names under which programs ask for a library (`libc.so.6` for what may be called otherwise)."""
+    """Add the names under which programs look for a library, such as `libc.so.6`."""
     for other in path.parent.iterdir():
         if other.is_symlink() and other.resolve() == path:
             info = tarfile.TarInfo(str(other)[1:])
