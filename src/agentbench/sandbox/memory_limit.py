@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHECK_INTERVAL_SEC = 0.025
 MEMORY_NOTE = (
-    "memory: usage is checked every 0.03 s and the largest process is killed above the limit; {} in memory, so the "
+    "memory: checked every 0.03 s, above the limit the largest process is killed; {} in memory, so the "
     "kernel's limit is memory + disk"
 )
 _READ_BYTES = 1 << 16

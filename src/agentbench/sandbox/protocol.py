@@ -177,7 +177,7 @@ class Prepared:
     steps: tuple[SetupStep, ...]
     base_tree: Tree
     setup_changed: tuple[bytes, ...]
-    """Files of the base repository that setup changed or removed. A patch is relative to `base_tree`, so reports show them."""
+    """Files of the base repository that setup changed or removed; a patch does not show them, so reports do."""
     lockfiles: Mapping[str, str]
     cached: bool
     backend: str
@@ -186,7 +186,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
-    """What to prepare: the folder of the base repository, and the setup commands."""
+    """A request to prepare an environment: the folder of the base repository, and the setup commands."""
 
     key: str
     """Identity of base repository, environment and setup: equal keys mean equal prepared environments."""

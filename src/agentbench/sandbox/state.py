@@ -1,8 +1,8 @@
 """The state folder: prepared layers, caches, and the folders of live owners (running backends).
 
-    <state>/layers/u<uid>/<kind>/<key>/<build>/   frozen layers, see layers.py
+    <state>/layers/u<uid>/<kind>/<key>/<build>/   frozen layers, see environments/layers.py
     <state>/downloads/u<uid>/                     package downloads, seen by setup only
-    <state>/server/<key>/                         the command server, compiled for one interpreter
+    <state>/etc/<key>/                            a sandbox's /etc, with the command server for one interpreter
     <state>/live/<owner>/                         one per running backend, locked while it runs
 
 An owner's folder is locked by an open file description that only its harness and its spawner hold. A process that gets

@@ -22,7 +22,7 @@ from agentbench.sandbox.bwrap.etc_folder import etc_folder
 from agentbench.sandbox.bwrap.host_features import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.bwrap.host_user import in_initial_namespace, sandbox_uid
 from agentbench.sandbox.bwrap.launch_params import BwrapOptions, LaunchParams, bwrap_argv, check_workdir, environment
-from agentbench.sandbox.bwrap.sandbox import BwrapSandbox, Started
+from agentbench.sandbox.bwrap.sandbox import BwrapSandbox, SpawnResult
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
 from agentbench.sandbox.bwrap.supervisor import Supervisor
 from agentbench.sandbox.cgroups import Cgroups
@@ -224,14 +224,14 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot mount into the sandbox, no such file or folder: {', '.join(missing)}")
-        started = Started(
+        result = SpawnResult(
             name=name,
             spawned=supervisor.spawner.spawn(request),
             files=plan.files,
             memory_bytes=spec.limits.memory_mb * MIB,
             server=interpreters.describe(python),
         )
-        sandbox = BwrapSandbox(started, environment({**params.env, **spec.env}), None if self.copies else params.known)
+        sandbox = BwrapSandbox(result, environment({**params.env, **spec.env}), None if self.copies else params.known)
         self._memory.add(sandbox)
         return sandbox
 

@@ -26,7 +26,7 @@ _RESERVED_EXACTLY = ("/", "/tmp", "/opt", "/home", "/root", HOME, ENV_DIR)
 
 @dataclass(frozen=True, slots=True)
 class LaunchParams:
-    """What a sandbox starts from, beyond its spec."""
+    """Launch parameters of one sandbox that its spec does not contain."""
 
     layers: tuple[Path, ...]
     known: Mapping[bytes, Entry] | None = None

@@ -24,8 +24,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A sandbox that was started and whose command server has not answered yet."""
+class SpawnResult:
+    """A sandbox that was spawned and whose command server has not answered yet."""
 
     name: str
     spawned: SpawnedSandbox
@@ -40,22 +40,22 @@ class Started:
 class BwrapSandbox(ServedSandbox):
     """Implements `protocol.Sandbox`."""
 
-    def __init__(self, started: Started, env: Mapping[str, str], known: Mapping[bytes, Entry] | None) -> None:
+    def __init__(self, result: SpawnResult, env: Mapping[str, str], known: Mapping[bytes, Entry] | None) -> None:
         """
         `env`: the environment of commands. `known`: entries of the workspace that it starts from.
 
         Raises:
             SandboxError: the command server did not start.
         """
-        self._name = started.name
-        self._spawned = spawned = started.spawned
-        self._files = started.files
-        self._server = started.server
+        self._name = result.name
+        self._spawned = spawned = result.spawned
+        self._files = result.files
+        self._server = result.server
         self._known = known
         self._kernel_ooms = 0
         self._harness_ooms = 0
         """Commands killed by the memory monitor, before the kernel had to."""
-        super().__init__(CommandChannel(spawned.channel, started.name), self._memory_gauge(started.memory_bytes))
+        super().__init__(CommandChannel(spawned.channel, result.name), self._memory_gauge(result.memory_bytes))
         if not self._channel.wait_ready(_READY_SEC):
             stderr = spawned.stderr()
             self.close()

@@ -93,7 +93,7 @@ def check_host_access() -> None:
     visible = [path for path in paths if readable(path)]
     report("host files", f"{', '.join(visible)} readable" if visible else "", "not visible")
     written = [path for path in ("/", "/usr", "/etc", "/dev", "/usr/bin") if _creates(path)]
-    report("system folders", f"{', '.join(written)} can be written" if written else "", "read-only")
+    report("system folders", f"{', '.join(written)} writable" if written else "", "read-only")
 
 
 def _unshares(flag: int) -> bool:

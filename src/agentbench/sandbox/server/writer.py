@@ -148,7 +148,7 @@ class Writer:
         self.prune(path)
 
     def prune(self, path: bytes) -> None:
-        """Folders that became empty go, as they do in git."""
+        """Remove folders that became empty, as git does."""
         while b"/" in path:
             path = path.rpartition(b"/")[0]
             parent = self.folder(path, make=False)
