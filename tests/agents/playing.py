@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentbench.agents.base import AgentExit, AgentSetup, conduct
+from agentbench.agents.base import AgentExit, AgentSetup, run_session
 from agentbench.agents.registry import make_agent
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.models.client.chat_model import ChatModel
@@ -102,7 +102,7 @@ def play(
     heard = Heard(ScriptedUpstream(script))
     setup = AgentSetup("t", record, model=ChatModel("scripted", heard), test_command=tests)
     with boxes.open(record, rules) as here:
-        ended = conduct(make_agent(agent, setup), here.session)
+        ended = run_session(make_agent(agent, setup), here.session)
         sandbox = here.session._context.sandbox
         sandbox.kill_processes()
         delta = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.agents.base import Agent, AgentExit, AgentSetup, conduct
+from agentbench.agents.base import Agent, AgentExit, AgentSetup, run_session
 from agentbench.agents.noop import NoopAgent
 from agentbench.agents.reference import ReferenceAgent
 from agentbench.agents.registry import make_agent
@@ -46,7 +46,7 @@ class Acting:
 
 def test_noop_does_nothing_and_stops(place: OpenPlace) -> None:
     here = place()
-    ended = conduct(NoopAgent(), here.session)
+    ended = run_session(NoopAgent(), here.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert here.of(ToolCallStarted) == []
 
@@ -58,7 +58,7 @@ def test_a_reference_patch_is_applied_by_the_harness_bytes_and_all(
     file = tmp_path / "reference.patch"
     file.write_bytes(PATCH)
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=0))))
-    ended = conduct(make_agent("reference", setup(tmp_path, reference=file)), here.session)
+    ended = run_session(make_agent("reference", setup(tmp_path, reference=file)), here.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert (workspace / "a").read_bytes() == b"\xff\n"
     assert folder_sandbox.commands == []
@@ -70,7 +70,7 @@ def test_a_reference_patch_is_applied_by_the_harness_bytes_and_all(
 
 def test_a_reference_that_does_not_apply_is_an_exit_with_the_reason(place: OpenPlace) -> None:
     here = place()
-    ended = conduct(ReferenceAgent(PATCH, is_patch=True), here.session)
+    ended = run_session(ReferenceAgent(PATCH, is_patch=True), here.session)
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert "no such file" in ended.rationale
     assert ended.evidence == (here.session.last_event,)
@@ -79,7 +79,7 @@ def test_a_reference_that_does_not_apply_is_an_exit_with_the_reason(place: OpenP
 def test_a_task_without_a_reference_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="task 't' has no reference"):
         make_agent("reference", setup(tmp_path))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read reference"):
         make_agent("reference", setup(tmp_path, reference=tmp_path / "missing.patch"))
 
 
@@ -104,7 +104,7 @@ def test_an_agents_own_failure_is_its_exit(place: OpenPlace, error: Exception, c
     def act(session: Session) -> None:
         raise error
 
-    ended = conduct(Acting(act), place().session)
+    ended = run_session(Acting(act), place().session)
     assert ended.code is code
     assert "\x1b" not in ended.rationale
 
@@ -115,7 +115,7 @@ def test_trouble_that_is_not_the_agents_is_raised(place: OpenPlace, error: Excep
         raise error
 
     with pytest.raises(type(error)):
-        conduct(Acting(act), place().session)
+        run_session(Acting(act), place().session)
 
 
 def test_a_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
@@ -124,7 +124,7 @@ def test_a_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_san
 
     folder_sandbox.on_run = broken
     with pytest.raises(SandboxError):
-        conduct(Acting(lambda session: session.run("x")), place().session)
+        run_session(Acting(lambda session: session.run("x")), place().session)
 
 
 @pytest.mark.req("T-08")
@@ -134,7 +134,7 @@ def test_an_agent_that_never_stops_is_stopped_by_its_cap(place: OpenPlace) -> No
             session.list_files()
 
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
-    ended = conduct(Acting(act), here.session)
+    ended = run_session(Acting(act), here.session)
     assert ended.code is TerminationCode.TOOL_CALL_CAP
     assert ended.event().category == "non_termination"
     assert len(here.of(ToolCallStarted)) == 5
@@ -149,11 +149,11 @@ def test_an_agent_that_hides_the_cap_from_itself_has_reached_it_all_the_same(pla
                 continue
 
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
-    assert conduct(Acting(act), here.session).code is TerminationCode.MAX_STEPS
+    assert run_session(Acting(act), here.session).code is TerminationCode.MAX_STEPS
 
 
 def test_stopping_in_the_middle_is_an_ordinary_end(place: OpenPlace) -> None:
-    ended = conduct(Acting(lambda session: session.stop("solved")), place().session)
+    ended = run_session(Acting(lambda session: session.stop("solved")), place().session)
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_STOPPED, "solved")
 
 
@@ -165,7 +165,7 @@ def test_a_programs_exit_status_decides_how_the_agent_ended(
     agent: Agent = make_agent("command", setup(tmp_path, command="sh x", files=tmp_path))
     assert agent.observability is Observability.PROCESS
     here = place()
-    ended = conduct(agent, here.session)
+    ended = run_session(agent, here.session)
     assert ended.code is code
     assert folder_sandbox.commands[-1].env == {
         "AB_AGENT_FILES": "/opt/agent",

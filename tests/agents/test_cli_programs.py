@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from agentbench.agents.base import AgentSetup, conduct
+from agentbench.agents.base import AgentSetup, run_session
 from agentbench.agents.cli import agent as cli
 from agentbench.agents.cli.layer import ProgramLayer, install
-from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source
-from agentbench.agents.cli.profiles import PROFILES
+from agentbench.agents.cli.profiles import PRIVATE, PROFILES, TARGET, Profile, Source
 from agentbench.core.command import Command
 from agentbench.core.errors import InputError, SandboxUnavailable, SetupFailed
 from agentbench.core.reasons import Observability, TerminationCode
@@ -103,7 +102,7 @@ def test_files_links_and_modes_are_kept(layer: ProgramLayer) -> None:
 
 def test_what_cannot_be_installed_is_said_with_the_installers_words(boxes: Boxes, tmp_path: Path) -> None:
     broken = replace(FAKE, name="broken", install=("echo no such package >&2; exit 3",))
-    with pytest.raises(SandboxUnavailable, match=r"fake 1\.0 \(pypi\) cannot be installed.*no such package"):
+    with pytest.raises(SandboxUnavailable, match=r"cannot install agent program fake 1\.0 \(pypi\).*no such package"):
         install(broken, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     assert not list(tmp_path.glob("agents/*"))
 
@@ -142,7 +141,7 @@ def test_a_program_gets_briefing_model_and_configuration_and_its_work_is_seen(
     agent = cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named("vendor/model:free")))
     assert (agent.name, agent.observability) == ("cli:fake", Observability.GATEWAY)
     with boxes.open(tmp_path, mounts=(layer.mount,)) as here:
-        ended = conduct(agent, here.session)
+        ended = run_session(agent, here.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
         (finished,) = here.of(ToolCallFinished)
         assert finished.stdout.text == '["do it\\n"]data\n'
@@ -159,7 +158,7 @@ def test_a_sandbox_without_the_layer_has_nothing_of_it(boxes: Boxes, layer: Prog
 
 @pytest.mark.parametrize("model", ["", "a b", "a;rm -rf /", "$(id)", "a'b", 'a"b', "naïve", "a\nb"])
 def test_a_model_whose_name_is_no_plain_word_is_refused(model: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be handed to a program"):
+    with pytest.raises(InputError, match="invalid model name"):
         cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named(model)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.agents.base import AgentExit, AgentSetup, conduct
+from agentbench.agents.base import AgentExit, AgentSetup, run_session
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
 from agentbench.contract.schema import DEFAULT_GENERATED
@@ -26,7 +26,7 @@ def run_command(boxes: Boxes, tmp_path: Path, line: str, rules: Rules | None = N
     """The exit of a command agent, its trace, and Δ."""
     setup = AgentSetup("t", tmp_path, command=line)
     with boxes.open(tmp_path, rules) as here:
-        ended = conduct(make_agent("command", setup), here.session)
+        ended = run_session(make_agent("command", setup), here.session)
         here.session._context.sandbox.kill_processes()
         return ended, here, delta(boxes.prepared.base_tree, here)
 
@@ -43,7 +43,7 @@ def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(bo
     )
     setup = AgentSetup("t", tmp_path, command='sh "$AB_AGENT_FILES/solve.sh"', files=files)
     with boxes.open(tmp_path, mounts=agent_mounts(setup)) as here:
-        ended = conduct(make_agent("command", setup), here.session)
+        ended = run_session(make_agent("command", setup), here.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
         assert b"+do it\n" in delta(boxes.prepared.base_tree, here)
         assert b"solve" not in delta(boxes.prepared.base_tree, here)
@@ -55,7 +55,7 @@ def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(bo
 
 def test_what_a_failing_program_left_is_there_to_be_graded(boxes: Boxes, tmp_path: Path) -> None:
     ended, here, patch = run_command(boxes, tmp_path, "echo x > made; echo why >&2; exit 7")
-    assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "the program ended with exit status 7")
+    assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "program ended with exit status 7")
     assert b"+x\n" in patch
     (finished,) = here.of(ToolCallFinished)
     assert (finished.exit_code, finished.stderr.text) == (7, "why\n")
@@ -80,7 +80,7 @@ def test_a_program_that_hangs_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path:
 def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path: Path) -> None:
     line = "setsid sh -c 'trap \"\" TERM HUP; exec >/dev/null 2>&1; sleep 1; echo planted > late; sleep 100' & exit 0"
     with boxes.open(tmp_path) as here:
-        ended = conduct(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
+        ended = run_session(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
         sandbox = here.session._context.sandbox
         assert ended.code is TerminationCode.AGENT_STOPPED
         assert sandbox.kill_processes() == 0
@@ -124,7 +124,7 @@ def test_a_reference_script_runs_and_leaves_only_its_work(boxes: Boxes, tmp_path
     script = tmp_path / "reference.py"
     script.write_text("#!/usr/bin/env python3\nimport sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
     with boxes.open(tmp_path) as here:
-        ended = conduct(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
         (mutated,) = here.of(WorkspaceMutated)
         assert [one.path for one in mutated.files] == ["made"]
@@ -138,7 +138,7 @@ def test_a_reference_script_that_fails_says_so(boxes: Boxes, tmp_path: Path) -> 
     script = tmp_path / "solve"
     script.write_text("echo partly > made\nexit 4\n")
     with boxes.open(tmp_path) as here:
-        ended = conduct(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
         assert ended.code is TerminationCode.AGENT_CRASHED
         assert "exit status 4" in ended.rationale
 
@@ -157,6 +157,6 @@ def test_a_script_of_tool_calls_solves_a_task(boxes: Boxes, tmp_path: Path) -> N
         "  - run: {command: grep -c sorted src/calc.py}\n"
     )
     with boxes.open(tmp_path) as here:
-        ended = conduct(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
-        assert ended.rationale == "the script is done: 3 calls, 0 of them with an error"
+        ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
+        assert ended.rationale == "script finished: 3 calls, 0 with an error"
         assert b"+    return sorted" in delta(boxes.prepared.base_tree, here)

@@ -31,7 +31,7 @@ STOPPED = TerminationCode.AGENT_STOPPED
 
 def test_it_looks_patches_and_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [call("read_file", path="src/calc.py"), patch(RIGHT)])
-    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the tests pass")
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
     assert done.ended.evidence == (done.here.session.last_event,)
     assert b"+    return sorted(values)" in done.delta
     opening = done.requests[0]["messages"][1]["content"]
@@ -49,7 +49,7 @@ def test_a_diff_in_a_code_fence_is_a_patch(boxes: Boxes, tmp_path: Path) -> None
 
 def test_a_refused_diff_is_told_and_may_be_corrected(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
     said = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
     assert any("The patch was refused" in text for text in said)
 
@@ -57,7 +57,7 @@ def test_a_refused_diff_is_told_and_may_be_corrected(boxes: Boxes, tmp_path: Pat
 def test_the_same_failure_again_and_again_ends_it(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
     assert done.ended.code is STOPPED
-    assert done.ended.rationale == f"gives up: the same tests failed {SAME_FAILURE} times in a row"
+    assert done.ended.rationale == f"gave up: the same tests failed {SAME_FAILURE} times in a row"
     assert len(done.requests) == SAME_FAILURE
 
 
@@ -70,7 +70,7 @@ def test_words_alone_end_it_after_some_patience(boxes: Boxes, tmp_path: Path) ->
 def test_without_tests_the_model_says_when_it_is_done(boxes: Boxes, tmp_path: Path) -> None:
     answers = [patch(RIGHT), harmless(1), {"text": "Both are done."}]
     done = play(boxes, tmp_path, "llm_v0", answers, tests=None)
-    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the model is done: Both are done.")
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "model is done: Both are done.")
     assert b"note1.txt" in done.delta
 
 
@@ -110,7 +110,7 @@ def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
 )
 def test_a_wrong_call_is_told_and_work_goes_on(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
     done = play(boxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
     (told,) = map(json.loads, done.last_answers())
     assert (told["ok"], told["error_type"]) == (False, kind)
 
@@ -119,7 +119,7 @@ def test_arguments_cut_off_by_length_are_told_as_such(boxes: Boxes, tmp_path: Pa
     cut = {"tool_calls": [{"name": "apply_patch", "arguments_text": '{"unified_diff": "--- a/s'}], "finish": "length"}
     done = play(boxes, tmp_path, "llm_v0", [cut, patch(RIGHT)])
     assert "cut off" in done.last_answers()[0]
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
 
 
 def test_calls_that_keep_failing_end_it(boxes: Boxes, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_calls_that_keep_failing_end_it(boxes: Boxes, tmp_path: Path) -> None:
 def test_twenty_calls_at_once_are_answered_one_by_one(boxes: Boxes, tmp_path: Path) -> None:
     many = {"tool_calls": [{"name": "search", "arguments": {"query": f"m{n}"}, "id": f"id{n}"} for n in range(20)]}
     done = play(boxes, tmp_path, "llm_v0", [many, patch(RIGHT)])
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
     answers = [message for message in done.requests[-1]["messages"] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in answers] == [f"id{n}" for n in range(20)]
 
@@ -167,7 +167,7 @@ def test_without_a_model_it_cannot_be_made(agent: str, tmp_path: Path) -> None:
 
 def test_the_context_packer_shows_the_files_that_failing_tests_name(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "context_packer", [patch(RIGHT)])
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
     opening = done.requests[0]["messages"][1]["content"]
     assert "### src/calc.py\n```\ndef mean(values):" in opening
     assert "### tests/test_calc.py" in opening
@@ -191,7 +191,7 @@ def test_the_team_searches_patches_and_tests(boxes: Boxes, tmp_path: Path) -> No
         fenced(RIGHT),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
-    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the tests pass")
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
     assert b"sorted(values)" in done.delta
     graph = [(one.parent, one.child, one.role, one.task.text) for one in done.here.of(Delegation)]
     assert graph == [
@@ -212,7 +212,7 @@ def test_a_specialist_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> No
         says(next="stop", why="enough"),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
-    assert (done.ended.code, done.ended.rationale) == (STOPPED, "the router: enough")
+    assert (done.ended.code, done.ended.rationale) == (STOPPED, "router stopped: enough")
     assert done.delta == b""
     offered = [[tool["function"]["name"] for tool in body.get("tools", [])] for body in done.requests]
     assert offered == [[], *[["list_files", "read_file", "search"]] * 3, []]
@@ -226,7 +226,7 @@ def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -
         fenced(RIGHT),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
-    assert done.ended.rationale == "the tests pass"
+    assert done.ended.rationale == "tests pass"
     assert "sort the values" in done.requests[-1]["messages"][1]["content"]
 
 
@@ -234,7 +234,7 @@ def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -
 def test_a_router_that_cannot_be_read_ends_the_team(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
     done = play(boxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
     assert done.ended.code is STOPPED
-    assert done.ended.rationale.startswith("gives up: 3 answers in a row could not be read")
+    assert done.ended.rationale.startswith("gave up: 3 unreadable answers in a row")
     assert len(done.requests) == 3
 
 

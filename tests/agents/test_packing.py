@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.agents.context_packer import imported, pack
+from agentbench.agents.context_packer import Project, imported, pack
 from agentbench.agents.conversation import CHARS_PER_TOKEN
-from agentbench.agents.project_files import Project
-from agentbench.agents.test_output import Failures, read_failures
+from agentbench.agents.visible_tests import Failures, read_failures
 
 pytestmark = pytest.mark.req("T-07")
 

@@ -42,7 +42,7 @@ def test_an_unknown_agent_is_answered_with_the_nearest(name: str, near: str) -> 
     with pytest.raises(InputError) as caught:
         registry.require_agent(name, has_model=True)
     assert f"did you mean `{near}`" in caught.value.message
-    assert "noop, reference, scripted, command" in caught.value.message
+    assert "noop, reference, scripted, command" in caught.value.remedy
 
 
 def test_a_third_partys_agent_is_found_through_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +76,4 @@ def test_agent_files_that_are_no_folder_are_refused(tmp_path: Path) -> None:
     for wrong in (tmp_path / "file", tmp_path / "missing"):
         with pytest.raises(InputError) as caught:
             agent_mounts(AgentSetup("t", tmp_path, files=wrong))
-        assert "--agent-files" in caught.value.remedy
+        assert "--agent-files" in caught.value.message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.agents.base import AgentSetup, conduct
+from agentbench.agents.base import AgentSetup, run_session
 from agentbench.agents.registry import make_agent
 from agentbench.agents.scripted import load_script
 from agentbench.core.errors import ContractError, InputError
@@ -39,9 +39,9 @@ def test_a_script_is_followed_to_its_end_whatever_the_answers(
     fill(workspace, {"a": "1\n"})
     (tmp_path / "scripted.yaml").write_text(SCRIPT)
     here = place()
-    ended = conduct(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
+    ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
-    assert ended.rationale == "the script is done: 4 calls, 1 of them with an error"
+    assert ended.rationale == "script finished: 4 calls, 1 with an error"
     assert [one.tool for one in here.of(ToolCallStarted)] == ["list_files", "apply_patch", "read_file", "read_file"]
     assert [one.ok for one in here.of(ToolCallFinished)] == [True, True, True, False]
     assert (workspace / "a").read_text() == "2\n"
@@ -57,7 +57,7 @@ def test_a_script_is_found_by_option_argument_or_beside_the_task(tmp_path: Path)
         AgentSetup("t", Path("/nowhere"), options=by_task),
     ):
         make_agent("scripted", setup)
-    with pytest.raises(InputError, match="needs a script for task 't'"):
+    with pytest.raises(InputError, match="no script for agent 'scripted' and task 't'"):
         make_agent("scripted", AgentSetup("t", Path("/nowhere")))
 
 

@@ -12,8 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from agentbench.agents.cli import agent as cli
-from agentbench.agents.cli.profile import TARGET, Profile, Source
-from agentbench.agents.cli.profiles import PROFILES
+from agentbench.agents.cli.profiles import PROFILES, TARGET, Profile, Source
 from agentbench.agents.registry import AGENTS
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError, SandboxUnavailable

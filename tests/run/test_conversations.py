@@ -138,7 +138,7 @@ def test_a_task_without_a_workspace_is_judged_and_nothing_else(tmp_path: Path, a
     assert ab("show", run, "--task", "explain").stdout.startswith("JUDGED PASS\n")
     assert ab("verify", run).code == 0
     replayed = ab("replay", run)
-    assert (replayed.code, "it was only judged" in replayed.stdout) == (0, True)
+    assert (replayed.code, "judged only" in replayed.stdout) == (0, True)
     summary = ab("report", "summary", "--run", run, "--format", "json").json
     assert summary["decision"] == "ONLY JUDGED: 1 attempt without a workspace: 1 PASS"
     assert summary["rates"]["contract"]["total"] == summary["rates"]["acceptance"]["total"] == 0

@@ -97,16 +97,16 @@ def test_a_bad_entry_is_named_with_its_place(tmp_path: Path, text: str | bytes, 
 def test_files_larger_than_could_be_graded_are_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = written(tmp_path, f"{line('a')}\n{line('b')}\n")
     monkeypatch.setattr(grading, "MAX_DOCUMENT_BYTES", len(line("a")) - 1)
-    with pytest.raises(InputError, match=r"preds.jsonl:1: the line has more than \d+ bytes"):
+    with pytest.raises(InputError, match=r"preds.jsonl:1: line is larger than \d+ bytes"):
         read_predictions(two)
     monkeypatch.setattr(grading, "MAX_DOCUMENT_BYTES", len(line("a")) + 1)
     assert len(read_predictions(two)) == 2
-    with pytest.raises(InputError, match=r"is one JSON value of more than \d+ bytes"):
+    with pytest.raises(InputError, match=r"JSON value is larger than \d+ bytes"):
         read_predictions(written(tmp_path, f"[\n{line('a')}]", "preds.json"))
     sparse = tmp_path / "sparse.jsonl"
     with sparse.open("wb") as file:
         file.truncate(grading.MAX_PREDICTIONS_BYTES + 1)
-    with pytest.raises(InputError, match=r"have \d+ bytes, more than"):
+    with pytest.raises(InputError, match=r"\d+ bytes, the limit is"):
         read_predictions(sparse)
 
 

@@ -80,7 +80,7 @@ def test_a_difference_is_named_and_exits_1(ab: Ab, tmp_path: Path) -> None:
     assert ran.code == 1
     first = ran.stdout.splitlines()[0]
     assert first.startswith("DIFFERS answer · command: answer: recorded pass")
-    assert "fail now" in first
+    assert "now fail" in first
 
 
 @pytest.mark.req("E-13")

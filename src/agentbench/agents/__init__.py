@@ -1,6 +1,6 @@
-"""Agents: what is under test, and the baselines it is held against.
+"""Agents: the programs under test, and the baselines they are compared with.
 
-Owns the `Agent` protocol, the briefing, the registry, the agents that need no model (noop, reference, scripted, command), the
-baselines that have one (llm_v0, context_packer, subagents) and the programs of others (`cli`).
-An agent works through a `Session` alone; it sees no log, no oracle and no file of the task. Grades nothing.
+Owns the `Agent` protocol, the briefing, the registry, agents without a model (noop, reference, scripted, command), baselines
+with a model (llm_v0, context_packer, subagents) and third-party command line agents (`cli`). An agent works only through a
+`Session`: it sees no log, no checks and no file of the task. Must not grade anything.
 """

@@ -1,4 +1,4 @@
-"""What an agent is, and how one is run to its end."""
+"""The `Agent` protocol, and running an agent in a session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AgentExit:
     rationale: str = ""
     evidence: tuple[int, ...] = ()
     rule: str = ""
-    """Of the monitor that ended it, if one did."""
+    """The rule of the monitor that ended it, if one did."""
 
     def event(self) -> Termination:
         return Termination(
@@ -38,40 +38,40 @@ class AgentExit:
 
 
 def stopped(session: Session, why: str) -> AgentExit:
-    """The agent ends by its own decision, be it success or giving up; codes of breakers are for breakers alone."""
+    """Return the exit of an agent that ends by its own decision, with success or without."""
     return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
 
 
 class Agent(Protocol):
-    """An agent is made anew for every attempt and runs once."""
+    """An agent is created for one attempt and runs once."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def observability(self) -> Observability:
-        """What the trace can see of it."""
+        """How much of the agent the trace shows."""
         ...
 
     def run(self, session: Session) -> AgentExit:
-        """Work until done. Caps end it by `SessionEnded`, which it lets pass."""
+        """Work until done. Caps raise `SessionEnded`, which the agent must not catch."""
         ...
 
 
 @runtime_checkable
-class Conversing(Protocol):
-    """An agent that can be told more when it has ended its turn. Needed for tasks with `turns`."""
+class MultiTurnAgent(Protocol):
+    """An agent that accepts further messages of the user. Tasks with `turns` need one."""
 
     def go_on(self, session: Session, message: str) -> AgentExit:
-        """Work on the user's next message, in the same session and knowing what was before."""
+        """Work on the user's next message, in the same session and with the context of earlier turns."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """What an agent may be made from. Each kind takes what it needs and says what is missing.
+    """Everything an agent can be created from. Each agent takes what it needs and reports what is missing.
 
-    `reference` is the task's reference solution; only the agent of that name ever gets to see it.
+    `reference` is the task's reference solution; only the agent `reference` gets it.
     """
 
     task_id: str
@@ -84,11 +84,11 @@ class AgentSetup:
     model: Model | None = None
     prompt: str | None = None
     test_command: str | None = None
-    """How the project's visible tests are run, as the task's hints say."""
+    """The command that runs the project's visible tests, from the task's hints."""
 
 
-def conduct(agent: Agent, session: Session) -> AgentExit:
-    """Run an agent in a session. Whatever the agent's own code does becomes an exit; our trouble is raised.
+def run_session(agent: Agent, session: Session) -> AgentExit:
+    """Run an agent in a session. Errors of the agent's own code become its exit; errors of harness and task are raised.
 
     Raises:
         HarnessError, TaskError, InputError, Interrupted.
@@ -97,7 +97,7 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
         session.begin()
         ended = _turn(session, lambda: agent.run(session))
         while ended.code is TerminationCode.AGENT_STOPPED and (message := session.next_turn()) is not None:
-            ended = _turn(session, partial(conversing(agent).go_on, session, message))
+            ended = _turn(session, partial(require_multi_turn(agent).go_on, session, message))
     except SessionEnded as end:
         return _exit(end)
     except (HarnessError, TaskError, InputError, Interrupted):
@@ -106,12 +106,12 @@ def conduct(agent: Agent, session: Session) -> AgentExit:
         ended = AgentExit(TerminationCode.LLM_ERROR, fault.message)
     except AgentFault as fault:
         ended = AgentExit(TerminationCode.AGENT_CRASHED, fault.message)
-    except Exception as error:  # noqa: BLE001 - an agent may be anybody's code
+    except Exception as error:  # noqa: BLE001 - third-party code
         why = printable(f"{type(error).__name__}: {error}"[:1000], keep="\n")
-        ended = AgentExit(TerminationCode.AGENT_CRASHED, f"the agent's own code failed: {why}")
+        ended = AgentExit(TerminationCode.AGENT_CRASHED, f"agent raised {why}")
     finally:
         session.close()
-    # An agent that swallowed the end of its session has still reached the cap.
+    # An agent that caught SessionEnded has still reached the cap.
     return _exit(session.ended) if session.ended is not None else _own(ended)
 
 
@@ -119,28 +119,30 @@ _OWN = frozenset({TerminationCode.AGENT_STOPPED, TerminationCode.AGENT_CRASHED, 
 
 
 def _own(ended: AgentExit) -> AgentExit:
-    """Caps, breakers and monitors end a run by what the log shows; an agent cannot speak for them."""
+    """Accept only codes that an agent can decide itself: caps, breakers and monitors end an attempt by what the log shows."""
     if ended.code in _OWN:
         return ended
-    why = f"the agent says {ended.code}: {ended.rationale}"
+    why = f"agent reported {ended.code}: {ended.rationale}"
     return AgentExit(TerminationCode.AGENT_STOPPED, why, ended.evidence)
 
 
-def conversing(agent: Agent) -> Conversing:
-    """
+def require_multi_turn(agent: Agent) -> MultiTurnAgent:
+    """Check that the agent accepts further messages.
+
     Raises:
-        InputError: the agent is done when its first turn is.
+        InputError: it does not.
     """
-    if not isinstance(agent, Conversing):
-        msg = f"the agent '{agent.name}' cannot be told more after its first turn, and the task has further turns"
-        raise InputError(msg, remedy="use an agent that holds a conversation, such as llm_v0, scripted or command")
+    if not isinstance(agent, MultiTurnAgent):
+        msg = f"agent '{agent.name}' does not support multi-turn tasks"
+        raise InputError(msg, remedy="use an agent that does, such as llm_v0, scripted or command")
     return agent
 
 
 def _turn(session: Session, work: Callable[[], AgentExit]) -> AgentExit:
-    """
+    """Run one turn.
+
     Raises:
-        SessionEnded: also when a model could not be asked for want of budget; not when the agent only ends its turn.
+        SessionEnded: a cap was reached, also the budget of the model; not if the agent only ends its turn.
     """
     try:
         return work()

@@ -1,7 +1,7 @@
-"""The briefing: what an agent is told about its task, always in the same form (R-03).
+"""The briefing: the description of a task that every agent gets, always in the same form.
 
-The issue stands apart from what acceptance obliges. Acceptance is told in general terms: no command, no test name and no
-file of the oracle is in it, and nothing of a reference solution.
+The issue is separate from the acceptance section, which is general: it has no command, test name or file of the checks, and
+nothing of a reference solution. The text is versioned: a change needs a new `VERSION`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TITLES = {
 
 
 def write_briefing(task: Task, statement: str, checks: Sequence[Check], rules: Rules) -> BriefingText:
-    """The same task under the same rules always gives the same text."""
+    """Write the briefing. The same task under the same rules always gives the same text."""
     parts = {
         "issue": statement.strip(),
         "hints": _hints(task),
@@ -39,14 +39,14 @@ def write_briefing(task: Task, statement: str, checks: Sequence[Check], rules: R
 
 def _hints(task: Task) -> str:
     hints = task.hints
-    told = (
+    hinted = (
         ("Run the tests with", _code(hints.test_command)),
         ("Build with", _code(hints.build_command)),
         ("Modules concerned", ", ".join(map(_code, hints.target_modules))),
         ("Entry points", ", ".join(map(_code, hints.entry_points))),
         ("Expected behaviour", (hints.expected_behaviour or "").strip()),
     )
-    return _listed(f"{label}: {text}" for label, text in told if text)
+    return _listed(f"{label}: {text}" for label, text in hinted if text)
 
 
 def _environment(task: Task) -> str:
@@ -72,50 +72,50 @@ def _environment(task: Task) -> str:
 def _rules(rules: Rules) -> str:
     caps = rules.caps
     calls = f"{caps.budget.tool_calls} tool calls, " if caps.budget.tool_calls is not None else ""
-    told = [
+    rules_text = [
         f"At most {calls}{caps.wall_sec:g} seconds in all, {caps.tool_timeout_sec:g} seconds per command.",
     ]
     if not rules.allow_write:
-        told.append("No file may be changed.")
+        rules_text.append("No file may be changed.")
     elif rules.editable_globs:
-        told.append(f"Change only files that match: {', '.join(map(_code, rules.editable_globs))}.")
+        rules_text.append(f"Change only files that match: {', '.join(map(_code, rules.editable_globs))}.")
     if rules.revert_outside:
-        told.append("What a command changes elsewhere is put back when it has ended.")
+        rules_text.append("What a command changes elsewhere is put back when it has ended.")
     if rules.readable_globs:
-        told.append(f"Read only files that match: {', '.join(map(_code, rules.readable_globs))}.")
+        rules_text.append(f"Read only files that match: {', '.join(map(_code, rules.readable_globs))}.")
     if rules.deny_commands:
-        told.append(f"Never run commands like: {', '.join(_code(rule.pattern) for rule in rules.deny_commands)}.")
+        rules_text.append(f"Never run commands like: {', '.join(_code(rule.pattern) for rule in rules.deny_commands)}.")
     if rules.tools:
-        told.append(f"Only these tools are allowed: {', '.join(rules.tools)}.")
-    return _listed(told)
+        rules_text.append(f"Only these tools are allowed: {', '.join(rules.tools)}.")
+    return _listed(rules_text)
 
 
 def _acceptance(task: Task, checks: Sequence[Check]) -> str:
     if task.repo == "none":
         return _listed(["What you say is read and judged.", "Files you leave behind are not looked at."])
-    told = [
+    lines = [
         "Your change is what differs between the workspace you found and the one you leave.",
         "It is put on a fresh copy of the project, in a sandbox you have no access to, and judged there.",
-        "It must apply cleanly" + _obligations(task, checks) + ".",
+        "It must apply cleanly" + _requirements(task, checks) + ".",
         "Checks may contain tests that you cannot see. Tests you add are welcome.",
         "Tests and test configuration that belong to the checks are restored before they run: editing them changes nothing.",
         "Generated files (caches, build output) are left out.",
     ]
-    return _listed(told)
+    return _listed(lines)
 
 
-def _obligations(task: Task, checks: Sequence[Check]) -> str:
-    duties = []
+def _requirements(task: Task, checks: Sequence[Check]) -> str:
+    requirements = []
     if task.oracle.build != "none":
-        duties.append("the project must build")
+        requirements.append("the project must build")
     if task.oracle.static != "none":
-        duties.append("static checks must hold")
+        requirements.append("static checks must hold")
     mandatory = [check for check in checks if check.mandatory]
     if mandatory:
         layers = ", ".join(sorted({check.layer for check in mandatory}))
         count = "1 check" if len(mandatory) == 1 else f"{len(mandatory)} checks"
-        duties.append(f"{count} ({layers}) must pass, and behaviour that is right today must stay right")
-    return "".join(f"; {duty}" for duty in duties)
+        requirements.append(f"{count} ({layers}) must pass, and behaviour that is right today must stay right")
+    return "".join(f"; {requirement}" for requirement in requirements)
 
 
 def _listed(lines: Iterable[str]) -> str:

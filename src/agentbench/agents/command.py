@@ -1,8 +1,8 @@
 """An external program as the agent.
 
-It runs inside the sandbox, in the workspace, as one shell command line. Its own files are mounted read-only outside the
-workspace. Only its effects are seen: output, exit status, what it left in the workspace. Whatever it started is dead when
-it has ended. For each further turn of a session it is run again.
+It runs in the workspace inside the sandbox, as one shell command line. Its own files are mounted read-only outside the
+workspace. The trace shows only its effects: output, exit status, and what it left in the workspace. All processes it started
+are killed when it ends. For each further turn of a session it runs again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from agentbench.tools.session import AgentProgram, Session
 
 AGENT_FILES_TARGET = "/opt/agent"
 BRIEFING_TARGET = "/tmp/agentbench/briefing.md"
-"""Written at the start and not mounted: a program may expect to read it whatever user it runs as."""
+"""Written at the start instead of mounted, so that the program can read it as any user."""
 
 AGENT_FILES_VARIABLE = "AB_AGENT_FILES"
 BRIEFING_VARIABLE = "AB_BRIEFING"
 TURN_VARIABLE = "AB_TURN"
-"""Which of the user's messages the briefing is; only set for tasks with `turns`."""
+"""The number of the user's message; only set for tasks with `turns`."""
 
 
 class CommandAgent:
     name = "command"
 
     def __init__(self, line: str, *, has_files: bool, has_model: bool = False) -> None:
-        # With a model its traffic passes the gateway; without one only its effects are seen.
+        # With a model, the trace also shows its requests to the gateway.
         self.observability = Observability.GATEWAY if has_model else Observability.PROCESS
         self._line = line
         self._has_files = has_files
@@ -37,7 +37,7 @@ class CommandAgent:
         return self.go_on(session, session.briefing.text)
 
     def go_on(self, session: Session, message: str) -> AgentExit:
-        """The program again, in the workspace it left, with the new message as its briefing."""
+        """Run the program again in the workspace it left, with the new message as its briefing."""
         self._turn += 1
         session.place(BRIEFING_TARGET, message.encode())
         env = {BRIEFING_VARIABLE: BRIEFING_TARGET}
@@ -48,39 +48,40 @@ class CommandAgent:
         result = session.run_program(AgentProgram("agent_command", self._line, env))
         evidence = (session.last_event,)
         if result.ok:
-            return AgentExit(TerminationCode.AGENT_STOPPED, "the program ended with status 0", evidence)
-        # What it left behind is graded all the same.
-        return AgentExit(TerminationCode.AGENT_CRASHED, f"the program ended with {result.error_message}", evidence)
+            return AgentExit(TerminationCode.AGENT_STOPPED, "program exited with status 0", evidence)
+        # Its patch is graded nevertheless.
+        return AgentExit(TerminationCode.AGENT_CRASHED, f"program ended with {result.error_message}", evidence)
 
 
 def make(setup: AgentSetup) -> CommandAgent:
-    """
+    """Create the agent.
+
     Raises:
-        InputError: there is no command.
+        InputError: no usable command line.
     """
     if setup.command is None or not setup.command.strip():
-        msg = "the agent 'command' needs a command line to run"
-        raise InputError(msg, remedy="give it with --agent-command 'sh solve.sh'")
+        msg = "agent 'command' needs a command line"
+        raise InputError(msg, remedy="set it with --agent-command 'sh solve.sh'")
     if "\0" in setup.command:
-        msg = "the command line of the agent has a NUL character in it"
+        msg = "--agent-command contains a NUL character"
         raise InputError(msg)
     return CommandAgent(setup.command, has_files=setup.files is not None, has_model=setup.model is not None)
 
 
 def agent_mounts(setup: AgentSetup) -> tuple[Mount, ...]:
-    """What the agent's sandbox must mount for it; the grader never does.
+    """Return the mounts of the agent's sandbox. Grading sandboxes never have them.
 
     Raises:
-        InputError: the folder of the agent's files is not there.
+        InputError: the folder with the agent's files does not exist.
     """
     if setup.files is None:
         return ()
     try:
         folder = setup.files.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        msg = f"the folder of the agent's files {setup.files} cannot be found: {error}"
-        raise InputError(msg, remedy="--agent-files takes an existing folder") from None
+        msg = f"--agent-files {setup.files}: cannot be opened: {error}"
+        raise InputError(msg, remedy="give an existing folder") from None
     if not folder.is_dir():
-        msg = f"{setup.files} is not a folder"
-        raise InputError(msg, remedy="--agent-files takes an existing folder")
+        msg = f"--agent-files {setup.files}: not a folder"
+        raise InputError(msg, remedy="give an existing folder")
     return (Mount(folder, AGENT_FILES_TARGET),)

@@ -1,25 +1,67 @@
-"""The context packer: the files that failing tests point at, and the modules those import, within a budget of tokens."""
+"""Pack the files that failing tests point at, and the modules those import, into a budget of tokens."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from agentbench.agents.conversation import CHARS_PER_TOKEN
-from agentbench.agents.project_files import Project
-from agentbench.agents.test_output import Failures
+from agentbench.agents.visible_tests import Failures
 from agentbench.core.python_syntax import parse as parse_python
+from agentbench.tools.session import Session
 
 _TITLE = "## Files the failing tests point at\n"
 _CUT = "\n[… cut: the budget ends here]"
 _LEAST = 80
-"""Fewer characters of a file than this tell nothing."""
+"""A file is left out if fewer characters of it would fit."""
+MAX_READS = 10
+"""Limit of file reads: each is a tool call that counts against the agent's budget."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """The Python files of the workspace. `read` returns None for a file that cannot be read."""
+
+    paths: frozenset[str]
+    read: Callable[[str], str | None]
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        by_name: dict[str, list[str]] = {}
+        for path in sorted(self.paths, key=len, reverse=True):
+            by_name.setdefault(path.rsplit("/", 1)[-1], []).append(path)
+        return by_name
+
+    def find(self, name: str) -> str | None:
+        """Find the file that test output names: the longest path of the project that the name ends with."""
+        if name in self.paths:
+            return name
+        same = self._by_name.get(name.rsplit("/", 1)[-1], [])
+        return next((path for path in same if f"/{name}".endswith(f"/{path}")), None)
+
+
+def list_project(session: Session) -> Project:
+    """List the workspace with one tool call. Later, at most `MAX_READS` files can be read."""
+    listed = session.list_files(glob="**/*.py")
+    left = MAX_READS
+
+    def read(path: str) -> str | None:
+        nonlocal left
+        if left <= 0:
+            return None
+        left -= 1
+        result = session.read_file(path)
+        return result.stdout if result.ok else None
+
+    return Project(frozenset(listed.stdout.splitlines()) if listed.ok else frozenset(), read)
 
 
 def pack(failures: Failures, project: Project, tokens: int) -> str:
-    """Files in the order of their use: those named in the output, then what they import. Never longer than the budget."""
+    """Pack the files named in the test output first, then what they import. The result never exceeds the budget."""
     room = tokens * CHARS_PER_TOKEN - len(_TITLE)
     parts: list[str] = []
     for path, text in _files(failures, project):
@@ -38,52 +80,52 @@ def pack(failures: Failures, project: Project, tokens: int) -> str:
 
 
 def _fence(text: str) -> str:
-    """Longer than any run of backticks inside, so that a file cannot end its own fence."""
+    """Return a fence that is longer than any run of backticks in the text."""
     return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
 
 
 def _files(failures: Failures, project: Project) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
-    waiting = [*failures.files, *(test.split("::", 1)[0] for test in failures.tests)]
-    while waiting:
-        path = project.find(waiting.pop(0))
-        if path is None or path in seen:
+    visited: set[str] = set()
+    queue = [*failures.files, *(test.split("::", 1)[0] for test in failures.tests)]
+    while queue:
+        path = project.find(queue.pop(0))
+        if path is None or path in visited:
             continue
-        seen.add(path)
+        visited.add(path)
         text = project.read(path)
         if text is None:
             continue
         yield path, text
-        waiting += [found for found in imported(path, text) if found in project.paths]
+        queue += [module for module in imported(path, text) if module in project.paths]
 
 
 def imported(path: str, text: str) -> list[str]:
-    """Where the modules that a Python file imports could lie in the same project, most likely place first."""
+    """List the files where the imports of a Python file could be in the same project, most likely first."""
     try:
         tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found: list[str] = []
+    candidates: list[str] = []
     package = PurePosixPath(path).parent
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [place for alias in node.names for place in _places(alias.name, package)]
+            candidates += [path for alias in node.names for path in _candidates(alias.name, package)]
         elif isinstance(node, ast.ImportFrom):
             base = _base(package, node)
             names = [f"{base}.{alias.name}".strip(".") for alias in node.names if alias.name != "*"]
-            found += [place for name in (base, *names) if name for place in _places(name, package)]
-    return list(dict.fromkeys(found))
+            candidates += [path for name in (base, *names) if name for path in _candidates(name, package)]
+    return list(dict.fromkeys(candidates))
 
 
 def _base(package: PurePosixPath, node: ast.ImportFrom) -> str:
-    """The dotted module an import names, relative ones resolved by the file's own place."""
+    """Return the module that an import names; a relative one is resolved against the file's package."""
     if not node.level:
         return node.module or ""
     parts = package.parts[: max(len(package.parts) - (node.level - 1), 0)]
     return ".".join((*parts, *([node.module] if node.module else [])))
 
 
-def _places(module: str, package: PurePosixPath) -> list[str]:
+def _candidates(module: str, package: PurePosixPath) -> list[str]:
     path = module.replace(".", "/")
     beside = "" if str(package) == "." else f"{package}/"
     roots = dict.fromkeys(("", "src/", beside))

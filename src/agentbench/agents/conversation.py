@@ -1,4 +1,4 @@
-"""A conversation with a model that may use tools: asked until it answers in words, within a bound on its length."""
+"""A conversation with a model that can call tools, kept within a window of tokens."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.session import Session
 
 CHARS_PER_TOKEN = 4
-"""A common rule of thumb; budgets here are about fitting into a window, not about money."""
+"""A rule of thumb, good enough to fit a conversation into a window; costs use real token counts."""
 MAX_TOOL_TEXT = 12_000
 MAX_FAULTS_IN_A_ROW = 6
 _DROPPED = "[an older tool answer was left out to save room]"
 
 
 def tool_specs(tools: Mapping[str, Tool], only: Sequence[str] | None = None) -> list[ToolSpec]:
-    """The session's tools as a model is told of them."""
+    """Describe the session's tools for a model."""
     chosen = [tool for name, tool in tools.items() if only is None or name in only]
     specs = []
     for tool in chosen:
@@ -35,7 +35,7 @@ def tool_specs(tools: Mapping[str, Tool], only: Sequence[str] | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer of the model and what its calls came to, by the name of the tool."""
+    """One answer of the model, and the name and result of each of its tool calls."""
 
     reply: Reply
     calls: tuple[tuple[str, ToolResult], ...] = ()
@@ -43,7 +43,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Conversation:
-    """Messages so far, and what may be used to go on."""
+    """The messages so far, and the model and tools to continue with."""
 
     model: Model
     session: Session
@@ -51,17 +51,17 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     window_tokens: int = 60_000
     faults: int = 0
-    """Tool calls in a row that failed."""
+    """Number of failed tool calls in a row."""
 
     def ask(self) -> Turn:
-        """One turn: ask, carry out the calls of the answer, add both to the conversation.
+        """Ask the model once, run the tool calls of its answer, and add both to the conversation.
 
         Raises:
             ModelFault, SessionEnded, SandboxError.
             AgentCrashed: too many failed calls in a row.
         """
         self.session.turn()
-        # What the last answer cost may have used up the budget: then nothing more is asked.
+        # The last answer may have used up the budget.
         self.session.check_budget()
         self._fit()
         reply = self.model.complete(self.messages, self.tools)
@@ -70,19 +70,19 @@ class Conversation:
         for call in reply.tool_calls:
             result = self._call(call, cut=reply.finish is Finish.LENGTH)
             self.messages.append(answer(call, _shown(result)))
-            self.note(result)
+            self.count_faults(result)
             calls.append((call.name, result))
         return Turn(reply, tuple(calls))
 
-    def until_words(self, most: int = 50) -> str:
-        """Ask until an answer has no tool call; what it says."""
+    def ask_until_text(self, max_turns: int = 50) -> str:
+        """Ask until an answer has no tool call, and return its text."""
         turn = self.ask()
-        while turn.calls and most > 1:
-            turn, most = self.ask(), most - 1
+        while turn.calls and max_turns > 1:
+            turn, max_turns = self.ask(), max_turns - 1
         return turn.reply.text
 
-    def note(self, result: ToolResult) -> None:
-        """Count failed calls in a row; a command that ran and failed is a result, not a fault.
+    def count_faults(self, result: ToolResult) -> None:
+        """Count failed calls in a row. A command that ran and failed is a result, not a fault.
 
         Raises:
             AgentCrashed: too many.
@@ -90,13 +90,13 @@ class Conversation:
         broken = not result.ok and result.exit_code is None
         self.faults = self.faults + 1 if broken else 0
         if self.faults >= MAX_FAULTS_IN_A_ROW:
-            msg = f"{self.faults} tool calls in a row failed, the last with: {result.error_message}"
+            msg = f"{self.faults} tool calls in a row failed; last error: {result.error_message}"
             raise AgentCrashed(msg)
 
     def _call(self, call: ToolCall, *, cut: bool) -> ToolResult:
         offered = {tool.name for tool in self.tools}
         if call.name not in offered and call.name in self.session.tools:
-            # A tool of the session that this part of the agent was not given.
+            # The session has this tool, but this part of the agent may not use it.
             return ToolResult.refused(ToolError.TOOL_DENIED, f"there is no tool {call.name!r} here")
         try:
             arguments: JsonValue = call.arguments()
@@ -106,7 +106,7 @@ class Conversation:
         return self.session.call(call.name, arguments)
 
     def _fit(self) -> None:
-        """Leave out the oldest tool answers when the conversation outgrows the window."""
+        """Drop the oldest tool answers if the conversation exceeds the window."""
         room = self.window_tokens * CHARS_PER_TOKEN
         size = sum(map(_length, self.messages))
         for index, message in enumerate(self.messages[:-2]):
@@ -122,7 +122,7 @@ def _length(message: Message) -> int:
 
 
 def _shown(result: ToolResult) -> str:
-    """A result as the model reads it, bounded: the two ends of what is too long."""
+    """Render a result for the model. Long output keeps only its two ends."""
     value = result.as_json()
     for name in ("stdout", "stderr"):
         text = value.get(name)

@@ -1,4 +1,4 @@
-"""The agent that does nothing: what a task is worth without any work. It must fail every honest task."""
+"""An agent that does nothing. It must fail every valid task."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class NoopAgent:
         return self.run(session)
 
 
-def make(setup: AgentSetup) -> NoopAgent:  # noqa: ARG001 - the form of every agent's factory
+def make(setup: AgentSetup) -> NoopAgent:  # noqa: ARG001 - the signature of agent factories
     return NoopAgent()

@@ -1,4 +1,4 @@
-"""Prompts by name and version."""
+"""Load the versioned prompts of built-in agents."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """`system_v1@sha256:…`: the name, and the digest of what it said."""
+        """The name and the digest of the text: `system_v1@sha256:…`."""
         return f"{self.name}@sha256:{sha256_hex(self.text.encode())}"
 
 
 @cache
 def load_prompt(name: str) -> Prompt:
-    """
+    """Load a bundled prompt.
+
     Raises:
-        InputError: no such prompt; names those there are.
+        InputError: unknown prompt.
     """
     folder = files("agentbench.agents.prompts")
     file = folder / f"{name}.txt"
     if not name.replace("_", "").isalnum() or not file.is_file():
         known = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
-        msg = f"there is no prompt '{name}'; there are: {', '.join(known)}"
-        raise InputError(msg)
+        msg = f"unknown prompt '{name}'"
+        raise InputError(msg, remedy=f"available prompts: {', '.join(known)}")
     return Prompt(name, file.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""The agent that knows the answer: the task's reference solution. It must pass every honest task.
+"""An agent that applies the task's reference solution. It must pass every valid task.
 
-A patch is applied by the harness and never lies in the sandbox as a file. A script is run there from a folder of its own
-outside the workspace, which is removed at once.
+A patch is applied by the harness and is never a file in the sandbox. A script runs there from a temporary folder outside the
+workspace, which is removed at once.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ class ReferenceAgent:
         else:
             result = session.run_program(AgentProgram("reference_script", _SCRIPT, stdin=self._content))
         if result.ok:
-            return AgentExit(TerminationCode.AGENT_STOPPED, "the reference is applied", (session.last_event,))
-        why = f"the reference did not apply: {result.error_message}"
+            return AgentExit(TerminationCode.AGENT_STOPPED, "reference applied", (session.last_event,))
+        why = f"reference did not apply: {result.error_message}"
         return AgentExit(TerminationCode.AGENT_CRASHED, why, (session.last_event,))
 
     def go_on(self, session: Session, message: str) -> AgentExit:
-        return AgentExit(TerminationCode.AGENT_STOPPED, "the reference was applied before", (session.last_event,))
+        return AgentExit(TerminationCode.AGENT_STOPPED, "reference already applied", (session.last_event,))
 
 
 def make(setup: AgentSetup) -> ReferenceAgent:
-    """
+    """Create the agent.
+
     Raises:
         InputError: the task has no reference, or it cannot be read.
     """
     if setup.reference is None:
-        msg = f"task '{setup.task_id}' has no reference solution, so the agent 'reference' has nothing to apply"
+        msg = f"task '{setup.task_id}' has no reference solution for agent 'reference'"
         raise InputError(msg, remedy="set `reference: reference.patch` in task.yaml")
     return ReferenceAgent(_content(setup.reference), is_patch=setup.reference.suffix in PATCH_SUFFIXES)
 
@@ -59,9 +60,9 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_REFERENCE + 1)
     except OSError as error:
-        msg = f"the reference {path} cannot be read: {error.strerror}"
+        msg = f"cannot read reference {path}: {error.strerror}"
         raise InputError(msg) from error
     if len(content) > MAX_REFERENCE:
-        msg = f"the reference {path} is larger than {MAX_REFERENCE} bytes"
+        msg = f"reference {path} is larger than {MAX_REFERENCE} bytes"
         raise InputError(msg)
     return content

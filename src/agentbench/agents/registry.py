@@ -1,4 +1,4 @@
-"""The agents by name. Ours are in an explicit table; anybody's come through the entry points `agentbench.agents`.
+"""Agents by name: a table of the bundled ones, and plug-ins from the entry points `agentbench.agents`.
 
 An entry point names a function that takes an `AgentSetup` and returns an `Agent`.
 """
@@ -31,55 +31,57 @@ AGENTS: Mapping[str, Factory] = {
     "subagents": team.make,
     **{f"{cli.PREFIX}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
 }
-ASKING = frozenset({"llm_v0", "context_packer", "subagents"})
-"""Agents that work with a model, beside the programs of others."""
+NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
+"""Agents that need a model, besides all of `cli:NAME`."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 
 
 def known_agents() -> tuple[str, ...]:
-    """Every name that can be asked for: ours first."""
+    """List every agent, bundled ones first."""
     return (*AGENTS, *sorted(name for name in _installed() if name not in AGENTS))
 
 
 def make_agent(name: str, setup: AgentSetup) -> Agent:
-    """A fresh agent for one attempt.
+    """Create an agent for one attempt.
 
     Raises:
-        InputError: there is no such agent, it cannot be loaded, or something it needs is missing.
+        InputError: unknown agent, it cannot be loaded, or something it needs is missing.
     """
     return _factory(name)(setup)
 
 
 def require_agent(name: str, *, has_model: bool) -> None:
-    """
+    """Check that an agent exists and has the model it needs.
+
     Raises:
-        InputError: there is no agent of this name, or it needs a model and has none.
+        InputError: it does not.
     """
     _factory(name)
-    if not has_model and (name in ASKING or name.startswith(cli.PREFIX)):
-        msg = f"the agent '{name}' needs a model"
-        raise InputError(msg, remedy="give one with --model, or in the variant file")
+    if not has_model and (name in NEED_MODEL or name.startswith(cli.PREFIX)):
+        msg = f"agent '{name}' needs a model"
+        raise InputError(msg, remedy="set one with --model or in the variant file")
 
 
-def require_conversation(name: str, turns: int) -> None:
-    """
+def require_turns(name: str, turns: int) -> None:
+    """Check that an agent supports the further turns of a task.
+
     Raises:
-        InputError: the task has further turns, and the agent is a program that is done when it ends.
+        InputError: it is a command line agent, which ends with its first turn.
     """
     if turns and name.startswith(cli.PREFIX):
-        msg = f"the agent '{name}' cannot be told more after its first turn, and the task has {turns} further turns"
-        raise InputError(msg, remedy="use an agent that holds a conversation, such as llm_v0, scripted or command")
+        msg = f"agent '{name}' does not support multi-turn tasks (the task has {turns} further turns)"
+        raise InputError(msg, remedy="use an agent that does, such as llm_v0, scripted or command")
 
 
 def _factory(name: str) -> Factory:
-    ours = AGENTS.get(ALIASES.get(name, name))
-    if ours is not None:
-        return ours
+    bundled = AGENTS.get(ALIASES.get(name, name))
+    if bundled is not None:
+        return bundled
     installed = _installed()
     if name not in installed:
         known = known_agents()
-        msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}; there are: {', '.join(known)}"
-        raise InputError(msg)
+        msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}"
+        raise InputError(msg, remedy=f"available agents: {', '.join(known)}")
     return _load(installed[name])
 
 
@@ -89,12 +91,12 @@ def _installed() -> dict[str, EntryPoint]:
 
 def _load(point: EntryPoint) -> Factory:
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
-        msg = f"agent '{point.name}' ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        msg = f"cannot load agent '{point.name}' ({point.value}): {type(error).__name__}: {error}"
         raise InputError(msg) from error
-    if not callable(found):
-        msg = f"agent '{point.name}' ({point.value}) is not a function that makes an agent"
+    if not callable(loaded):
+        msg = f"agent '{point.name}' ({point.value}) is not callable"
         raise InputError(msg)
-    factory: Factory = found
+    factory: Factory = loaded
     return factory

@@ -1,6 +1,6 @@
-"""An agent that follows a script: a YAML file of tool calls, carried out in order whatever they answer.
+"""An agent that runs a script: a YAML file of tool calls, made in order whatever they return.
 
-`steps` are those of the first turn; `turns` has a list of steps for each time the user says more.
+`steps` are the calls of the first turn; `turns` has one list of steps for each further message of the user.
 """
 
 from __future__ import annotations
@@ -57,30 +57,32 @@ def _follow(session: Session, steps: tuple[Step, ...]) -> AgentExit:
     for step in steps:
         session.turn()
         failed += not session.call(step.tool, dict(step.arguments)).ok
-    rationale = f"the script is done: {len(steps)} calls, {failed} of them with an error"
+    rationale = f"script finished: {len(steps)} calls, {failed} with an error"
     return AgentExit(TerminationCode.AGENT_STOPPED, rationale, (session.last_event,) if steps else ())
 
 
 def make(setup: AgentSetup) -> ScriptedAgent:
-    """
+    """Create the agent.
+
     Raises:
         InputError: there is no script.
-        ContractError: the script is wrong; all its problems with their lines.
+        ContractError: the script is invalid; lists all problems with their lines.
     """
     path = setup.script
     if path is None and (option := setup.options.get("script")):
         path = Path(option.replace("{task}", setup.task_id))
     path = path or setup.task_folder / DEFAULT_SCRIPT
     if not path.exists():
-        msg = f"the agent 'scripted' needs a script for task '{setup.task_id}': {path} does not exist"
-        raise InputError(msg, remedy="give it with --script, or as scripted.yaml beside task.yaml")
+        msg = f"no script for agent 'scripted' and task '{setup.task_id}': {path} does not exist"
+        raise InputError(msg, remedy="set one with --script, or put scripted.yaml beside task.yaml")
     return ScriptedAgent(load_script(path))
 
 
 def load_script(path: Path) -> Script:
-    """
+    """Read a script.
+
     Raises:
-        ContractError: all problems of the file, each with its line.
+        ContractError: it is invalid; lists all problems with their lines.
     """
     document = read_document(path)
     problems = [
@@ -102,7 +104,7 @@ def load_script(path: Path) -> Script:
 
 
 def _steps(document: Document, place: KeyPath, listed: Value, problems: list[Problem]) -> tuple[Step, ...]:
-    """The calls of one turn; what is wrong with them is added to `problems`."""
+    """Read the calls of one turn, adding problems to `problems`."""
     if not isinstance(listed, list):
         problems.append(document.problem(place, "expected a list of tool calls"))
         return ()
@@ -117,7 +119,7 @@ def _steps(document: Document, place: KeyPath, listed: Value, problems: list[Pro
 
 
 def _step(document: Document, place: KeyPath, raw: Value) -> Step | list[Problem]:
-    """One call: a mapping of the tool's name to its arguments, and a `note` if you like."""
+    """Read one call: a mapping of the tool's name to its arguments, with an optional `note`."""
     if not isinstance(raw, dict):
         return [
             document.problem(place, f"expected a tool call such as `run: {{command: …}}`; tools: {', '.join(TOOLS)}")
@@ -135,11 +137,13 @@ def _step(document: Document, place: KeyPath, raw: Value) -> Step | list[Problem
         problems.append(document.problem((*place, "note"), "expected text"))
     if problems or not isinstance(note, str):
         return problems
-    return _call(document, place, names[0], raw[names[0]]) or Step(names[0], _arguments(raw[names[0]]), note)
+    return _argument_problems(document, place, names[0], raw[names[0]]) or Step(
+        names[0], _arguments(raw[names[0]]), note
+    )
 
 
-def _call(document: Document, place: KeyPath, name: str, arguments: Value) -> list[Problem]:
-    """Problems of the arguments, by the tool's own definition."""
+def _argument_problems(document: Document, place: KeyPath, name: str, arguments: Value) -> list[Problem]:
+    """Check the arguments against the tool's definition."""
     if not isinstance(arguments, dict):
         return [document.problem((*place, name), "expected the tool's arguments as a mapping")]
     model = TOOLS[name].arguments
@@ -147,8 +151,8 @@ def _call(document: Document, place: KeyPath, name: str, arguments: Value) -> li
         model.model_validate(arguments)
     except ValidationError as error:
         return [
-            document.problem((*place, name, *one["loc"]), problem_text(model, (), one["msg"]))
-            for one in error.errors(include_url=False)
+            document.problem((*place, name, *detail["loc"]), problem_text(model, (), detail["msg"]))
+            for detail in error.errors(include_url=False)
         ]
     return []
 

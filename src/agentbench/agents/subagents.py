@@ -1,6 +1,6 @@
-"""Sub-agents: a router decides who works next; searcher, patcher and tester hand over typed results.
+"""An agent of several models in roles: a router chooses between searcher, patcher and tester, which return typed results.
 
-Every hand-over is a delegation event, so that the graph of who asked whom can be drawn from the log.
+Every delegation is an event, so that the log shows which role asked which.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOOLS: Mapping[Role, tuple[str, ...]] = {
 
 
 class Handover(BaseModel):
-    """Base of what a specialist returns. Models add words of their own: what is not asked for is left aside."""
+    """Base of the results that roles return. Extra keys are ignored, since models add their own."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -78,11 +78,11 @@ H = TypeVar("H", bound=Handover)
 
 
 class Unreadable(Exception):
-    """A specialist did not answer in the agreed form."""
+    """A role did not answer in the expected form."""
 
 
-class Team:
-    """`subagents`."""
+class SubagentsAgent:
+    """The agent `subagents`."""
 
     name = "subagents"
     observability = Observability.TOOLS
@@ -97,13 +97,13 @@ class Team:
         return self._turn(session, session.briefing.text)
 
     def go_on(self, session: Session, message: str) -> AgentExit:
-        """The same board, with what the user says next."""
-        return self._turn(session, _told("user", message))
+        """Continue on the same board with the user's next message."""
+        return self._turn(session, _entry("user", message))
 
     def _turn(self, session: Session, message: str) -> AgentExit:
         first = run_tests(session, self._test_command)
         board = self._board
-        board += [message, _told("tests", first.text)]
+        board += [message, _entry("tests", first.text)]
         progress, unreadable = Progress(), 0
         for number in range(1, MAX_ROUNDS + 1):
             try:
@@ -113,49 +113,49 @@ class Team:
                 unreadable += 1
                 if unreadable >= MAX_UNREADABLE:
                     return stopped(
-                        session, f"gives up: {unreadable} answers in a row could not be read, the last: {problem}"
+                        session, f"gave up: {unreadable} unreadable answers in a row; last problem: {problem}"
                     )
-                board.append(_told("router", f"the last answer could not be read: {problem}"))
+                board.append(_entry("router", f"the last answer could not be read: {problem}"))
                 continue
             if route.next == "stop":
-                return stopped(session, f"the router: {route.why}")
-            found = self._delegate(session, route, board)
-            if found is None:
+                return stopped(session, f"router stopped: {route.why}")
+            tests = self._delegate(session, route, board)
+            if tests is None:
                 continue
-            # Tests that passed before anything was done prove nothing by passing now: then the router says when to stop.
-            if found.passed and first.failures is not None:
-                return stopped(session, "the tests pass")
-            if progress.saw(found):
-                return stopped(session, f"gives up: {progress.why}")
-        return stopped(session, f"gives up: {MAX_ROUNDS} rounds without a solution")
+            # If the tests passed before any change, passing now proves nothing: the router decides when to stop.
+            if tests.passed and first.failures is not None:
+                return stopped(session, "tests pass")
+            if progress.is_stuck(tests):
+                return stopped(session, f"gave up: {progress.why}")
+        return stopped(session, f"gave up: {MAX_ROUNDS} rounds without a solution")
 
     def _delegate(self, session: Session, route: Route, board: list[str]) -> TestRun | None:
-        """Let the chosen specialist work and put what it hands over on the board; the tests, if they were run."""
+        """Run the chosen role and put its result on the board. Return the test run, if there was one."""
         try:
             if route.next == "search":
-                found = self._ask(session, "searcher", route.task, board, Findings)
-                board.append(_told("searcher", found.model_dump_json()))
+                findings = self._ask(session, "searcher", route.task, board, Findings)
+                board.append(_entry("searcher", findings.model_dump_json()))
                 return None
             if route.next == "patch":
                 proposal = self._patch(session, route.task, board)
-                board.append(_told("patcher", proposal.model_dump_json()))
-                return self._tested(session, board) if proposal.applied else None
-            tests = self._tested(session, board)
+                board.append(_entry("patcher", proposal.model_dump_json()))
+                return self._run_tests(session, board) if proposal.applied else None
+            tests = self._run_tests(session, board)
             if not tests.passed:
                 advice = self._ask(session, "tester", route.task, board, Advice)
-                board.append(_told("tester", advice.model_dump_json()))
+                board.append(_entry("tester", advice.model_dump_json()))
         except Unreadable as problem:
-            board.append(_told(route.next, f"the answer could not be used: {problem}"))
+            board.append(_entry(route.next, f"the answer could not be used: {problem}"))
             return None
         return tests
 
-    def _tested(self, session: Session, board: list[str]) -> TestRun:
+    def _run_tests(self, session: Session, board: list[str]) -> TestRun:
         tests = run_tests(session, self._test_command)
-        board.append(_told("tests", tests.text))
+        board.append(_entry("tests", tests.text))
         return tests
 
     def _patch(self, session: Session, task: str, board: Sequence[str]) -> Proposal:
-        diff = find_patch(self._words(session, "patcher", task, board))
+        diff = find_patch(self._ask_text(session, "patcher", task, board))
         if diff is None:
             msg = "there is no diff in it"
             raise Unreadable(msg)
@@ -163,7 +163,7 @@ class Team:
         return Proposal(diff=diff, applied=result.ok, problem=result.error_message or "")
 
     def _ask(self, session: Session, role: Role, task: str, board: Sequence[str], form: type[H]) -> H:
-        text = self._words(session, role, task, board)
+        text = self._ask_text(session, role, task, board)
         try:
             return form.model_validate(find_object(text))
         except ValueError as error:
@@ -171,24 +171,25 @@ class Team:
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
             raise Unreadable(why) from None
 
-    def _words(self, session: Session, role: Role, task: str, board: Sequence[str]) -> str:
+    def _ask_text(self, session: Session, role: Role, task: str, board: Sequence[str]) -> str:
         session.delegate(self.name if role == "router" else "router", role, role, task)
-        talk = Conversation(self._model, session, tool_specs(session.tools, TOOLS[role]))
-        told = user("\n\n".join([*board, _told("your task", task)]))
-        talk.messages += [system(load_prompt(PROMPTS[role]).text), told]
-        return talk.until_words()
+        conversation = Conversation(self._model, session, tool_specs(session.tools, TOOLS[role]))
+        message = user("\n\n".join([*board, _entry("your task", task)]))
+        conversation.messages += [system(load_prompt(PROMPTS[role]).text), message]
+        return conversation.ask_until_text()
 
 
-def _told(who: str, what: str) -> str:
-    """One entry of the board, bounded: every specialist reads all of it."""
-    if len(what) > MAX_ENTRY:
-        what = f"{what[: MAX_ENTRY // 2]}\n[… {len(what) - MAX_ENTRY} characters left out …]\n{what[-MAX_ENTRY // 2 :]}"
-    return f"## {who}\n\n{what}"
+def _entry(author: str, text: str) -> str:
+    """Format an entry of the board. Long text keeps only its two ends, since every role reads the whole board."""
+    if len(text) > MAX_ENTRY:
+        text = f"{text[: MAX_ENTRY // 2]}\n[… {len(text) - MAX_ENTRY} characters left out …]\n{text[-MAX_ENTRY // 2 :]}"
+    return f"## {author}\n\n{text}"
 
 
-def make(setup: AgentSetup) -> Team:
-    """
+def make(setup: AgentSetup) -> SubagentsAgent:
+    """Create the agent.
+
     Raises:
         InputError: no model was given.
     """
-    return Team(require_model("subagents", setup), test_command=setup.test_command)
+    return SubagentsAgent(require_model("subagents", setup), test_command=setup.test_command)

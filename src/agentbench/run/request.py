@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentbench.agents.registry import require_agent, require_conversation
+from agentbench.agents.registry import require_agent, require_turns
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.run.config import PROTOCOL_SEED, CliChoices, VariantFile, load_variant, resolve
@@ -80,5 +80,5 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
     """
     for row in rows:
         agent = row.configuration.agent
-        require_conversation(agent, len(row.task.task.turns))
+        require_turns(agent, len(row.task.task.turns))
         require_agent(agent, has_model=model_text(row.configuration) is not None)

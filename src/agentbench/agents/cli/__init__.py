@@ -1,6 +1,6 @@
-"""Programs of others as agents: `--agent cli:NAME`.
+"""Third-party command line agents: `--agent cli:NAME`.
 
-Owns what is known of each program (where it comes from, how it is run without a person, how it finds the model), the layer
-that holds its installed files, and the agent that runs it. A layer is mounted read-only in the agent's sandbox alone.
-Grades nothing, and knows nothing of tasks.
+Owns a profile of each program (where to install it from, how to run it unattended, how it reaches its model), the layer of its
+installed files, and the agent that runs it. A layer is mounted read-only, and only in the agent's sandbox. Must not grade
+anything or know about tasks.
 """

@@ -1,10 +1,9 @@
-"""The agent that runs a program of others, as its profile says."""
+"""An agent that runs a third-party program according to its profile."""
 
 from __future__ import annotations
 
 from agentbench.agents.base import AgentExit, AgentSetup
-from agentbench.agents.cli.profile import PRIVATE, Profile
-from agentbench.agents.cli.profiles import PROFILES
+from agentbench.agents.cli.profiles import PRIVATE, PROFILES, Profile
 from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
@@ -14,20 +13,19 @@ PREFIX = "cli:"
 
 
 class CliAgent:
-    """Its traffic with the model passes the gateway; beside that, only its effects are seen."""
+    """The trace shows its requests to the gateway and its effects on the workspace."""
 
     observability = Observability.GATEWAY
 
     def __init__(self, profile: Profile, model: str) -> None:
         self.name = f"{PREFIX}{profile.name}"
         self._profile = profile
-        # A model is named by whoever runs it; in a shell line and in a configuration it must stay one word.
         self._model = model
 
     def run(self, session: Session) -> AgentExit:
         briefing = session.briefing.text
         session.place(BRIEFING_TARGET, briefing.encode())
-        # A program may expect that the folder it is told to use exists.
+        # Create the folder: some programs expect that their configuration folder exists.
         session.place(f"{PRIVATE}/.keep", b"")
         for name, text in self._profile.files.items():
             filled = self._profile.rendered(text, model=self._model, briefing=briefing)
@@ -39,33 +37,35 @@ class CliAgent:
         )
         evidence = (session.last_event,)
         if result.ok:
-            return AgentExit(TerminationCode.AGENT_STOPPED, "the program ended with status 0", evidence)
-        # What it left behind is graded all the same.
-        return AgentExit(TerminationCode.AGENT_CRASHED, f"the program ended with {result.error_message}", evidence)
+            return AgentExit(TerminationCode.AGENT_STOPPED, "program exited with status 0", evidence)
+        # Its patch is graded nevertheless.
+        return AgentExit(TerminationCode.AGENT_CRASHED, f"program ended with {result.error_message}", evidence)
 
 
 def profile_of(agent: str) -> Profile | None:
-    """Of an agent's name; None when it is no program of this kind."""
+    """Return the profile of an agent, or None if its name is not `cli:NAME`."""
     return PROFILES.get(agent.removeprefix(PREFIX)) if agent.startswith(PREFIX) else None
 
 
 def make(profile: Profile, setup: AgentSetup) -> CliAgent:
-    """
+    """Create the agent.
+
     Raises:
-        InputError: no model was given, or one whose name cannot be handed to a program.
+        InputError: no model was given, or its name is unsafe in a shell line.
     """
     if setup.model is None:
-        msg = f"the agent '{PREFIX}{profile.name}' needs a model"
-        raise InputError(msg, remedy="give one with --model, or in the variant file")
-    return CliAgent(profile, _word(setup.model.name))
+        msg = f"agent '{PREFIX}{profile.name}' needs a model"
+        raise InputError(msg, remedy="set one with --model or in the variant file")
+    return CliAgent(profile, _checked_name(setup.model.name))
 
 
-def _word(model: str) -> str:
-    """
+def _checked_name(model: str) -> str:
+    """Check that a model's name is one plain word, since it becomes part of shell lines and configuration files.
+
     Raises:
-        InputError: the name is no single plain word.
+        InputError: it is not.
     """
-    if not model or not all(part.isalnum() or part in "._:/@+-" for part in model) or not model.isascii():
-        msg = f"the model's name {model!r} cannot be handed to a program: letters, digits and ._:/@+- only"
+    if not model or not all(char.isalnum() or char in "._:/@+-" for char in model) or not model.isascii():
+        msg = f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-"
         raise InputError(msg)
     return model

@@ -1,10 +1,10 @@
-"""The layer of a program: installed once, with network, in a sandbox of its own; kept on the host; mounted read-only.
+"""Install a program once, with network, in its own sandbox, and keep it as a layer that is mounted read-only.
 
-    <state>/agents/<key>/tree/…       the files
-    <state>/agents/<key>/layer.json   what it is
+    <state>/agents/<key>/tree/…       the installed files
+    <state>/agents/<key>/layer.json   digest, label and size
 
-The program is installed where it will be seen later, in an environment like the task's, so that what it names (its own
-interpreter, its own folder) is right. A task's own environment never gets to see it.
+The program is installed at the path where it will be mounted, in an environment like the task's, so that the paths it contains
+(its interpreter, its folder) are right. The task's prepared environment never contains it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.agents.cli.profile import TARGET, Profile, Source
+from agentbench.agents.cli.profiles import TARGET, Profile, Source
 from agentbench.core.canonical import digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed, WorkspaceError
 from agentbench.core.file_lock import file_lock
@@ -34,7 +34,7 @@ _MAX_FILE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ProgramLayer:
-    """An installed program. `digest` is over all its files."""
+    """An installed program. `digest` covers all its files."""
 
     profile: Profile
     digest: str
@@ -45,7 +45,7 @@ class ProgramLayer:
         return Mount(self.folder, TARGET)
 
     def described(self) -> dict[str, str]:
-        """For the manifest."""
+        """Describe the program for the manifest."""
         return {
             "profile": self.profile.name,
             "package": self.profile.package,
@@ -58,23 +58,24 @@ class ProgramLayer:
 def install(
     profile: Profile, backend: Backend, like: SandboxSpec, state: Path, *, on_step: Callable[[SetupStep], None]
 ) -> ProgramLayer:
-    """The program's layer for sandboxes like `like`: found, or made now.
+    """Return the program's layer for sandboxes like `like`, installing it if it is not cached.
 
     Raises:
-        SandboxUnavailable: it cannot be installed here; says what its installer said.
-        SandboxError, WorkspaceError: ours.
+        SandboxUnavailable: it cannot be installed here; has the installer's message.
+        SandboxError, WorkspaceError: harness errors.
     """
     root = state / "agents"
-    with _locked(state / "agents-installing", profile.name) as private:
+    private = state / "agents-installing"
+    with _install_lock(private, profile.name):
         prepared = _prepare(profile, backend, like, private, on_step)
         key = digest([SCHEMA, profile.name, prepared.key, prepared.digest]).removeprefix("sha256:")[:32]
         folder = root / key
-        found = _read(folder)
-        if found is None:
+        layer_digest = _read_digest(folder)
+        if layer_digest is None:
             root.mkdir(exist_ok=True)
-            found = _keep(profile, prepared, root, folder)
-        os.utime(folder)  # when it was used last
-        return ProgramLayer(profile, found, folder / "tree")
+            layer_digest = _copy_layer(profile, prepared, root, folder)
+        os.utime(folder)  # `ab cache` removes layers by their last use
+        return ProgramLayer(profile, layer_digest, folder / "tree")
 
 
 def _prepare(
@@ -86,7 +87,7 @@ def _prepare(
         workdir=TARGET,
         network=True,
         env=_npm_settings() if profile.source is Source.NPM else {},
-        # Only programs in Python have to fit the interpreter.
+        # Only Python programs depend on the interpreter.
         python=like.python if profile.source is Source.PYPI else None,
         image=like.image,
         dockerfile=like.dockerfile,
@@ -102,52 +103,52 @@ def _prepare(
     try:
         return backend.prepare(plan, spec, on_step=on_step)
     except SetupFailed as error:
-        # Not the task's trouble: the task has not been looked at.
-        msg = f"the agent's program {profile.label} cannot be installed here: {error.message}"
-        once = "it is installed once, with network; see docs/agents.md"
-        raise SandboxUnavailable(msg, remedy=f"{error.remedy}; {once}" if error.remedy else once) from error
+        # Not a fault of the task, which was not used yet.
+        msg = f"cannot install agent program {profile.label}: {error.message}"
+        hint = "installing needs network once; see docs/agents.md"
+        raise SandboxUnavailable(msg, remedy=f"{error.remedy}; {hint}" if error.remedy else hint) from error
 
 
 def _npm_settings() -> dict[str, str]:
-    """The host's registry for npm; pip's settings a setup phase has anyway."""
-    found = {name.lower(): value for name, value in os.environ.items() if name.lower() == "npm_config_registry"}
-    return {name: value for name, value in found.items() if value}
+    """Return the host's npm registry. Every setup sandbox gets pip's settings already."""
+    settings = {name.lower(): value for name, value in os.environ.items() if name.lower() == "npm_config_registry"}
+    return {name: value for name, value in settings.items() if value}
 
 
-def _read(folder: Path) -> str | None:
+def _read_digest(folder: Path) -> str | None:
     try:
-        said = json.loads((folder / "layer.json").read_text())["digest"]
+        value = json.loads((folder / "layer.json").read_text())["digest"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return said if isinstance(said, str) else None
+    return value if isinstance(value, str) else None
 
 
-def _keep(profile: Profile, prepared: Prepared, root: Path, folder: Path) -> str:
-    """Copy the files to where they can be mounted from; whole or not at all."""
+def _copy_layer(profile: Profile, prepared: Prepared, root: Path, folder: Path) -> str:
+    """Copy the installed files to the folder they are mounted from, completely or not at all. Return their digest."""
     try:
         with tempfile.TemporaryDirectory(prefix=".making-", dir=root) as name:
-            making = Path(name)
-            making.chmod(0o755)
-            tree = making / "tree"
+            temporary = Path(name)
+            temporary.chmod(0o755)
+            tree = temporary / "tree"
             tree.mkdir()
             entries = [entry for entry in prepared.base_tree.entries() if entry.kind is not Kind.SPECIAL]
             for entry in entries:
                 _copy(prepared, entry, tree)
-            found = tree_digest(entries)
-            about = {
-                "digest": found,
+            layer_digest = tree_digest(entries)
+            description = {
+                "digest": layer_digest,
                 "label": profile.label,
                 "files": len(entries),
                 "bytes": sum(entry.size for entry in entries),
             }
-            (making / "layer.json").write_text(json.dumps(about))
+            (temporary / "layer.json").write_text(json.dumps(description))
             shutil.rmtree(folder, ignore_errors=True)
-            making.rename(folder)
-            making.mkdir()  # what the temporary folder's end removes
+            temporary.rename(folder)
+            temporary.mkdir()  # TemporaryDirectory removes it
     except OSError as error:
-        msg = f"the agent's program cannot be kept in {root}: {error}"
+        msg = f"cannot store the agent program in {root}: {error}"
         raise WorkspaceError(msg) from error
-    return found
+    return layer_digest
 
 
 def _copy(prepared: Prepared, entry: Entry, tree: Path) -> None:
@@ -157,14 +158,14 @@ def _copy(prepared: Prepared, entry: Entry, tree: Path) -> None:
     if entry.kind is Kind.SYMLINK:
         path.symlink_to(os.fsdecode(content))
         return
-    # No link is followed: parents are folders made here, and each path comes once.
+    # No link is followed: parent folders were created here, and each path occurs once.
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755 if entry.executable else 0o644)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
 
 
 @contextmanager
-def _locked(folder: Path, name: str) -> Iterator[Path]:
+def _install_lock(folder: Path, name: str) -> Iterator[None]:
     """Let one process at a time install a program."""
     with ExitStack() as stack:
         try:
@@ -172,5 +173,5 @@ def _locked(folder: Path, name: str) -> Iterator[Path]:
             stack.enter_context(file_lock(folder / f"{name}.lock", 0o600))
         except OSError as error:
             msg = f"cannot write the state folder {folder}: {error.strerror}"
-            raise SandboxError(msg, remedy="set AB_STATE to a folder that can be written") from error
-        yield folder
+            raise SandboxError(msg, remedy="set AB_STATE to a writable folder") from error
+        yield

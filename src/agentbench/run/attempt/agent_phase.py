@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from agentbench.acceptance.scorers.workspace import Workspace
-from agentbench.agents.base import Agent, AgentExit, conduct
+from agentbench.agents.base import Agent, AgentExit, run_session
 from agentbench.agents.briefing import write_briefing
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.gateway.server import Gateway
@@ -57,7 +57,7 @@ def run_agent(
         start = time.monotonic()
         try:
             with _close_at_deadline(metered_model, session):
-                ended = conduct(agent, session)
+                ended = run_session(agent, session)
             ended = _attribute_exit(ended, metered_model, session)
         finally:
             attempt.agent_sec = time.monotonic() - start

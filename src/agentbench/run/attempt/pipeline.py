@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentbench.acceptance.grade import grade
-from agentbench.agents.base import Agent, AgentSetup, conversing
+from agentbench.agents.base import Agent, AgentSetup, require_multi_turn
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
 from agentbench.core.errors import Interrupted, RecordError
@@ -44,7 +44,7 @@ class AgentAttempt(Attempt):
         setup = self._agent_setup()
         self.agent = agent = make_agent(configuration.agent, setup)
         if self.row.task.task.turns:
-            conversing(agent)
+            require_multi_turn(agent)
         prepared = prepare(self)
         program = self.lab.program(configuration.agent, self.row.task)
         bind_identity(self, prepared, program)
