@@ -1,4 +1,4 @@
-"""A cache that is damaged, full, gone or on another file system: made again or told, never used as if it were whole."""
+"""A cache that is damaged, full or on another file system: rebuilt or reported, never used as if it were complete."""
 
 from __future__ import annotations
 
@@ -28,94 +28,99 @@ OTHER_FILE_SYSTEM = Path("/dev/shm")
 pytestmark = pytest.mark.req("R-08")
 
 
-def opened(backend: Backend, state: Path) -> contextlib.closing[Backend]:
+def open_state(backend: Backend, state: Path) -> contextlib.closing[Backend]:
     return contextlib.closing(open_backend(backend.name, state=state, needs_image=False))
 
 
-def plan(source: Path) -> SetupPlan:
+def make_plan(source: Path) -> SetupPlan:
     return SetupPlan("faults", source, ("echo made > made; date +%s.%N > stamp",), (), 60)
 
 
-def build_of(state: Path) -> Path:
+def current_build(state: Path) -> Path:
     (link,) = state.glob("layers/*/prepared/*/current")
     return link.resolve()
 
 
-def _cut_short(build: Path) -> None:
+def _truncate_file(build: Path) -> None:
     (build / "tree/workspace/made").write_text("")
 
 
-def _removed_file(build: Path) -> None:
+def _remove_file(build: Path) -> None:
     (build / "tree/workspace/src/app.py").unlink()
 
 
-def _garbage(build: Path) -> None:
+def _corrupt_metadata(build: Path) -> None:
     (build / "meta.json").write_bytes(b"\0\xff{")
 
 
-def _another_shape(build: Path) -> None:
+def _drop_metadata_keys(build: Path) -> None:
     (build / "meta.json").write_text(json.dumps({"bytes": 1}))
 
 
-def _no_object(build: Path) -> None:
+def _replace_metadata_by_a_list(build: Path) -> None:
     (build / "meta.json").write_text("[]")
 
 
-def _no_tree(build: Path) -> None:
+def _remove_tree(build: Path) -> None:
     shutil.rmtree(build / "tree")
 
 
-def _nothing_at_all(build: Path) -> None:
+def _remove_build(build: Path) -> None:
     shutil.rmtree(build)
 
 
 DAMAGE: list[Callable[[Path], None]] = [
-    *(_cut_short, _another_shape, _nothing_at_all),
-    *(_removed_file, _garbage, _no_object, _no_tree),
+    _truncate_file,
+    _drop_metadata_keys,
+    _remove_build,
+    _remove_file,
+    _corrupt_metadata,
+    _replace_metadata_by_a_list,
+    _remove_tree,
 ]
 
 
-def test_damaged_environment_is_prepared_anew(backend: Backend, own_state: Path, source: Path) -> None:
-    with opened(backend, own_state) as first:
-        first.prepare(plan(source), SETUP, on_step=lambda _: None)
-    # The store is the same; an engine takes ten times as long for each.
+def test_damaged_environment_is_built_again(backend: Backend, own_state: Path, source: Path) -> None:
+    with open_state(backend, own_state) as first:
+        first.prepare(make_plan(source), SETUP, on_step=lambda _: None)
+    # Both backends use the same store, and docker takes ten times as long.
     for damage in DAMAGE if backend.name == "bwrap" else DAMAGE[:3]:
-        damage(build_of(own_state))
-        with opened(backend, own_state) as second:
-            again = second.prepare(plan(source), SETUP, on_step=lambda _: None)
-            assert not again.cached, damage
-            with second.open(SPEC, again) as box:
-                assert box.run(Command(line="cat made src/app.py")).stdout.kept == b"made\nprint('app')\n"
-    with opened(backend, own_state) as third:
-        assert third.prepare(plan(source), SETUP, on_step=lambda _: None).cached
+        damage(current_build(own_state))
+        with open_state(backend, own_state) as second:
+            rebuilt = second.prepare(make_plan(source), SETUP, on_step=lambda _: None)
+            assert not rebuilt.cached, damage
+            with second.open(SPEC, rebuilt) as sandbox:
+                assert sandbox.run(Command(line="cat made src/app.py")).stdout.kept == b"made\nprint('app')\n"
+    with open_state(backend, own_state) as third:
+        assert third.prepare(make_plan(source), SETUP, on_step=lambda _: None).cached
 
 
 @pytest.mark.parametrize("backend", ["bwrap"], indirect=True)
-def test_layer_that_vanishes_under_a_running_harness_is_told_and_is_ours(
+def test_layer_removed_under_a_running_harness_is_a_harness_error(
     backend: Backend, own_state: Path, source: Path
 ) -> None:
-    with opened(backend, own_state) as first:
-        prepared = first.prepare(plan(source), SETUP, on_step=lambda _: None)
-        shutil.rmtree(build_of(own_state))
+    with open_state(backend, own_state) as first:
+        prepared = first.prepare(make_plan(source), SETUP, on_step=lambda _: None)
+        shutil.rmtree(current_build(own_state))
         with pytest.raises(SandboxError, match="no such file or folder"):
             first.open(SPEC, prepared).__enter__()
-    with opened(backend, own_state) as second:
-        assert not second.prepare(plan(source), SETUP, on_step=lambda _: None).cached
+    with open_state(backend, own_state) as second:
+        assert not second.prepare(make_plan(source), SETUP, on_step=lambda _: None).cached
 
 
-def test_cache_on_another_file_system(backend: Backend, source: Path) -> None:
+def test_cache_may_be_on_another_file_system(backend: Backend, source: Path) -> None:
     if not OTHER_FILE_SYSTEM.is_dir() or OTHER_FILE_SYSTEM.stat().st_dev == source.stat().st_dev:
         pytest.skip("no other file system to write to")
     with tempfile.TemporaryDirectory(dir=OTHER_FILE_SYSTEM, prefix="ab-test-") as folder:
         try:
             for cached in (False, True):
-                with opened(backend, Path(folder)) as one:
-                    prepared = one.prepare(plan(source), SETUP, on_step=lambda _: None)
+                with open_state(backend, Path(folder)) as harness:
+                    prepared = harness.prepare(make_plan(source), SETUP, on_step=lambda _: None)
                     assert prepared.cached is cached
-                    with one.open(SPEC, prepared) as box:
-                        done = box.run(Command(line="cat made; rm -r src; mv keep kept; ls; echo x > ~/x"))
+                    with harness.open(SPEC, prepared) as sandbox:
+                        done = sandbox.run(Command(line="cat made; rm -r src; mv keep kept; ls; echo x > ~/x"))
                         assert done.stdout.kept == b"made\nREADME\nkept\nlink\nmade\nrun.sh\nstamp\n"
-                        paths = {entry.path for entry in box.tree().entries()}
+                        paths = {entry.path for entry in sandbox.tree().entries()}
                         assert b"kept/file" in paths
                         assert b"src/app.py" not in paths
         finally:
@@ -123,10 +128,8 @@ def test_cache_on_another_file_system(backend: Backend, source: Path) -> None:
                 remove_images(find_engine(), Path(folder))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small file system")
-def test_full_cache_is_our_error_with_the_reason_and_leaves_nothing(
-    backend: Backend, tmp_path: Path, source: Path
-) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_full_cache_is_a_harness_error_and_leaves_no_files(backend: Backend, tmp_path: Path, source: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     big = tmp_path / "source"
@@ -134,8 +137,8 @@ def test_full_cache_is_our_error_with_the_reason_and_leaves_nothing(
     (big / "large").write_bytes(os.urandom(4 << 20))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", small], check=True)
     try:
-        with opened(backend, small) as one, pytest.raises(SandboxError, match=r"(?i)no space left"):
-            one.prepare(plan(big), SETUP, on_step=lambda _: None)
+        with open_state(backend, small) as harness, pytest.raises(SandboxError, match=r"(?i)no space left"):
+            harness.prepare(make_plan(big), SETUP, on_step=lambda _: None)
         assert list((small / "live").iterdir()) == []
         assert list(small.glob("layers/*/*/*/.building-*")) == []
         assert list(small.glob("layers/*/*/*/failed.json")) == []
