@@ -164,7 +164,7 @@ class Campaign:
         if mounted:
             self.problems.append(f"mounts left: {mounted[:3]}")
         if self.sandbox == "docker":
-            listed = ["docker", "ps", "-aq", "--filter", f"label={labels.PLACE}={self.state.resolve()}"]
+            listed = ["docker", "ps", "-aq", "--filter", f"label={labels.STATE_PATH}={self.state.resolve()}"]
             left = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
             if left:
                 self.problems.append(f"containers left: {left[:3]}")

@@ -135,7 +135,7 @@ class BwrapEnvironments:
         """Package settings, certificates, local package folders and name lookup."""
         with pip_conf(settings, self._backend.private_folder()) as config:
             binds = [(config, "/etc/pip.conf")]
-            binds += [(place, str(place)) for name in SETUP_FOLDERS if (place := Path("/etc") / name).is_dir()]
+            binds += [(folder, str(folder)) for name in SETUP_FOLDERS if (folder := Path("/etc") / name).is_dir()]
             binds += [(path, str(path)) for path in settings.folders()]
             if network and _RESOLV.exists():
                 binds.append((_RESOLV.resolve(), "/etc/resolv.conf"))

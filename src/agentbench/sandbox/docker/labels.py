@@ -17,7 +17,7 @@ OWNER = "agentbench.owner"
 """The live folder of the backend that created a container."""
 STATE = "agentbench.state"
 """A hash of the state folder."""
-PLACE = "agentbench.place"
+STATE_PATH = "agentbench.place"
 """The path of the state folder on the machine `HOST`. Images of a folder that no longer exists can be removed."""
 HOST = "agentbench.host"
 KIND = "agentbench.kind"
@@ -33,7 +33,7 @@ BASE_FACTS = "agentbench.base"
 
 def state_labels(state: Path) -> dict[str, str]:
     """Return the labels of everything that belongs to a state folder."""
-    return {STATE: state_hash(state), PLACE: str(state.resolve()), HOST: host_hash()}
+    return {STATE: state_hash(state), STATE_PATH: str(state.resolve()), HOST: host_hash()}
 
 
 def host_hash() -> str:

@@ -56,8 +56,8 @@ class ChannelTree:
         parts: list[bytes] = []
         size, done = 0, 0
         while True:
-            wanted = min(_READ_BYTES, max_bytes + 1 - done)
-            answer = self._ask(b"read", [self._root, path, b"%d" % done, b"%d" % wanted])
+            length = min(_READ_BYTES, max_bytes + 1 - done)
+            answer = self._ask(b"read", [self._root, path, b"%d" % done, b"%d" % length])
             kind = answer[0]
             if kind == b"link" and len(answer) > 1:
                 parts = [answer[1]]
@@ -67,7 +67,7 @@ class ChannelTree:
             size = int(answer[1])
             parts.append(answer[2])
             done += len(answer[2])
-            if size > max_bytes or done > max_bytes or len(answer[2]) < wanted:
+            if size > max_bytes or done > max_bytes or len(answer[2]) < length:
                 break
         content = b"".join(parts)
         if size > max_bytes or len(content) > max_bytes:

@@ -129,7 +129,7 @@ def _own_image(image: Mapping[str, Any], sizes: dict[str, int], engine: Engine) 
         id=str(image["Id"]),
         names=tuple(name for name in image.get("RepoTags") or () if name.partition(":")[0] in labels.REPOSITORIES),
         kind=values.get(labels.KIND, ""),
-        state=values.get(labels.PLACE, ""),
+        state=values.get(labels.STATE_PATH, ""),
         source=source,
         own_bytes=max(0, int(image.get("Size", 0)) - sizes.get(source, 0)),
         created_at=_timestamp(str(image.get("Created", ""))),

@@ -94,23 +94,23 @@ class LayerStore:
         Raises:
             SandboxError: the store cannot be written.
         """
-        place = self._place(kind, key)
+        key_folder = self._key_folder(kind, key)
         with contextlib.ExitStack() as stack:
             try:
-                place.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(file_lock(place / "lock", 0o600))
+                key_folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(file_lock(key_folder / "lock", 0o600))
             except OSError as error:
                 raise SandboxError(f"cannot write to the layer store {self._root}: {error.strerror}") from error
             try:
                 yield
             finally:
-                _remove_unfinished(place)
+                _remove_unfinished(key_folder)
 
     @contextlib.contextmanager
     def idle(self, kind: str, key: str) -> Iterator[bool]:
-        """Tell whether nobody builds `key`. If so, nobody can start to within the `with` block."""
+        """Yield whether no build of `key` is running. If so, none can start within the `with` block."""
         try:
-            fd = os.open(self._place(kind, key) / "lock", os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(self._key_folder(kind, key) / "lock", os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             # Never built here, or already removed.
             yield True
@@ -125,16 +125,16 @@ class LayerStore:
 
         `needs`: metadata keys that a complete build has.
         """
-        place = self._place(kind, key)
+        key_folder = self._key_folder(kind, key)
         for _ in range(3):
             try:
-                build = os.readlink(place / "current")
-                metadata = json.loads((place / build / _METADATA).read_text())
+                build = os.readlink(key_folder / "current")
+                metadata = json.loads((key_folder / build / _METADATA).read_text())
             except (OSError, ValueError):
                 return None
             if not isinstance(metadata, dict) or not set(needs) <= set(metadata):
                 return None
-            layer = Layer(kind, key, build, place / build, metadata)
+            layer = Layer(kind, key, build, key_folder / build, metadata)
             if self._use(layer.folder):
                 if _is_complete(layer):
                     return layer
@@ -144,41 +144,41 @@ class LayerStore:
 
     def failure(self, kind: str, key: str) -> Mapping[str, Json] | None:
         """Return the record of a failed setup of `key`."""
-        return _failure(self._place(kind, key))
+        return _failure(self._key_folder(kind, key))
 
     def record_failure(self, kind: str, key: str, record: Mapping[str, Json]) -> None:
         """The caller holds the `building` lock."""
         with contextlib.suppress(OSError):  # a lost record only costs one more try
-            write_atomic(self._place(kind, key) / _FAILED, json.dumps(record).encode())
+            write_atomic(self._key_folder(kind, key) / _FAILED, json.dumps(record).encode())
 
     def forget_failure(self, kind: str, key: str) -> None:
         with contextlib.suppress(OSError):
-            (self._place(kind, key) / _FAILED).unlink()
+            (self._key_folder(kind, key) / _FAILED).unlink()
 
     def failures(self) -> list[StoredFailure]:
         """Return the setups that failed, the oldest first."""
         failures = []
         for kind in KINDS:
-            for place in sorted((self._root / kind).glob("*")):
-                record = _failure(place)
+            for key_folder in sorted((self._root / kind).glob("*")):
+                record = _failure(key_folder)
                 with contextlib.suppress(OSError):  # another process may have forgotten it
                     if record is not None:
-                        recorded_at = (place / _FAILED).stat().st_mtime
+                        recorded_at = (key_folder / _FAILED).stat().st_mtime
                         message = str(record["message"]).partition("\n")[0]
-                        failures.append(StoredFailure(kind, place.name, message, recorded_at))
+                        failures.append(StoredFailure(kind, key_folder.name, message, recorded_at))
         return sorted(failures, key=lambda failure: failure.recorded_at)
 
     def new_build(self, kind: str, key: str) -> Path:
         """Create a hidden folder with an empty `tree` for a build of `key`. The caller holds the `building` lock."""
-        place = self._place(kind, key)
-        _remove_unfinished(place)
-        folder = place / f".building-{new_ulid().lower()}"
+        key_folder = self._key_folder(kind, key)
+        _remove_unfinished(key_folder)
+        folder = key_folder / f".building-{new_ulid().lower()}"
         (folder / "tree").mkdir(parents=True)
         return folder
 
     def commit(self, kind: str, key: str, building: Path, metadata: Mapping[str, Json]) -> Layer:
         """Make a finished build the one that `find` returns."""
-        place = self._place(kind, key)
+        key_folder = self._key_folder(kind, key)
         build = building.name.removeprefix(".building-")
         (building / "use").touch()
         with (building / _METADATA).open("w") as file:
@@ -187,11 +187,11 @@ class LayerStore:
             os.fsync(file.fileno())
             # The tree's files too, before the rename: a power cut must not leave a layer that looks complete.
             ctypes.CDLL(None).syncfs(file.fileno())
-        building.rename(place / build)
-        link = place / f".current-{build}"
+        building.rename(key_folder / build)
+        link = key_folder / f".current-{build}"
         link.symlink_to(build)
-        link.rename(place / "current")
-        for old in _builds(place):
+        link.rename(key_folder / "current")
+        for old in _builds(key_folder):
             if old.name != build:
                 self._remove(old)
         layer = self.find(kind, key)
@@ -202,10 +202,10 @@ class LayerStore:
     def stored(self) -> list[StoredLayer]:
         """Return everything in the store, least recently used first."""
         layers = [
-            _describe(kind, build, current=build.name == _link(place / "current"))
+            _describe(kind, build, current=build.name == _link(key_folder / "current"))
             for kind in KINDS
-            for place in sorted((self._root / kind).glob("*"))
-            for build in _builds(place)
+            for key_folder in sorted((self._root / kind).glob("*"))
+            for build in _builds(key_folder)
         ]
         return sorted(layers, key=lambda layer: layer.used_at)
 
@@ -213,10 +213,10 @@ class LayerStore:
         """Remove a build. Return False if a backend uses it."""
         if not self._remove(layer.folder):
             return False
-        place = layer.folder.parent
-        if _link(place / "current") == layer.build:
+        key_folder = layer.folder.parent
+        if _link(key_folder / "current") == layer.build:
             with contextlib.suppress(OSError):
-                (place / "current").unlink()
+                (key_folder / "current").unlink()
         return True
 
     def prune(self, *, max_bytes: int, unused_sec: float | None = None) -> list[StoredLayer]:
@@ -235,13 +235,13 @@ class LayerStore:
     def _remove_abandoned_builds(self) -> None:
         """Remove what builders that were killed left behind."""
         for kind in KINDS:
-            for place in (self._root / kind).glob("*"):
-                if any(place.glob(".building-*")):
-                    with self.idle(kind, place.name) as idle:
+            for key_folder in (self._root / kind).glob("*"):
+                if any(key_folder.glob(".building-*")):
+                    with self.idle(kind, key_folder.name) as idle:
                         if idle:
-                            _remove_unfinished(place)
+                            _remove_unfinished(key_folder)
 
-    def _place(self, kind: str, key: str) -> Path:
+    def _key_folder(self, kind: str, key: str) -> Path:
         return self._root / kind / key
 
     def _use(self, folder: Path) -> bool:
@@ -328,9 +328,9 @@ def _describe(kind: str, folder: Path, *, current: bool) -> StoredLayer:
     )
 
 
-def _failure(place: Path) -> Mapping[str, Json] | None:
+def _failure(key_folder: Path) -> Mapping[str, Json] | None:
     try:
-        record = json.loads((place / _FAILED).read_text())
+        record = json.loads((key_folder / _FAILED).read_text())
     except (OSError, ValueError):
         return None
     keys = {"message", "remedy", "steps", "created", "conditions"}
@@ -345,14 +345,16 @@ def _is_complete(layer: Layer) -> bool:
         return False
 
 
-def _builds(place: Path) -> list[Path]:
+def _builds(key_folder: Path) -> list[Path]:
     """Return the finished builds, without the `current` link and hidden folders."""
-    return sorted(path for path in place.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
+    return sorted(
+        path for path in key_folder.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != "."
+    )
 
 
-def _remove_unfinished(place: Path) -> None:
+def _remove_unfinished(key_folder: Path) -> None:
     """The caller holds the `building` lock."""
-    for folder in place.glob(".building-*"):
+    for folder in key_folder.glob(".building-*"):
         remove_tree(str(folder))
 
 

@@ -42,10 +42,10 @@ def build(sandbox: Sandbox, python: Interpreter, visible: Sequence[tuple[Path, s
     if not visible:
         return "none"
     inner = f"{ENV_DIR}/bin/python"
-    place = visible[0][1]
-    if place.endswith(".whl"):
-        _run(sandbox, inner, f"{place}/pip", "install", "--no-index", "--no-deps", "--no-cache-dir", place)
-        return Path(place).name
+    target = visible[0][1]
+    if target.endswith(".whl"):
+        _run(sandbox, inner, f"{target}/pip", "install", "--no-index", "--no-deps", "--no-cache-dir", target)
+        return Path(target).name
     site = f"{ENV_DIR}/lib/python{python.short}/site-packages"
     _run(sandbox, "cp", "-r", *(target for _, target in visible), site)
     _run(sandbox, inner, "-m", "pip", "--version")
