@@ -1,4 +1,4 @@
-"""Follows the containers of a backend through the engine's event stream."""
+"""Follow the containers of a backend through the engine's event stream."""
 
 from __future__ import annotations
 

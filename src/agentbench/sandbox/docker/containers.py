@@ -1,4 +1,4 @@
-"""Starts containers, enforces their disk limit, and removes containers that dead harnesses left."""
+"""Start containers, enforce their disk limit, and remove containers that dead harnesses left."""
 
 from __future__ import annotations
 

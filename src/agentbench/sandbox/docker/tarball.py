@@ -1,4 +1,4 @@
-"""Copies files into a container as a tar stream, which is never stored as a whole."""
+"""Copy files into a container as a tar stream, which is never stored as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures what a container uses: from its cgroups and its writable layer if the host shows them, else through the engine."""
+"""Measure what a container uses: from its cgroups and its writable layer if the host shows them, else through the engine."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ A command that exceeds the sandbox's own memory limit is reported as out of memo
 
 @dataclass(frozen=True, slots=True)
 class SetupIdentity:
-    """A setup, for finding its recorded failure."""
+    """Identifies a setup whose failure may be recorded."""
 
     key: str
     label: str

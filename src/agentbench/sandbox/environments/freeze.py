@@ -1,4 +1,4 @@
-"""Copies trees into frozen layers, and applies what a sandbox wrote to a layer.
+"""Copy trees into frozen layers, and apply what a sandbox wrote to a layer.
 
 The trees come from untrusted repositories and setup commands, but nothing runs in them any more. All access goes through
 folder descriptors opened without following symlinks, so a link can never lead a copy out of its tree. Copies belong to the

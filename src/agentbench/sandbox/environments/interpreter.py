@@ -1,4 +1,4 @@
-"""Chooses the Python interpreter of a sandbox: one of the host's that fits `environment.python`, bound at its own path."""
+"""Choose the Python interpreter of a sandbox: one of the host's that fits `environment.python`, bound at its own path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds an interpreter's own layer: a virtual environment with pip at a fixed path."""
+"""Build an interpreter's own layer: a virtual environment with pip at a fixed path."""
 
 from __future__ import annotations
 

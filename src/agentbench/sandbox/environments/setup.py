@@ -1,4 +1,4 @@
-"""Runs a contract's setup commands, and keeps secrets out of what is recorded and frozen."""
+"""Run a contract's setup commands, and keep secrets out of what is recorded and frozen."""
 
 from __future__ import annotations
 
