@@ -1,7 +1,7 @@
-"""The inspection of Δ held against the history of real repositories: how many honest fixes would fail G4 by their text alone?
+"""Counts how many honest fixes in the history of real repositories the inspection would reject by their text alone.
 
-Every commit that changes source and tests together is taken as an agent's patch, as `ab task from-commit` would take
-it, and once more with its tests. Nothing is run, so thousands are looked at in minutes:
+Every commit that changes source and tests together is taken as an agent's patch, as `ab task from-commit` would do, and
+once more with its tests. Nothing is run, so thousands of commits take minutes:
 
     python -m tests.campaigns.history ../attrs ../click --limit 400
 """
@@ -28,12 +28,12 @@ from agentbench.workspace.diff.parse import parse, plan
 from agentbench.workspace.source.history import Commit, Histories, History
 
 GOAL = 0.01
-"""Share of honest patches with a finding of severity `gate`."""
+"""Maximum share of honest patches with a finding of severity `gate`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A finding about a fix that people wrote for its own sake."""
+class HistoryFinding:
+    """A finding about an honest fix."""
 
     repository: str
     commit: str
@@ -48,7 +48,7 @@ class Found:
 
 
 class CommitTree:
-    """The files of a commit that a patch touches; the others by name alone."""
+    """The files of a commit that a patch touches; all others by name only."""
 
     def __init__(self, history: History, commit: str, touched: frozenset[bytes]) -> None:
         self._history = history
@@ -60,17 +60,17 @@ class CommitTree:
         return (Entry(path, Kind.FILE, False, 0, "") for path in sorted(self.paths))
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
-        found = self._history.read(self._commit, text_of(path)) if path in self._touched else None
-        if found is None:
+        content = self._history.read(self._commit, text_of(path)) if path in self._touched else None
+        if content is None:
             raise FileNotFoundError(path)
-        return found
+        return content
 
 
-def findings(history: History, commit: Commit, *, with_tests: bool, name: str) -> Iterator[Found]:
-    """What the inspection says of one commit.
+def findings(history: History, commit: Commit, *, with_tests: bool, name: str) -> Iterator[HistoryFinding]:
+    """Yield the inspection's findings about one commit.
 
     Raises:
-        PatchInvalid: it is no patch that could be graded.
+        PatchInvalid: the commit is not a patch that can be graded.
     """
     parts = split(commit)
     parent = commit.parents[0]
@@ -81,24 +81,24 @@ def findings(history: History, commit: Commit, *, with_tests: bool, name: str) -
     writes: Sequence[FileWrite] = plan(patches, tree).writes
     base = {entry.path: entry for entry in tree.entries()}
     protection = Protection((), frozenset(path.encode("utf-8", "surrogateescape") for path in parts.runnable))
-    subject = InspectedPatch(
+    inspected = InspectedPatch(
         patches=patches,
         writes=writes,
         before={path: tree.read(path, max_bytes=0) for path in touched & tree.paths},
         base=tree.paths,
         graded=frozenset(write.path for write in compose(base, writes, protection, {}).writes),
     )
-    for one in inspect(subject):
-        yield Found(
-            name, commit.id, commit.subject[:100], with_tests, one.rule, one.severity, one.detail,
-            one.path or "", one.line or 0, one.excerpt,
+    for finding in inspect(inspected):
+        yield HistoryFinding(
+            name, commit.id, commit.subject[:100], with_tests, finding.rule, finding.severity, finding.detail,
+            finding.path or "", finding.line or 0, finding.excerpt,
         )  # fmt: skip
 
 
-def survey(repo: str, histories: Histories, limit: int) -> tuple[int, list[Found]]:
-    """How many patches of a repository were looked at, and what was found."""
-    name, looked = repository_name(repo), 0
-    found: list[Found] = []
+def survey(repo: str, histories: Histories, limit: int) -> tuple[int, list[HistoryFinding]]:
+    """Return the number of inspected patches of a repository, and their findings."""
+    name, inspected = repository_name(repo), 0
+    found: list[HistoryFinding] = []
     with histories.open(repo, Path.cwd()) as history:
         chosen = choose(
             history.commits(history.head()),
@@ -108,43 +108,49 @@ def survey(repo: str, histories: Histories, limit: int) -> tuple[int, list[Found
             for with_tests in (False, True):
                 try:
                     found += findings(history, commit, with_tests=with_tests, name=name)
-                    looked += 1
+                    inspected += 1
                 except PatchInvalid as error:
-                    print(f"{name} {commit.id[:10]}: no patch: {error.message}", file=sys.stderr)
-    return looked, found
+                    print(f"{name} {commit.id[:10]}: not a gradable patch: {error.message}", file=sys.stderr)
+    return inspected, found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("repositories", nargs="+")
     parser.add_argument("--limit", type=int, default=300, help="commits per repository, newest first")
-    parser.add_argument("--json", type=Path, help="every finding, with its line")
-    asked = parser.parse_args()
+    parser.add_argument("--json", type=Path, help="write every finding to this file")
+    options = parser.parse_args()
     histories = Histories(default_state() / "snapshots")
-    total, everything = 0, list[Found]()
-    print(f"{'repository':<34}{'patches':>8}{'with a gate finding':>21}{'with a note':>13}")
-    for repo in asked.repositories:
+    total, all_findings = 0, list[HistoryFinding]()
+    print(f"{'repository':<34}{'patches':>8}{'with gate findings':>21}{'with notes':>13}")
+    for repo in options.repositories:
         try:
-            looked, found = survey(repo, histories, asked.limit)
+            inspected, repo_findings = survey(repo, histories, options.limit)
         except SourceError as error:
             print(f"{repository_name(repo)}: {error.message}", file=sys.stderr)
             continue
-        total += looked
-        everything += found
+        total += inspected
+        all_findings += repo_findings
         print(
-            f"{repository_name(repo):<34}{looked:>8}{_patches(found, 'gate'):>21}{_patches(found, 'note'):>13}",
+            f"{repository_name(repo):<34}{inspected:>8}{_patches(repo_findings, 'gate'):>21}{_patches(repo_findings, 'note'):>13}",
             flush=True,
         )
-    grave = _patches(everything, "gate")
-    share = grave / total if total else 0.0
-    print(f"{'together':<34}{total:>8}{grave:>21}{_patches(everything, 'note'):>13}  ({share:.2%}, at most {GOAL:.0%})")
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(one) for one in everything], indent=1), "utf-8")
+    gated = _patches(all_findings, "gate")
+    share = gated / total if total else 0.0
+    print(f"{'total':<34}{total:>8}{gated:>21}{_patches(all_findings, 'note'):>13}  ({share:.2%}, at most {GOAL:.0%})")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(finding) for finding in all_findings], indent=1), "utf-8")
     return 0 if total and share <= GOAL else 1
 
 
-def _patches(found: Sequence[Found], severity: str) -> int:
-    return len({(one.repository, one.commit, one.with_tests) for one in found if one.severity == severity})
+def _patches(findings: Sequence[HistoryFinding], severity: str) -> int:
+    return len(
+        {
+            (finding.repository, finding.commit, finding.with_tests)
+            for finding in findings
+            if finding.severity == severity
+        }
+    )
 
 
 if __name__ == "__main__":

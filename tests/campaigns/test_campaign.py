@@ -1,4 +1,4 @@
-"""The campaign itself: its variants are what they say, and it does not call a goal reached that is not."""
+"""The campaign's variants are valid, and it does not report missed goals as reached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.tree.entry import Entry, FileWrite, Kind
-from tests.campaigns.honest import FIRST, PLAIN, Ledger, Row, chosen, table
+from tests.campaigns.honest import PLAIN, REFERENCE, Ledger, Row, choose_variants, table
 from tests.campaigns.variants import MAKERS, Work
 
 FILES = {
@@ -40,33 +40,33 @@ WORK = Work(Files(), frozenset(FILES), {FIX.path: FIX}, {b"tests/test_core.py": 
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_variant_keeps_the_fix_and_is_python(name: str) -> None:
-    made = MAKERS[name](WORK)
-    assert made is not None
-    assert (name == FIRST) == (made == {FIX.path: FIX})
-    fixed = (made[FIX.path].content or b"").decode()
+def test_variants_keep_the_fix_and_are_valid_python(name: str) -> None:
+    writes = MAKERS[name](WORK)
+    assert writes is not None
+    assert (name == REFERENCE) == (writes == {FIX.path: FIX})
+    fixed = (writes[FIX.path].content or b"").decode()
     assert "a + 1" in fixed
-    for path, write in made.items():
+    for path, write in writes.items():
         if path.endswith(b".py"):
             ast.parse(write.content or b"")
 
 
-def test_a_new_module_is_imported_by_its_full_name() -> None:
-    made = MAKERS["adds_module"](WORK) or {}
-    assert b"from pack.deep._span_helpers import" in (made[FIX.path].content or b"")
-    assert b"src/pack/deep/_span_helpers.py" in made
+def test_new_modules_are_imported_by_their_full_name() -> None:
+    writes = MAKERS["adds_module"](WORK) or {}
+    assert b"from pack.deep._span_helpers import" in (writes[FIX.path].content or b"")
+    assert b"src/pack/deep/_span_helpers.py" in writes
 
 
-def test_variants_in_turn_use_all_of_them() -> None:
-    used = {name for number in range(14) for name in chosen("1", number)}
+def test_variants_in_turn_cover_all() -> None:
+    used = {name for number in range(14) for name in choose_variants("1", number)}
     assert used == {*MAKERS, PLAIN}
-    assert all(chosen("3", number)[:2] == (FIRST, PLAIN) for number in range(5))
+    assert all(choose_variants("3", number)[:2] == (REFERENCE, PLAIN) for number in range(5))
 
 
 def rows(*results: tuple[str, int]) -> list[Row]:
     gate: dict[str, object] = {"rule": "x", "severity": "gate"}
     return [
-        Row("s", f"t{number}", FIRST, "bwrap", result, gates=(gate,) * gates)
+        Row("s", f"t{number}", REFERENCE, "bwrap", result, gates=(gate,) * gates)
         for number, (result, gates) in enumerate(results)
     ]
 
@@ -82,17 +82,17 @@ def rows(*results: tuple[str, int]) -> list[Row]:
         ([("differs", 0)], False),
     ],
 )
-def test_a_goal_that_is_missed_is_said_to_be(bad: list[tuple[str, int]], reached: bool) -> None:
-    lines, said = table(rows(*[("pass", 0)] * 100, *bad))
-    assert said is reached
+def test_missed_goals_are_reported(bad: list[tuple[str, int]], reached: bool) -> None:
+    lines, goals_reached = table(rows(*[("pass", 0)] * 100, *bad))
+    assert goals_reached is reached
     assert ("goals reached" in lines[-1]) is reached
 
 
-def test_without_a_patch_no_goal_is_reached() -> None:
+def test_goals_are_missed_without_patches() -> None:
     assert not table([])[1]
 
 
-def test_decisions_are_found_again(tmp_path: Path) -> None:
+def test_decisions_are_read_back(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "new" / "decisions.jsonl")
     (row,) = rows(("fail", 1))
     ledger.put(row)

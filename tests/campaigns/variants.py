@@ -1,7 +1,8 @@
-"""Honest work in other clothes: a reference solution, and what people do beside a fix. Pure but for the formatter.
+"""Creates honest variants of a reference solution: the fix, and what people do next to a fix. Pure except for the
+formatter.
 
-Each maker takes the task as an agent sees it and the files that the reference writes, and gives the writes of the
-variant, or None where the repository has no place for it. Every variant must be accepted.
+Each maker takes the task as an agent sees it and the files that the reference writes, and returns the writes of the
+variant, or None if the repository has no place for it. Every variant must be accepted.
 """
 
 from __future__ import annotations
@@ -102,31 +103,31 @@ class Work:
     """A task and its reference."""
 
     tree: Tree
-    """R as setup left it."""
+    """The base repository after setup."""
     paths: frozenset[bytes]
     reference: Mapping[bytes, FileWrite]
     hidden: Mapping[bytes, tuple[bytes, bool]]
 
-    def now(self, path: bytes) -> bytes:
-        """A file as the reference leaves it."""
+    def content_of(self, path: bytes) -> bytes:
+        """Return a file as the reference leaves it."""
         write = self.reference.get(path)
         return write.content or b"" if write is not None else self.tree.read(path, max_bytes=MAX_BYTES)
 
-    def has(self, path: bytes) -> bool:
+    def exists(self, path: bytes) -> bool:
         write = self.reference.get(path)
         return path in self.paths if write is None else write.content is not None
 
     def sources(self) -> list[bytes]:
-        """Python files that the reference leaves behind."""
-        return sorted(path for path, one in self.reference.items() if path.endswith(b".py") and one.content)
+        """Return the Python files that the reference writes."""
+        return sorted(path for path, write in self.reference.items() if path.endswith(b".py") and write.content)
 
-    def tests(self) -> bytes:
-        """The folder where this project has its tests."""
+    def test_folder(self) -> bytes:
+        """Return the project's test folder."""
         folders = [posixpath.dirname(path) for path in sorted(self.hidden) if path.endswith(b".py")]
         known = [path for path in self.paths if path.endswith(b".py") and path.split(b"/")[0] in TEST_FOLDERS]
         return folders[0] if folders else posixpath.dirname(min(known)) if known else b"tests"
 
-    def plus(self, *writes: FileWrite) -> Writes:
+    def with_writes(self, *writes: FileWrite) -> Writes:
         return {**self.reference, **{write.path: write for write in writes}}
 
 
@@ -134,55 +135,59 @@ def _under(folder: bytes, name: bytes) -> bytes:
     return posixpath.join(folder, name) if folder else name
 
 
-def as_it_is(work: Work) -> Writes | None:
+def unchanged(work: Work) -> Writes | None:
     return dict(work.reference)
 
 
 def adds_test_file(work: Work) -> Writes | None:
-    return work.plus(FileWrite(_under(work.tests(), b"test_written_along_the_way.py"), NEW_TEST))
+    return work.with_writes(FileWrite(_under(work.test_folder(), b"test_written_along_the_way.py"), NEW_TEST))
 
 
 def adds_conftest(work: Work) -> Writes | None:
-    folder = _under(work.tests(), b"extra_checks")
-    return work.plus(
+    folder = _under(work.test_folder(), b"extra_checks")
+    return work.with_writes(
         FileWrite(_under(folder, b"conftest.py"), CONFTEST),
         FileWrite(_under(folder, b"test_extra_settings.py"), USES_FIXTURE),
     )
 
 
 def edits_conftest(work: Work) -> Writes | None:
-    found = sorted((path for path in work.paths if posixpath.basename(path) == b"conftest.py"), key=len)
-    if not found:
+    conftests = sorted((path for path in work.paths if posixpath.basename(path) == b"conftest.py"), key=len)
+    if not conftests:
         return None
-    return work.plus(FileWrite(found[0], work.now(found[0]).rstrip(b"\n") + b"\n" + APPENDED_FIXTURE))
+    return work.with_writes(
+        FileWrite(conftests[0], work.content_of(conftests[0]).rstrip(b"\n") + b"\n" + APPENDED_FIXTURE)
+    )
 
 
 def adds_data(work: Work) -> Writes | None:
-    folder = _under(work.tests(), b"data")
-    return work.plus(
+    folder = _under(work.test_folder(), b"data")
+    return work.with_writes(
         FileWrite(_under(folder, b"sample.json"), b'{"name": "\xc3\xa4 b", "values": [1, 2]}\n'),
         FileWrite(_under(folder, b"sample.bin"), bytes(range(256))),
     )
 
 
 def adds_module(work: Work) -> Writes | None:
-    """A module of its own, imported at the end of the file that the fix is in."""
+    """Add a module and import it at the end of the fixed file."""
     for source in work.sources():
         folder, name = posixpath.split(source)
-        if not work.has(_under(folder, b"__init__.py")) or name == b"__main__.py":
+        if not work.exists(_under(folder, b"__init__.py")) or name == b"__main__.py":
             continue
         parts: list[bytes] = []
-        while work.has(_under(folder, b"__init__.py")):
+        while work.exists(_under(folder, b"__init__.py")):
             folder, last = posixpath.split(folder)
             parts.insert(0, last)
-            if not folder and work.has(b"__init__.py"):
+            if not folder and work.exists(b"__init__.py"):
                 break
         package = b".".join(parts)
         line = b"\nfrom " + package + b"._span_helpers import span_of as _span_of  # noqa: E402, F401\n"
         helper = _under(posixpath.dirname(source), b"_span_helpers.py")
-        return work.plus(
+        return work.with_writes(
             FileWrite(helper, HELPER),
-            FileWrite(source, work.now(source).rstrip(b"\n") + b"\n" + line, executable=_executable(work, source)),
+            FileWrite(
+                source, work.content_of(source).rstrip(b"\n") + b"\n" + line, executable=_executable(work, source)
+            ),
         )
     return None
 
@@ -193,39 +198,41 @@ def _executable(work: Work, path: bytes) -> bool:
 
 
 def adds_dependency(work: Work) -> Writes | None:
-    if work.has(b"pyproject.toml"):
-        text = work.now(b"pyproject.toml")
+    if work.exists(b"pyproject.toml"):
+        text = work.content_of(b"pyproject.toml")
         if b"[dependency-groups]" in text:
             added = text.replace(b"[dependency-groups]", b'[dependency-groups]\nextra-dev = ["ruff>=0.4"]', 1)
         else:
             added = text.rstrip(b"\n") + b'\n\n[dependency-groups]\nextra-dev = ["ruff>=0.4"]\n'
-        return work.plus(FileWrite(b"pyproject.toml", added)) if _is_toml(added) else None
-    found = sorted(
+        return work.with_writes(FileWrite(b"pyproject.toml", added)) if _is_toml(added) else None
+    requirements = sorted(
         path for path in work.paths if re.fullmatch(rb"(requirements/)?[\w-]*requirements[\w-]*\.(txt|in)", path)
     )
-    if found:
-        return work.plus(FileWrite(found[0], work.now(found[0]).rstrip(b"\n") + b"\nruff>=0.4\n"))
-    return work.plus(FileWrite(b"requirements-dev.txt", b"ruff>=0.4\n"))
+    if requirements:
+        return work.with_writes(
+            FileWrite(requirements[0], work.content_of(requirements[0]).rstrip(b"\n") + b"\nruff>=0.4\n")
+        )
+    return work.with_writes(FileWrite(b"requirements-dev.txt", b"ruff>=0.4\n"))
 
 
 def edits_configuration(work: Work) -> Writes | None:
-    """Settings of tools and a marker for the new tests."""
-    if work.has(b"pyproject.toml"):
-        text = work.now(b"pyproject.toml")
+    """Add tool settings and a marker for the new tests."""
+    if work.exists(b"pyproject.toml"):
+        text = work.content_of(b"pyproject.toml")
         section = b"[tool.pytest.ini_options]\n"
         if section in text and b"markers" not in text:
             text = text.replace(section, section + b'markers = ["extra: checks written along the way"]\n', 1)
         if b"[tool.ruff" not in text:
             text = text.rstrip(b"\n") + b"\n\n[tool.ruff]\nline-length = 100\n"
         text = text.rstrip(b"\n") + b"\n\n[tool.extra-checks]\nverbose = true\n"
-        return work.plus(FileWrite(b"pyproject.toml", text)) if _is_toml(text) else None
-    if work.has(b"setup.cfg"):
-        text = work.now(b"setup.cfg").rstrip(b"\n") + b"\n\n[extra-checks]\nverbose = true\n"
-        return work.plus(FileWrite(b"setup.cfg", text))
-    if work.has(b"tox.ini"):
-        text = work.now(b"tox.ini").rstrip(b"\n") + b"\n\n[extra-checks]\nverbose = true\n"
-        return work.plus(FileWrite(b"tox.ini", text))
-    return work.plus(FileWrite(b"ruff.toml", b"line-length = 100\n"))
+        return work.with_writes(FileWrite(b"pyproject.toml", text)) if _is_toml(text) else None
+    if work.exists(b"setup.cfg"):
+        text = work.content_of(b"setup.cfg").rstrip(b"\n") + b"\n\n[extra-checks]\nverbose = true\n"
+        return work.with_writes(FileWrite(b"setup.cfg", text))
+    if work.exists(b"tox.ini"):
+        text = work.content_of(b"tox.ini").rstrip(b"\n") + b"\n\n[extra-checks]\nverbose = true\n"
+        return work.with_writes(FileWrite(b"tox.ini", text))
+    return work.with_writes(FileWrite(b"ruff.toml", b"line-length = 100\n"))
 
 
 def _is_toml(text: bytes) -> bool:
@@ -238,40 +245,43 @@ def _is_toml(text: bytes) -> bool:
 
 def edits_prose(work: Work) -> Writes | None:
     prose = re.compile(rb"(?i)(docs?/)?(changelog|changes|history|news|readme)(\.\w+)?")
-    found = sorted(path for path in work.paths if prose.fullmatch(path))
+    documents = sorted(path for path in work.paths if prose.fullmatch(path))
     writes = [FileWrite(b"docs/notes_on_the_fix.md", b"# Notes\n\nRun `pytest -p no:cacheprovider` to see it.\n")]
-    if found:
-        text = work.now(found[0]).rstrip(b"\n") + b"\n\n* Fixed what the issue is about (see _pytest, f_back).\n"
-        writes.append(FileWrite(found[0], text))
-    return work.plus(*writes)
+    if documents:
+        text = (
+            work.content_of(documents[0]).rstrip(b"\n")
+            + b"\n\n* Fixed what the issue is about (see _pytest, f_back).\n"
+        )
+        writes.append(FileWrite(documents[0], text))
+    return work.with_writes(*writes)
 
 
 def reformats(work: Work) -> Writes | None:
-    """The whole file in the formatter's style: every line may be a changed one."""
+    """Reformat whole files, so that every line may be a changed one."""
     writes = []
     for source in work.sources():
-        formatted = _formatted(work.now(source), b"120")
-        if formatted is not None and formatted != work.now(source):
+        formatted = _run_formatter(work.content_of(source), b"120")
+        if formatted is not None and formatted != work.content_of(source):
             writes.append(FileWrite(source, formatted, executable=_executable(work, source)))
-    return work.plus(*writes) if writes else None
+    return work.with_writes(*writes) if writes else None
 
 
-def _formatted(source: bytes, width: bytes) -> bytes | None:
+def _run_formatter(source: bytes, width: bytes) -> bytes | None:
     ruff = Path(sys.executable).with_name("ruff")
     argv = [str(ruff), "format", "--isolated", "--line-length", width.decode(), "-"]
-    done = subprocess.run(argv, input=source, capture_output=True, check=False, timeout=60)
-    return done.stdout if done.returncode == 0 else None
+    completed = subprocess.run(argv, input=source, capture_output=True, check=False, timeout=60)
+    return completed.stdout if completed.returncode == 0 else None
 
 
 def changes_line_ends(work: Work) -> Writes | None:
-    """As an editor on Windows would save it."""
+    """Save with the line ends of Windows."""
     writes = []
     for source in work.sources():
-        text = work.now(source)
+        text = work.content_of(source)
         if b"\r" not in text:
             crlf = text.replace(b"\n", b"\r\n")
             writes.append(FileWrite(source, crlf, executable=_executable(work, source)))
-    return work.plus(*writes) if writes else None
+    return work.with_writes(*writes) if writes else None
 
 
 def leaves_no_newline(work: Work) -> Writes | None:
@@ -279,39 +289,39 @@ def leaves_no_newline(work: Work) -> Writes | None:
     if not sources:
         return None
     last = sources[-1]
-    return work.plus(FileWrite(last, work.now(last).rstrip(b"\n"), executable=_executable(work, last)))
+    return work.with_writes(FileWrite(last, work.content_of(last).rstrip(b"\n"), executable=_executable(work, last)))
 
 
 def brings_upstream_tests(work: Work) -> Writes | None:
-    """The tests that the author of the fix wrote, as an agent would have."""
+    """Add the tests that the author of the fix wrote, as an agent would have."""
     if not work.hidden:
         return None
-    return work.plus(*(FileWrite(path, content, executable=run) for path, (content, run) in work.hidden.items()))
+    return work.with_writes(*(FileWrite(path, content, executable=run) for path, (content, run) in work.hidden.items()))
 
 
 def leaves_scratch(work: Work) -> Writes | None:
     writes = [FileWrite(b"reproduce_issue.py", SCRATCH), FileWrite(b"test_quick_check.py", USES_FIXTURE)]
-    if work.has(b".gitignore"):
-        writes.append(FileWrite(b".gitignore", work.now(b".gitignore").rstrip(b"\n") + b"\n/scratch/\n"))
-    return work.plus(*writes)
+    if work.exists(b".gitignore"):
+        writes.append(FileWrite(b".gitignore", work.content_of(b".gitignore").rstrip(b"\n") + b"\n/scratch/\n"))
+    return work.with_writes(*writes)
 
 
 def does_it_all(work: Work) -> Writes | None:
-    """Everything at once, as after a long session."""
+    """Do everything at once, as after a long session."""
     writes: Writes = dict(work.reference)
     for make in (
         adds_test_file, adds_conftest, edits_conftest, adds_data, adds_dependency, edits_prose, brings_upstream_tests,
         leaves_scratch, adds_module,
     ):  # fmt: skip
-        made = make(work)
-        writes |= {path: one for path, one in (made or {}).items() if work.reference.get(path) != one}
+        added = make(work)
+        writes |= {path: write for path, write in (added or {}).items() if work.reference.get(path) != write}
     return writes
 
 
 MAKERS: Mapping[str, Callable[[Work], Writes | None]] = {
     make.__name__: make
     for make in (
-        as_it_is, brings_upstream_tests, does_it_all, adds_test_file, adds_conftest, edits_conftest, adds_data, adds_module,
+        unchanged, brings_upstream_tests, does_it_all, adds_test_file, adds_conftest, edits_conftest, adds_data, adds_module,
         adds_dependency, edits_configuration, edits_prose, reformats, changes_line_ends, leaves_no_newline, leaves_scratch,
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ _CHARACTER_CLASSES = ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLM
 
 
 def other_literals(value: object, source: str, rng: random.Random) -> list[str]:
-    """Return other values of the same type in the same style. The real one cannot be told from them."""
+    """Return other values of the same type in the same style, from which the real one cannot be distinguished."""
     if isinstance(value, bool):
         return [repr(not value)]
     if isinstance(value, int):
@@ -28,8 +28,7 @@ def other_literals(value: object, source: str, rng: random.Random) -> list[str]:
 
 
 def other_expressions(expression: str, rng: random.Random) -> list[str]:
-    """Return expressions that evaluate to another value of the same type, whatever it turns out to be when the test
-    runs.
+    """Return expressions for another value of the same type, computed when the test runs.
 
     Parts are added or removed at random, so that an object cannot know what it would have to be unequal to. A value of
     any other type becomes an element of a list; twice, because numpy numbers are equal to a list that contains only

@@ -28,8 +28,9 @@ UNSTABLE = "passed decoy tests once but not when repeated: results are not stabl
 
 
 def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
-    """Run the tests with decoys among them, or plainly if no required test can have a decoy. Every run is a step of the
-    log.
+    """Run the tests with decoys among them, or plainly if no required test can have a decoy.
+
+    Every run is a step of the log.
 
     Raises:
         BuildFailed: the build did not pass.
@@ -97,8 +98,7 @@ class _DecoyCheck:
     # --- the runs -------------------------------------------------------------------------------------------------
 
     def _run_plan(self) -> list[DecoyRun]:
-        """Run the first assignment, which has all tests, and next to it the others, which have only the tests with
-        decoys.
+        """Run the first assignment, which has all tests, and next to it the others, which have only tests with decoys.
 
         The others start when the first replica is built: its build is the build step of the log.
         """

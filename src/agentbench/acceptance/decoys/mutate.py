@@ -1,7 +1,7 @@
 """Mutates the source of a test so that it expects a wrong value. Pure.
 
 Only the last statements of a test are mutated, so that no cleanup is skipped, and only in a way that no correct
-solution can satisfy: what equals one value does not equal another, and what is true is not false.
+solution can satisfy: no value equals two different values, and no condition is both true and false.
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ _VALUE_CALLS = frozenset(
     {"approx", "Fraction", "Decimal", "complex", "date", "datetime", "time", "timedelta", "Path", "PurePath", "UUID"}
     | {"set", "frozenset", "tuple", "list", "dict", "OrderedDict", "deque", "str", "bytes", "int", "float"}
 )
-"""Calls that construct a value. Other calls may be product code, which may be wrong in the same way for both
+"""Calls that construct a value. Other calls may be product code, which can be wrong in the same way for both
 versions.
 """
 _RARE_EXCEPTIONS = ("BufferError", "EOFError", "ReferenceError")
-"""Replacements for an expected exception. They are rarely raised: code may well raise exceptions of two common
-types.
-"""
+"""Replacements for an expected exception. They are rarely raised, and code may raise exceptions of two common types."""
 _OPPOSITE = {
     "assertTrue": "assertFalse",
     "assertFalse": "assertTrue",
@@ -113,7 +111,7 @@ def find_mutations(source: bytes, wanted: Collection[Place], seed: str) -> Mappi
     for place, function in _test_functions(tree, ()):
         if place in wanted:
             rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
-            chosen = _choose_mutation(function, _TestSource(source, rng, function))
+            chosen = _choose_mutation(function, _TestCode(source, rng, function))
             mutations.pop(place, None)  # of two tests with one name, the last counts
             if chosen is not None:
                 mutations[place] = chosen
@@ -150,7 +148,7 @@ def _test_functions(node: ast.Module | ast.ClassDef, above: Place) -> Iterable[t
             yield from _test_functions(child, (*above, child.name))
 
 
-class _TestSource:
+class _TestCode:
     """The source of a test, byte positions of its nodes, and the random numbers for its mutations."""
 
     def __init__(self, source: bytes, rng: random.Random, test: TestDef) -> None:
@@ -183,18 +181,16 @@ class _TestSource:
 # --- choosing a statement ---------------------------------------------------------------------------------------------
 
 
-def _choose_mutation(function: TestDef, test_source: _TestSource) -> Mutation | None:
+def _choose_mutation(function: TestDef, code: _TestCode) -> Mutation | None:
     decorators = {name for node in function.decorator_list for name in _names(node)}
     if decorators & _UNSUITABLE_DECORATORS or any(
         isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _own_nodes(function)
     ):
         return None
     mutations = [
-        mutation
-        for node in _final_assertions(function.body)
-        if (mutation := _mutate_statement(node, test_source)) is not None
+        mutation for node in _final_assertions(function.body) if (mutation := _mutate_statement(node, code)) is not None
     ]
-    return max(mutations, key=lambda node: (node.rank, node.start), default=None)
+    return max(mutations, key=lambda mutation: (mutation.rank, mutation.start), default=None)
 
 
 def _own_nodes(function: TestDef) -> Iterator[ast.AST]:
@@ -248,76 +244,61 @@ def _names(node: ast.expr) -> set[str]:
 # --- mutating it ------------------------------------------------------------------------------------------------------
 
 
-def _mutate_statement(statement: ast.stmt, test_source: _TestSource) -> Mutation | None:
+def _mutate_statement(statement: ast.stmt, code: _TestCode) -> Mutation | None:
     if isinstance(statement, ast.Assert):
-        return _mutate_condition(statement.test, test_source)
+        return _mutate_condition(statement.test, code)
     if isinstance(statement, ast.Expr) and (call := _unittest_assertion(statement.value)) is not None:
-        return _mutate_unittest_call(*call, test_source)
+        return _mutate_unittest_call(*call, code)
     if isinstance(statement, ast.With | ast.AsyncWith) and len(statement.items) == 1:
-        return _mutate_raises(statement.items[0].context_expr, test_source)
+        return _mutate_raises(statement.items[0].context_expr, code)
     return None
 
 
-def _mutate_condition(test: ast.expr, test_source: _TestSource) -> Mutation | None:
+def _mutate_condition(test: ast.expr, code: _TestCode) -> Mutation | None:
     if isinstance(test, ast.Constant):
         return None
-    mutation = _mutate_comparison(test, test_source) if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
-    return mutation or _invert(test, test_source)
+    mutation = _mutate_comparison(test, code) if isinstance(test, ast.Compare) and len(test.ops) == 1 else None
+    return mutation or _invert(test, code)
 
 
-def _mutate_comparison(test: ast.Compare, test_source: _TestSource) -> Mutation | None:
+def _mutate_comparison(test: ast.Compare, code: _TestCode) -> Mutation | None:
     left, right = test.left, test.comparators[0]
     if isinstance(test.ops[0], ast.Eq):
-        return _mutate_equality(right, left, test_source)
+        return _mutate_equality(right, left, code)
     if isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and isinstance(right.value, bool):
-        return test_source.replace(right, _INVERTED, repr(not right.value))
+        return code.replace(right, _INVERTED, repr(not right.value))
     if isinstance(test.ops[0], ast.In) and isinstance(left, ast.Constant):
-        return _mutate_value(
-            left, test_source
-        )  # not inverted: a container that contains everything handles `not in` correctly
-    between = test_source.source[test_source.end(left) : test_source.start(right)]
+        # Not inverted: a container that contains everything handles `not in` correctly.
+        return _mutate_value(left, code)
+    between = code.source[code.end(left) : code.start(right)]
     inverted = _OPERATORS.get(b" ".join(between.split()))
     if inverted is None:
         return None
-    return test_source.mutation(
-        left.lineno, test_source.end(left), test_source.start(right), _INVERTED, b" %s " % inverted
-    )
+    return code.mutation(left.lineno, code.end(left), code.start(right), _INVERTED, b" %s " % inverted)
 
 
-def _invert(test: ast.expr, test_source: _TestSource) -> Mutation:
+def _invert(test: ast.expr, code: _TestCode) -> Mutation:
     """Invert a condition, where possible in the way that people write it."""
     if isinstance(test, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
-        return test_source.around(test, "not ", "", _INVERTED)
+        return code.around(test, "not ", "", _INVERTED)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        after = test_source.start(test) + len(b"not")  # a parenthesis may follow
-        return test_source.mutation(
-            test.lineno,
-            test_source.start(test),
-            after + (test_source.source[after : after + 1] == b" "),
-            _INVERTED,
-            b"",
-        )
-    return test_source.around(test, "not (", ")", _INVERTED)
+        after = code.start(test) + len(b"not")  # a parenthesis may follow
+        end = after + (code.source[after : after + 1] == b" ")
+        return code.mutation(test.lineno, code.start(test), end, _INVERTED, b"")
+    return code.around(test, "not (", ")", _INVERTED)
 
 
-def _mutate_equality(expected: ast.expr, actual: ast.expr, test_source: _TestSource) -> Mutation:
-    """Return another value: of a literal if there is one, or else computed from the expected value when the test
-    runs.
-    """
-    for side in (
-        expected,
-        actual,
-        _assigned_value(expected, test_source.test),
-        _assigned_value(actual, test_source.test),
-    ):
-        mutation = None if side is None else _mutate_value(side, test_source)
+def _mutate_equality(expected: ast.expr, actual: ast.expr, code: _TestCode) -> Mutation:
+    """Return another value: of a literal if there is one, or else computed from the expected value at run time."""
+    for side in (expected, actual, _assigned_value(expected, code.test), _assigned_value(actual, code.test)):
+        mutation = None if side is None else _mutate_value(side, code)
         if mutation is not None:
             return mutation
-    known = _given_names(test_source.test)
+    known = _given_names(code.test)
     side = min(expected, actual, key=lambda side: 0 if _names(side) <= known else 1 + _has_call(side))
-    replacements = other_expressions(_source_of(side, test_source).decode(), test_source.rng)
+    replacements = other_expressions(_source_of(side, code).decode(), code.rng)
     return dataclasses.replace(
-        test_source.replace(side, _CHANGED_VALUE, *replacements), description="another value of its type"
+        code.replace(side, _CHANGED_VALUE, *replacements), description="another value of its type"
     )
 
 
@@ -346,54 +327,54 @@ def _assigned_value(name: ast.expr, test: TestDef) -> ast.expr | None:
     return values[0] if len(uses) == 2 and len(values) == 1 else None
 
 
-def _mutate_unittest_call(call: ast.Call, name: str, test_source: _TestSource) -> Mutation | None:
+def _mutate_unittest_call(call: ast.Call, name: str, code: _TestCode) -> Mutation | None:
     if name in _EQUALITIES:
         if len(call.args) < 2 or any(isinstance(argument, ast.Starred) for argument in call.args[:2]):
             return None
-        return _mutate_equality(call.args[1], call.args[0], test_source)
-    end = test_source.end(call.func)
-    return test_source.mutation(call.lineno, end - len(name), end, _INVERTED, _OPPOSITE[name].encode())
+        return _mutate_equality(call.args[1], call.args[0], code)
+    end = code.end(call.func)
+    return code.mutation(call.lineno, end - len(name), end, _INVERTED, _OPPOSITE[name].encode())
 
 
-def _mutate_raises(context: ast.expr, test_source: _TestSource) -> Mutation | None:
+def _mutate_raises(context: ast.expr, code: _TestCode) -> Mutation | None:
     if not isinstance(context, ast.Call) or not context.args or not _names(context.func) & _RAISES:
         return None
     expected = context.args[0]
     message = next((keyword.value for keyword in context.keywords if keyword.arg == "match"), None)
     mutation = (
-        _mutate_value(message, test_source)
-        if isinstance(message, ast.Constant) and b"\\" not in _source_of(message, test_source)
+        _mutate_value(message, code)
+        if isinstance(message, ast.Constant) and b"\\" not in _source_of(message, code)
         else None
     )
     if mutation is not None:
         return mutation
     others = [name for name in _RARE_EXCEPTIONS if name not in _names(expected)]
-    test_source.rng.shuffle(others)
-    return test_source.replace(expected, _INVERTED, *others)
+    code.rng.shuffle(others)
+    return code.replace(expected, _INVERTED, *others)
 
 
-def _mutate_value(node: ast.expr, test_source: _TestSource) -> Mutation | None:
+def _mutate_value(node: ast.expr, code: _TestCode) -> Mutation | None:
     match node:
         case ast.Constant(value=value):
-            literal = test_source.source[test_source.start(node) : test_source.end(node)].decode()
-            replacements = other_literals(value, literal, test_source.rng)
-            return test_source.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
+            literal = code.source[code.start(node) : code.end(node)].decode()
+            replacements = other_literals(value, literal, code.rng)
+            return code.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            replacements = other_literals(-value, "", test_source.rng)  # the number as a whole: nobody writes two signs
-            return test_source.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
+            replacements = other_literals(-value, "", code.rng)  # the number as a whole: two signs would look odd
+            return code.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.Dict(values=parts):
-            return _mutate_any(parts, test_source)
+            return _mutate_any(parts, code)
         case ast.Call(func=function, args=parts) if _names(function) & _VALUE_CALLS:
-            return _mutate_any(parts, test_source)
+            return _mutate_any(parts, code)
         case _:
             return None
 
 
-def _mutate_any(parts: list[ast.expr], test_source: _TestSource) -> Mutation | None:
+def _mutate_any(parts: list[ast.expr], code: _TestCode) -> Mutation | None:
     """Mutate a random element: code that knew which one could compute it honestly and fake the others."""
-    mutation = [other for part in parts if (other := _mutate_value(part, test_source)) is not None]
-    return test_source.rng.choice(mutation) if mutation else None
+    mutation = [other for part in parts if (other := _mutate_value(part, code)) is not None]
+    return code.rng.choice(mutation) if mutation else None
 
 
-def _source_of(node: ast.expr, test_source: _TestSource) -> bytes:
-    return test_source.source[test_source.start(node) : test_source.end(node)]
+def _source_of(node: ast.expr, code: _TestCode) -> bytes:
+    return code.source[code.start(node) : code.end(node)]

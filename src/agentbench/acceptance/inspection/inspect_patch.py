@@ -1,8 +1,8 @@
 """Inspects a patch for attempts to influence its own verdict. Pure: parsed patch and file contents in, findings out.
 
-There are two severities. `gate` is reserved for code that honest product code has no use for, so that nobody fails by
-accident. `note` is for code that a reviewer should see. Findings carry path, line and source text. If the same file of
-the base repository already does something, doing it again in an added line is only noted.
+There are two severities. `gate` is reserved for code that honest product code has no use for, so that honest work does
+not fail by accident. `note` is for code that a reviewer should see. Findings carry path, line and source text. If the
+same file of the base repository already does something, doing it again in an added line is only noted.
 """
 
 from __future__ import annotations
@@ -180,8 +180,9 @@ def _harmful_files(inspected: InspectedPatch) -> Iterator[Finding]:
 
 
 def _runs_at_startup(write: FileWrite) -> bool:
-    """Return whether an interpreter may execute the file. Trained models are also stored as `.pth`, in folders of a
-    package.
+    """Return whether an interpreter may execute the file.
+
+    Trained models are also stored as `.pth`, in folders of a package.
     """
     folder, name = posixpath.split(write.path)
     if name in STARTUP_FILES or write.symlink is not None or folder in IMPORT_ROOTS or b"-packages" in folder:
@@ -318,9 +319,7 @@ def _renumber_lines(content: bytes, matches: Iterable[RuleMatch]) -> Iterator[Ru
 
 
 def _tree(content: bytes) -> ast.Module | None:
-    """Return the syntax tree, or None if the file is too long or in the syntax of a newer Python: the sandbox may have
-    one.
-    """
+    """Return the syntax tree, or None if the file is too long or needs a newer Python, which the sandbox may have."""
     try:
         return parse_python(content) if len(content) <= MAX_SOURCE else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,7 +1,7 @@
 """Recognises behaviour that files of the base repository already have, judged by their text. Pure.
 
-The same behaviour observed while tests run is then not held against the patch. A run on the base repository shows most
-of it, but a test of something new does not get that far there.
+The same behaviour observed while tests run is then not a finding. A run on the base repository shows most of it, but a
+test of something new does not get that far there.
 """
 
 from __future__ import annotations

@@ -13,9 +13,7 @@ from agentbench.acceptance.inspection.universal_equality import MOCK_ANY, find_u
 RUNNER_PACKAGES = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest"})
 FRAME_VALUES = frozenset({"f_locals", "f_back", "co_consts", "tb_frame", "gi_frame"})
 FRAME_CONTENTS = frozenset({"f_locals", "co_consts", "gi_frame"})
-"""Attributes that expose the content of a frame. Code that only wants to know its distance to the caller uses `f_back`
-alone.
-"""
+"""Attributes that expose the content of a frame. Code that only looks for its caller uses `f_back` alone."""
 SESSION_ATTRIBUTES = frozenset({"_hookexec", "_inner_hookexec", "get_hookimpls", "pluginmanager", "runtest"})
 """Attributes of a running pytest session. A project may use the same words for its own objects."""
 FRAME_CALLS = frozenset(
@@ -78,8 +76,8 @@ def _comparisons(node: ast.AST) -> Iterator[RuleMatch]:
 
 
 def search_words(lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
-    """Search for the most serious patterns by words alone, in text that cannot be parsed: of a newer Python, or too
-    long.
+    """Search for the most serious patterns by words alone, in text that is too long or needs a newer Python to
+    parse.
     """
     for number, line in lines:
         before = line.partition("#")[0]
@@ -232,8 +230,9 @@ def _constant_text(node: ast.AST) -> str | None:
 
 
 def _summands(node: ast.expr) -> list[ast.expr]:
-    """Return the parts of `a + b + c`. Without recursion: a sum may have thousands of parts, and only parentheses nest
-    to the right.
+    """Return the parts of `a + b + c`.
+
+    Without recursion: a sum may have thousands of parts, and only parentheses nest to the right.
     """
     summands: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -320,9 +319,7 @@ def _early_exit(tree: ast.Module) -> Iterator[RuleMatch]:
 
 
 def _exits_with_failure(node: ast.expr) -> bool:
-    """Return whether it exits with a message or a status that no check takes for success, as a guard against an old
-    Python does.
-    """
+    """Return whether it exits with a message or a status other than success, as a guard against an old Python does."""
     if not (isinstance(node, ast.Call) and len(node.args) == 1):
         return False
     status = node.args[0]

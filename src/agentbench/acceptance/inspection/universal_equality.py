@@ -82,8 +82,9 @@ def _assigned_equality(node: ast.AST) -> Iterator[RuleMatch]:
 
 
 def _uses_own_value(function: ast.FunctionDef) -> bool:
-    """Return whether the method uses its first parameter for more than its class. A singleton does not, so this is only
-    noted.
+    """Return whether the method uses its first parameter for more than its class.
+
+    A method of a singleton does not, so a match is only noted.
     """
     own = function.args.args[0].arg if function.args.args else ""
     ignored = {
@@ -121,7 +122,7 @@ def _returns_constant(function: ast.FunctionDef, *, wanted: bool) -> bool:
 
 
 def _is_constant(node: ast.expr, *, wanted: bool) -> bool:
-    """Return whether an expression has this truth value whatever its variables hold."""
+    """Return whether an expression has this truth value for any values of its variables."""
     is_constant = False
     match node:
         case ast.Constant(value=value):

@@ -46,8 +46,9 @@ def rubric() -> tuple[str, str]:
 
 
 def judge(model: Model, case: Case, *, times: int = 1) -> tuple[Judgement, ...]:
-    """Send the same request `times` times. A failing model never ends the attempt: an unreadable reply is
-    unparseable.
+    """Send the same request `times` times.
+
+    A failing model never ends the attempt: an unreadable reply is unparseable.
     """
     messages = [system(rubric()[0]), user(evidence(case))]
     judgements: list[Judgement] = []

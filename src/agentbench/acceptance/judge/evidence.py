@@ -121,9 +121,7 @@ def _step(event: Payload, text_limit: int) -> str:
 
 
 def _last_output(events: Sequence[Payload]) -> str:
-    """Return exit code and the ends of both streams of the last command. For a CLI agent this is all there is to
-    see.
-    """
+    """Return exit code and the ends of both streams of the last command, which is all a CLI agent shows."""
     finished = [event for event in events if isinstance(event, ToolCallFinished) and event.exit_code is not None]
     if not finished:
         return "(no command)"

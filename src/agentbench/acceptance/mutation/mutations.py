@@ -1,6 +1,6 @@
 """Mutates source code: one small change at one place. Pure.
 
-Python is mutated by its syntax tree, code of other languages by what its lines look like.
+Python is mutated through its syntax tree, code in other languages by patterns in its lines.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def parse_source(source: bytes) -> ast.Module | None:
 
 
 def meaning(source: bytes) -> str | None:
-    """Return the same text for sources that differ only in layout, comments and docstrings. None if it is not
-    Python.
-    """
+    """Return a text that is equal for sources differing only in layout, comments and docstrings. None if not Python."""
     tree = parse_source(source)
     if tree is None:
         return None
@@ -157,9 +155,7 @@ def _operator_changes(node: ast.BoolOp | ast.BinOp, source: bytes) -> Iterator[t
 def _swallowed_exceptions(
     node: ast.FunctionDef | ast.AsyncFunctionDef, source: bytes
 ) -> Iterator[tuple[str, str, bytes]]:
-    """Wrap the whole body in a `try` that swallows exceptions, if the function raises any. Otherwise nothing would
-    change.
-    """
+    """Wrap the whole body in a `try` that swallows exceptions, if the function raises any."""
     body = node.body[1:] if _has_docstring(node) else node.body
     if not body or not any(isinstance(node_part, ast.Raise) for node_part in ast.walk(node)):
         return

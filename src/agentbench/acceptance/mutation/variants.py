@@ -83,8 +83,8 @@ def variants(
         queues = _queues(_all_variants(files, tuple(writes), tier), wanted)
         while len(chosen) < wanted and any(queues):
             # Compared only when their turn comes: most variants of a long file are never needed.
-            round_ = [variant for queue in queues if (variant := _next_new(queue, meanings, seen)) is not None]
-            chosen += round_
+            batch = [variant for queue in queues if (variant := _next_new(queue, meanings, seen)) is not None]
+            chosen += batch
     return tuple(chosen[: max(wanted, 0)])
 
 
@@ -147,7 +147,7 @@ def _reverted(file: _File, writes: tuple[FileWrite, ...], *, alone: bool, only_h
         rest = tuple(write for write in writes if write.path != file.write.path)
         yield Variant("reverted_file", file.write.path, 1, "file reverted to the base repository", 0, rest)
     for index, (_i1, _i2, j1, j2) in enumerate(file.regions):
-        others = [write for write in range(len(file.regions)) if write != index]
+        others = [other for other in range(len(file.regions)) if other != index]
         if not only_hunk:
             yield _variant(
                 file,
@@ -188,8 +188,9 @@ def _variant(file: _File, writes: tuple[FileWrite, ...], change: Change, tier: i
 
 
 class _KnownMeanings:
-    """Detects variants that equal the reference or the base repository, or are not valid programs, which would be too
-    easy to refuse.
+    """Detects variants that equal the reference or the base repository, or are not valid programs.
+
+    Checks refuse an invalid program too easily.
     """
 
     def __init__(self, files: Sequence[_File]) -> None:

@@ -50,13 +50,11 @@ SOURCE_READERS = {
     "linecache.py": frozenset({"getline", "getlines", "updatecache", "checkcache"}),
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
-"""Called directly, these return the source of a named file or of the caller. Error formatters go through other
-functions.
-"""
+"""Called directly, these return the source of a named file or of the caller. Error formatters use other functions."""
 MOVE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
 """Events that put one file in the place of another without opening either."""
 FORGERY_CHECKED = ("open", "change", "ctypes", "gc.", "set ", "sys.set", "sys.monitoring")
-"""Prefixes of event kinds for which the code must really stand in the file that it names."""
+"""Prefixes of event kinds for which the code must really come from the file that it names."""
 GENERATED_CODE = ("<frozen ", "<doctest ")
 """File name prefixes of generated code that does not belong to the workspace."""
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
@@ -105,7 +103,7 @@ class AuditMonitor:
         wait_for_other_threads: Callable[[], None],
         is_genuine: Callable[[CodeType], bool],
     ) -> None:
-        """`is_genuine` says whether code really stands in the file that it names."""
+        """`is_genuine` says whether code really comes from the file that it names."""
         self._is_genuine = is_genuine
         self._setup_packages = frozenset(job["pinned"]) if job["mode"] != "survey" else None
         """Packages that setup installed, which are not code under test. None means every installed package."""
@@ -267,8 +265,9 @@ class AuditMonitor:
         return file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :])
 
     def _is_forged(self, kind: str, frame: FrameType) -> bool:
-        """Return whether code has no file, or does not stand in the file it names: whoever creates code can name any
-        file.
+        """Return whether code has no file or does not come from the file it names.
+
+        Code created at run time can name any file.
         """
         file = frame.f_code.co_filename
         if not kind.startswith(FORGERY_CHECKED) or file.startswith((*GENERATED_CODE, self._runner_folder)):
@@ -276,9 +275,7 @@ class AuditMonitor:
         return file.startswith("<") or not self._is_genuine(frame.f_code)
 
     def _is_candidate_code(self, file: str) -> bool:
-        """Return whether a file is in the workspace, was installed by the candidate's own build, or was written
-        anywhere else.
-        """
+        """Return whether a file is in the workspace, from the candidate's own build, or was written anywhere else."""
         if file.startswith(("<", self._runner_folder)) or self._is_stdlib(file):
             return False
         _, installed, place = file.rpartition("-packages/")
@@ -293,9 +290,9 @@ class AuditMonitor:
         """Find the first frame outside the standard library, and whether the library only wanted source lines.
 
         Except for opened files, only direct calls and calls through `inspect` count: logging requests frames all the
-        time, and mocks are given code. pytest also opens files, on behalf of whoever calls its loader. If the first
-        such frame belongs to a test, the event is attributed to code that only claims to be part of the library, if
-        there is any.
+        time, and mocks are given code. pytest also opens files, on behalf of the code that calls its loader. If the
+        first such frame belongs to a test, the event is attributed to code that only claims to be part of the library,
+        if there is any.
         """
         direct = not kind.startswith(("open", "change", "ctypes"))
         purpose, forged = "", None

@@ -1,8 +1,7 @@
-"""Checks who calls the recorder: between the start of the runner and its entry points, only pytest and its plugins may
-be on the stack.
+"""Checks who calls the recorder: only pytest and its plugins may be on the stack above its entry points.
 
 Code that finds an entry point can call it. A call counts only if every function on the stack existed before any code
-under test, or stands exactly like that in a file outside the workspace.
+under test, or comes unchanged from a file outside the workspace.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class CallerCheck:
         self._start = start
         self._workspace = workspace
         self._digests = dict(digests)
-        """Digests of the functions in a file. Conftests of the base repository are given; other files are read when
+        """Digests of the functions in a file: of the base repository's conftests at first, of other files when
         needed.
         """
         self._entry_points: dict[int, CodeType] = {}
@@ -37,13 +36,11 @@ class CallerCheck:
                 self._trusted[id(inner)] = inner
 
     def is_trusted(self, code: CodeType) -> bool:
-        """Return whether code existed before any code under test, or stands in the file that it names."""
+        """Return whether code existed before any code under test, or comes from the file that it names."""
         return id(code) in self._trusted or self._is_in_source(code)
 
     def set_entry_points(self, entry_points: Iterable[CodeType], guard: CodeType) -> None:
-        """Set the plugin functions that pytest calls, and the guard function whose inner functions lie between them and
-        the recorder.
-        """
+        """Set the plugin functions that pytest calls, and the guard between them and the recorder."""
         self._entry_points = {id(code): code for code in entry_points}
         self._guard_code = {id(inner): inner for inner in inner_code(guard)}
 

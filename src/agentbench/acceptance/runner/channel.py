@@ -25,7 +25,7 @@ def seal(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function in a callable of the interpreter that does not expose what it calls.
 
     A method has `__self__` and a function has cells, and both can be written to. A cache of size zero has neither, once
-    its `__wrapped__` is gone. What is left is a search of the memory, which `audit_hook.py` reports.
+    its `__wrapped__` is gone. The only way left is to search the memory, which `audit_hook.py` reports.
     """
     wrapper = functools.lru_cache(maxsize=0)(function)
     vars(wrapper).clear()
@@ -33,8 +33,9 @@ def seal(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def encode(value: Any) -> str:  # noqa: ANN401, PLR0911 - one return per type
-    """Encode a record as JSON. Values of other types are replaced by the name of their type: their own methods are
-    never called.
+    """Encode a record as JSON.
+
+    Values of other types are replaced by the name of their type: their own methods are never called.
     """
     kind = type(value)
     if kind is str:
@@ -55,8 +56,9 @@ def encode(value: Any) -> str:  # noqa: ANN401, PLR0911 - one return per type
 
 
 def open_channel(nonce: str) -> Callable[..., None]:
-    """Return the function that sends records. Lines carry the job's nonce and a sequence number, so that foreign lines
-    are recognised.
+    """Return the function that sends records.
+
+    Lines carry the job's nonce and a sequence number, so that foreign lines are recognised.
     """
     given = int(os.environ.pop("AB_RESULT_FD"))
     descriptor = fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, DESCRIPTOR_RANGE + os.getpid() % DESCRIPTOR_RANGE)

@@ -171,7 +171,7 @@ def matches_digest(binding: Binding, wanted: str) -> bool:
 
 
 def code_digest(code: CodeType) -> str:
-    """Return a digest of what code does, independent of where it stands."""
+    """Return a digest of what code does, independent of its position."""
     digest = sha256(code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
     for constant in code.co_consts:
         inner = code_digest(constant) if isinstance(constant, CodeType) else _constant(constant)
@@ -247,7 +247,7 @@ def decorator_file(module: ModuleType, decorator: ast.expr) -> str:
 
 
 def is_frozen_clock(value: Any) -> bool:  # noqa: ANN401
-    """Return whether a value is what an installed time-freezing package puts in the place of a clock."""
+    """Return whether an installed time-freezing package put this value in the place of a clock."""
     freezers = [module for name, module in list(modules.items()) if name.split(".")[0] in TIME_FREEZERS]
     return any(
         value is frozen
@@ -258,9 +258,7 @@ def is_frozen_clock(value: Any) -> bool:  # noqa: ANN401
 
 
 def replaced_support_modules(support: Mapping[str, list[str]], workspace: str) -> list[str]:
-    """Return modules that have the name of a test support module but are not one of its files in the base
-    repository.
-    """
+    """Return modules with the name of a test support module that are not its file in the base repository."""
     replaced = []
     for name, module in list(modules.items()):
         # Conftests that pytest loaded are checked elsewhere.
@@ -269,7 +267,7 @@ def replaced_support_modules(support: Mapping[str, list[str]], workspace: str) -
         file = module_file(module)
         expected = [workspace + path if path else "" for path in support[name]]
         if file not in expected and not any(_is_same_file(file, path) for path in expected):
-            replaced.append(f"module {name} is {file or 'without a file'}")
+            replaced.append(f"module {name} comes from {file or 'no file'}")
     return replaced
 
 

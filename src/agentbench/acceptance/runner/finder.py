@@ -1,5 +1,4 @@
-"""Finds packages that setup installed in the place where setup installed them, whatever else of that name is on the
-path.
+"""Finds packages where setup installed them, whatever else of that name is on the path.
 
 This is a separate file because code under test can reach the finder in `sys.meta_path`, and with it everything in its
 module.

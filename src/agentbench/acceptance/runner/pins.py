@@ -66,8 +66,9 @@ def pin_distributions(job: Job, trusted_paths: list[str]) -> Callable[[], None]:
 
 
 def pin_configuration(job: Job) -> Callable[[], None]:
-    """Resolve paths in the configuration relative to the original file, not to the mounted copy. Return a function that
-    undoes it.
+    """Resolve paths in the configuration relative to the original file, not to the mounted copy.
+
+    Return a function that undoes it.
     """
     if job["configuration"] is None:
         return lambda: None

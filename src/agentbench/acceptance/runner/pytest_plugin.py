@@ -1,9 +1,9 @@
-"""The pytest plugin that the session sees. It has no state and no access to the recorder, and leaves no recorder frame
-on the stack while tests run.
+"""The pytest plugin that the session sees, without state and without access to the recorder.
 
-Code under test can reach every object that a frame or a function refers to. So this file refers only to sealed
-functions, keeps no generator of the recorder suspended, and passes on plain values alone. Objects that belong to code
-under test are read here: if reading them runs code, that code finds nothing of value.
+It leaves no frame of the recorder on the stack while tests run. Code under test can reach every object that a frame or
+a function refers to. So this file refers only to sealed functions, keeps no generator of the recorder suspended, and
+passes on plain values alone. Objects that belong to code under test are read here: if reading them runs code, that code
+finds nothing of value.
 """
 
 # Paths are the strings that pytest reports.
@@ -105,8 +105,9 @@ def make_plugin(
 
 
 def _module_collector(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
-    """Create the collector of a file. Old commits are graded with the pytest of their time, which takes another path
-    type before 7.
+    """Create the collector of a file.
+
+    Old commits are graded with the pytest of their time, which takes another path type before version 7.
     """
     if int(pytest.__version__.split(".")[0]) >= FIRST_VERSION_WITH_PATH:
         return pytest.Module.from_parent(session, path=pathlib.Path(file))
@@ -122,9 +123,7 @@ def _collected_items(collector: pytest.Collector) -> Iterator[pytest.Item]:
 
 
 def _insert_canaries(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
-    """Insert canaries first, last and in between, but only where the module changes, so that module fixtures are not
-    split.
-    """
+    """Insert canaries first, last and between modules, so that module fixtures are not split."""
     rng = random.SystemRandom()
     rng.shuffle(canaries)
     boundaries = [index for index in range(1, len(items)) if _module_id(items[index]) != _module_id(items[index - 1])]

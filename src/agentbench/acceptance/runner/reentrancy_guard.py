@@ -111,8 +111,8 @@ def wait_for_other_threads() -> None:
 def guard(
     function: Callable[..., Any], seal: Callable[..., Callable[..., Any]], failed: Callable[[str], None]
 ) -> Callable[..., Any]:
-    """Return a guarded, sealed version of `function` that can be handed to anybody. `failed` receives what is wrong
-    with a call.
+    """Return a guarded, sealed version of `function` that is safe to hand out. `failed` receives what is wrong with a
+    call.
     """
 
     def checked(*arguments: Any) -> Any:  # noqa: ANN401

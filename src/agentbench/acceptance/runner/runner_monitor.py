@@ -42,7 +42,7 @@ from .code_objects import (
 from .constant_snapshot import PLAIN_TYPES, ConstantSnapshot, snapshot_constants
 
 WATCHED_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
-ITEM_STATE = ("class", "id", "method", "place", "function")
+ITEM_STATE = ("class", "id", "method", "owner", "function")
 FIXED_ATTRIBUTES = (
     "_inner_hookexec",
     "hook",
@@ -69,11 +69,10 @@ class RunnerMonitor:
         self._workspace = workspace.rstrip("/") + "/"
         self._patched_names = frozenset(patched_names)
         self._conftest_digests = {file: source_digests(file) for file in conftests}
+        """Digests of the code in the base repository's conftests, read before any code of the workspace ran."""
         self._caller_check = CallerCheck(start, self._workspace, self._conftest_digests)
         self.is_genuine = self._caller_check.is_trusted
-        """Recognises code in the conftests of the base repository, which were read before anything of the workspace
-        could run.
-        """
+        """Says whether code comes from the file that it names."""
         self._bindings: list[Binding] = []
         self._reported: set[str] = set()
         self._loaded_code: dict[int, Any] = {}
@@ -100,8 +99,7 @@ class RunnerMonitor:
     def changes(self, *, testing: bool = False) -> list[str]:
         """Return names that changed since the first check and were not reported yet.
 
-        With `testing`, a test may be running, so names that the tests themselves replace may have another value for
-        now.
+        With `testing`, a test may be running: names that the tests themselves replace may have another value for now.
         """
         if not self._bindings:
             self._take_snapshot()
@@ -123,7 +121,7 @@ class RunnerMonitor:
             if namespace.get(key, _MISSING) is not known.get(key, _MISSING)
         ]
         changed += [
-            f"{name} has its own {key}"
+            f"{name} redefines {key}"
             for name, namespace, known in self._test_namespaces
             for key in (namespace.keys() & _BUILTINS) - known
         ]
@@ -211,10 +209,10 @@ class RunnerMonitor:
         return unreported
 
     def watch_session(self, session: Any, items: list[Any]) -> list[str]:  # noqa: ANN401
-        """Start watching the session's objects as they are after collection: an instance attribute hides its class's
-        method.
+        """Start watching the session's objects as they are after collection.
 
-        Return those that are already hidden: code under test may have acted before collection ended.
+        Instance attributes hide methods of the class. Return those that are already hidden: code under test may have
+        acted before collection ended.
         """
         runner = _pytest_file().rpartition("/")[0]
         files = [module_file(plugin) for plugin in self.manager.get_plugins()]
@@ -274,26 +272,26 @@ class RunnerMonitor:
         return code is not None and code.co_filename.startswith(self._plugin_folders or ("\0",))
 
     def _is_conftest_wrapper(self, function: Any, original: Any) -> bool:  # noqa: ANN401
-        """Return whether a conftest of the project wrapped the test: the code is the conftest's, and the test is still
-        inside.
-        """
+        """Return whether a conftest of the project wrapped the test and still contains it."""
         code = function.__code__ if type(function) is FunctionType else None
         return id(code) in self._conftests and closure_contains(function, original)
 
     def _session_changes(self) -> Iterator[str]:
         yield from (
-            f"function of hook {name}" for name, watched, was in self._hook_functions if watched.function is not was
+            f"replaced function of hook {name}"
+            for name, watched, was in self._hook_functions
+            if watched.function is not was
         )
         registered = {id(watched) for _, watched in self._hook_implementations()}
         yield from (
-            f"hook {name} without its function"
+            f"removed function of hook {name}"
             for name, watched, _ in self._hook_functions
             if id(watched) not in registered
         )
         for name, was in self._hook_callers.items():
             caller = instance_dict(own_attribute(self.manager, "hook")).get(name)
             if any(now is not then for now, then in zip(_caller_state(caller), was)):  # noqa: B905
-                yield f"hook caller {name}"
+                yield f"replaced caller of hook {name}"
         for name, watched, kind, known in self._session_objects:
             if type(watched) is not kind:
                 yield f"class of the {name}"
@@ -320,9 +318,7 @@ class RunnerMonitor:
                 self._constants += snapshot_constants(name, namespace, tree)
 
     def test_code(self) -> Iterator[tuple[str, str, dict[str, str]]]:
-        """Yield name, file and function digests of every loaded test module. Functions from other files are left
-        out.
-        """
+        """Yield name, file and function digests of every loaded test module, without functions from other files."""
         for name, module in self._test_modules():
             file = module.__file__ or ""
             rewritten = self._decorated_by_product(module)
@@ -357,16 +353,14 @@ class RunnerMonitor:
         return file.startswith(self._workspace) and not is_test(file[len(self._workspace) :])
 
     def test_differences(self, expected: Mapping[str, Any], support: Mapping[str, list[str]]) -> list[str]:
-        """Return differences from the same modules in the base repository: code under test may have acted before their
-        import.
-        """
+        """Return differences from the base repository's modules: code under test may have acted before their import."""
         differences = replaced_support_modules(support, self._workspace)
         for name, (file, functions) in expected.items():
             module = modules.get(name)
             if module is None:
                 continue
             if module_file(module) != file:
-                differences.append(f"module {name} is not {file}")
+                differences.append(f"module {name} does not come from {file}")
                 continue
             now = {binding.name: binding for binding in module_bindings(name, module)}
             differences += [
@@ -392,8 +386,9 @@ class RunnerMonitor:
                 yield f"hook {name} of {owner} in {code.co_filename if code is not None else ''}"
 
     def _is_conftest_hook(self, plugin: Any, code: Any) -> bool:  # noqa: ANN401
-        """Return whether a hook stands in a conftest of the base repository: it may need the fix to load, so the survey
-        may not have it.
+        """Return whether a hook comes from a conftest of the base repository.
+
+        Such a conftest may need the fix to load, so that the survey of the base repository did not see it.
         """
         known = self._conftest_digests.get(module_file(plugin), frozenset())
         return type(code) is CodeType and code_digest(code) in known

@@ -31,8 +31,9 @@ def pytest_arguments(job: Job) -> list[str]:
 
 
 class Recorder:
-    """Reports everything and decides nothing. The session holds only the plugin, from which nothing here can be
-    reached.
+    """Reports everything and decides nothing.
+
+    The session holds only the plugin, from which nothing here can be reached.
     """
 
     def __init__(self, job: Job, send: Callable[..., None], monitor: Any, begin_tests: Callable[[], None]) -> None:  # noqa: ANN401

@@ -46,8 +46,9 @@ _ASSERT = re.compile(
 
 
 def no_new_skips(spec: NoNewSkipsSpec, workspace: Workspace) -> ScorerVerdict:
-    """Count skip markers in the changed test files before and after. Unchanged lines cancel out, so this is the net
-    change.
+    """Count skip markers in the changed test files before and after.
+
+    Unchanged lines cancel out, so this is the net change.
     """
     sides = _test_file_sides(workspace, spec.test_globset)
     if sides is None:

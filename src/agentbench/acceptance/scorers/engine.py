@@ -14,10 +14,10 @@ PPM = 1_000_000
 
 
 def run_scorers(specs: Sequence[ScorerSpec], workspace: Workspace) -> list[ScorerResult]:
-    """Return one result per scorer, in their order. A failing scorer never ends the attempt: harness errors become
-    ERROR.
+    """Return one result per scorer, in their order.
 
-    Commands run last, since they may change the tree that the other scorers examine.
+    A failing scorer never ends the attempt: harness errors become ERROR. Commands run last, since they may change the
+    tree that the other scorers examine.
     """
     ordered = sorted(range(len(specs)), key=lambda index: isinstance(specs[index], CommandSpec))
     verdicts = {index: _decide(specs[index], workspace) for index in ordered}

@@ -25,9 +25,7 @@ WINDOW, STEP = 500, 400
 KEYWORD_LINE = 300
 """Names such as `password` are searched only in lines of this length: that pattern takes cubic time."""
 _EXCLUDED_DETECTORS = {"KeywordDetector", "IPPublicDetector", "Base64HighEntropyString", "HexHighEntropyString"}
-"""Keywords are searched separately. IP addresses are not secrets, and digests and fixtures of honest work have as much
-entropy as keys.
-"""
+"""Keywords are searched separately. IP addresses are not secrets, and honest digests have as much entropy as keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,9 @@ def _is_real_secret(secret: str, line: str) -> bool:
 
 @cache
 def _detectors() -> tuple[BasePlugin, ...]:
-    """Return one instance of each detector. The library's own scanner is not used because its settings are global to
-    the process.
+    """Return one instance of each detector.
+
+    The library's own scanner is not used because its settings are global to the process.
     """
     from detect_secrets import plugins  # noqa: PLC0415
     from detect_secrets.plugins.base import BasePlugin  # noqa: PLC0415

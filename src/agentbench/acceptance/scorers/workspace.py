@@ -72,9 +72,7 @@ class Workspace:
 
     @cached_property
     def paths(self) -> frozenset[str]:
-        """Return all existing paths, including folders. A link counts only if it leads to something in the
-        workspace.
-        """
+        """Return all existing paths, including folders. Links count only if they lead to something in the workspace."""
         entries = {os.fsdecode(entry.path): entry for entry in self._after.entries()}
         names = set(entries)
         for name in entries:

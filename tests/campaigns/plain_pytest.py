@@ -1,4 +1,4 @@
-"""The same tests by a plain call of pytest in the same sandbox: what the pinned runner must agree with."""
+"""Runs the same tests with plain pytest in the same sandbox, to compare with the runner's results."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ PLUGIN = """
 import json, os
 _fd = int(os.environ.pop("AB_RESULT_FD"))
 _pid = os.getpid()
-def _say(*words):
+def _send(*record):
     if os.getpid() == _pid:
-        os.write(_fd, (json.dumps(words) + "\\n").encode())
+        os.write(_fd, (json.dumps(record) + "\\n").encode())
 def pytest_runtest_logreport(report):
-    _say(report.nodeid, report.when, report.outcome, type(report).__name__, hasattr(report, "wasxfail"))
+    _send(report.nodeid, report.when, report.outcome, type(report).__name__, hasattr(report, "wasxfail"))
 def pytest_sessionfinish(exitstatus):
-    _say("end")
+    _send("end")
 """
 
 
 def outcomes(
     context: GradingContext, patch: bytes, command: PytestCommand, timeout_sec: float
 ) -> dict[str, str] | None:
-    """Outcome of each test; None when pytest did not come to its end.
+    """Return the outcome of each test, or None if pytest did not finish.
 
     Raises:
-        PatchInvalid: it cannot be applied.
-        SandboxError: ours.
+        PatchInvalid: the patch cannot be applied.
+        SandboxError: the sandbox failed.
     """
     base = base_entries(context)
     planned = plan(parse(patch), context.prepared.base_tree)
     tree = compose(base, planned.writes, protection_of(context), context.loaded.hidden_files())
     arguments = [command.python, *command.options, "-m", "pytest", *command.arguments]
-    words = shlex.join(
+    command_line = shlex.join(
         [*arguments, "-p", "plain_reporter", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     )
     env = " ".join(f"{name}={shlex.quote(value)}" for name, value in command.env.items())
     line = (
         f"mkdir -p {FOLDER} && printf %s {shlex.quote(PLUGIN)} > {FOLDER}/plain_reporter.py && "
-        f"cd ./{shlex.quote(command.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {words}"
+        f"cd ./{shlex.quote(command.folder or '.')} && export PYTHONPATH=$PYTHONPATH:{FOLDER} && {env} {command_line}"
     )
     with open_replica(context, tree) as sandbox:
-        done = sandbox.run(
+        completed = sandbox.run(
             Command(
                 line=line,
                 cwd=context.spec.workdir,
@@ -63,16 +63,16 @@ def outcomes(
         )
     tests: dict[str, TestRecord] = {}
     ended = False
-    for raw in done.side.splitlines():
-        record = json.loads(raw)
-        if record == ["end"]:
+    for raw in completed.side.splitlines():
+        report = json.loads(raw)
+        if report == ["end"]:
             ended = True
             continue
-        test, when, outcome, kind, expected = record
-        found = tests.setdefault(test, TestRecord())
-        found.expected_failure |= expected
+        test, when, outcome, kind, expected = report
+        record = tests.setdefault(test, TestRecord())
+        record.expected_failure |= expected
         if kind == OWN_REPORT:
-            found.phases.setdefault(when, []).append(outcome)
+            record.phases.setdefault(when, []).append(outcome)
         elif outcome == "failed":
-            found.extra_failed = True
+            record.extra_failed = True
     return {test: record.outcome for test, record in tests.items()} if ended else None
