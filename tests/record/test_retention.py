@@ -13,8 +13,8 @@ from agentbench.cli.verify import command as verify
 from agentbench.core.errors import InputError
 from agentbench.record.retention import MINIMAL, reduce_run
 from agentbench.record.run_directory import RunDirectory
+from agentbench.trace.events import RunReduced
 from agentbench.trace.log import read_events
-from agentbench.trace.run_events import RunReduced
 from tests.record.samples import attempt, new_run, whole_run
 
 pytestmark = pytest.mark.req("E-11")

@@ -16,13 +16,13 @@ from agentbench.reports.card_evidence import MOST
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
+    Excerpt,
     GateResult,
     IntegrityFinding,
     MonitorAlert,
     Payload,
 )
 from agentbench.trace.log import EventLog
-from agentbench.trace.payload import Excerpt
 from tests.reports.runs import HOSTILE, record, run_dir
 
 

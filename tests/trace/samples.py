@@ -1,4 +1,4 @@
-"""One example of every event type, and small logs made of them."""
+"""An example of every event type, and small logs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from agentbench.core.reasons import Gate, Outcome, Reason, RunStatus, Terminatio
 from agentbench.trace.events import (
     AcceptanceCheck,
     AgentTurnStarted,
+    AttemptBegun,
     AttemptClosed,
     AttemptOpened,
+    AttemptSealed,
     Briefing,
     BuildFinished,
     BuildStarted,
@@ -33,6 +35,10 @@ from agentbench.trace.events import (
     PatchExtracted,
     Payload,
     ResourceSample,
+    RunClosed,
+    RunOpened,
+    RunReduced,
+    RunResumed,
     ScorerResult,
     SetupCommandFinished,
     SetupCommandStarted,
@@ -49,7 +55,6 @@ from agentbench.trace.events import (
     WorkspaceMutated,
 )
 from agentbench.trace.log import EventLog
-from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunReduced, RunResumed
 
 SHA = "ab" * 32
 OUT = Excerpt(text="1 passed", total_bytes=8, sha256=SHA)
@@ -220,7 +225,7 @@ EXAMPLES: tuple[Payload, ...] = (
 
 
 def small_log(path: Path, *, closed: bool = True) -> list[bytes]:
-    """A log of six events; its lines."""
+    """Write a log of six events and return its lines."""
     log = EventLog.create(path)
     log.append(OPENED)
     log.append(Briefing(text="fix it", sha256=SHA, parts={}))

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.req("E-04", "R-16")
 
 
 def captured(data: bytes, keep: int) -> Stream:
-    """As a sandbox would have captured it."""
+    """Return a stream as a sandbox would capture it."""
     if len(data) <= keep:
         return Stream(data, b"", len(data), sha256_hex(data))
     half = keep // 2
     return Stream(data[:half], data[len(data) - half :], len(data), sha256_hex(data))
 
 
-def test_short_output_is_shown_whole_and_stored_nowhere(tmp_path: Path) -> None:
+def test_short_output_is_not_stored(tmp_path: Path) -> None:
     store = BlobStore(tmp_path / "blobs")
     shown = excerpt(b"1 passed\n", store=store)
     assert shown.text == "1 passed\n"
@@ -33,7 +33,7 @@ def test_short_output_is_shown_whole_and_stored_nowhere(tmp_path: Path) -> None:
     assert not store.folder.exists()
 
 
-def test_long_output_shows_both_ends_and_is_kept_whole(tmp_path: Path) -> None:
+def test_long_output_shows_both_ends_and_is_stored(tmp_path: Path) -> None:
     store = BlobStore(tmp_path / "blobs")
     data = b"first\n" + b"x" * 10_000 + b"\nlast"
     shown = excerpt(data, store=store, limit=100)
@@ -46,7 +46,7 @@ def test_long_output_shows_both_ends_and_is_kept_whole(tmp_path: Path) -> None:
     assert store.get(shown.blob) == data
 
 
-def test_a_stream_that_was_cut_keeps_the_digest_of_the_whole(tmp_path: Path) -> None:
+def test_truncated_stream_keeps_the_digest_of_the_whole(tmp_path: Path) -> None:
     store = BlobStore(tmp_path / "blobs")
     data = bytes(range(97, 123)) * 1000
     shown = excerpt(captured(data, 1000), store=store, limit=100)
@@ -57,21 +57,21 @@ def test_a_stream_that_was_cut_keeps_the_digest_of_the_whole(tmp_path: Path) -> 
     assert kept.endswith(data[-500:])
 
 
-def test_bytes_that_are_no_text_are_base64() -> None:
+def test_binary_output_is_base64() -> None:
     shown = excerpt(b"\xff\xfe\x00binary")
     assert shown.encoding == "base64"
     assert base64.b64decode(shown.text) == b"\xff\xfe\x00binary"
 
 
 @given(st.text(min_size=50), st.integers(8, 40))
-def test_a_cut_never_splits_a_character(text: str, limit: int) -> None:
+def test_cut_never_splits_a_character(text: str, limit: int) -> None:
     data = text.encode("utf-8", "replace")
     assert excerpt(data, limit=limit).encoding == "utf-8"
     assert excerpt(captured(data, limit), limit=limit).encoding == "utf-8"
 
 
 @given(st.binary(max_size=300), st.integers(0, 300), st.integers(2, 300))
-def test_any_bytes_and_any_limit_give_a_bounded_excerpt(data: bytes, limit: int, keep: int) -> None:
+def test_excerpt_is_bounded_for_any_input(data: bytes, limit: int, keep: int) -> None:
     shown = excerpt(captured(data, keep), limit=limit)
     assert shown.total_bytes == len(data)
     assert shown.sha256 == sha256_hex(data)
@@ -82,13 +82,13 @@ def test_any_bytes_and_any_limit_give_a_bounded_excerpt(data: bytes, limit: int,
         assert text == data
 
 
-def test_a_blob_is_named_by_its_content_and_checked_on_reading(tmp_path: Path) -> None:
+def test_blob_is_checked_against_its_name(tmp_path: Path) -> None:
     store = BlobStore(tmp_path / "blobs")
     name = store.put(b"content")
     assert name == sha256_hex(b"content") == store.put(b"content")
     assert [path.name for path in store.folder.iterdir()] == [name]
     (store.folder / name).write_bytes(b"Content")
-    with pytest.raises(RecordError, match="not what its name says"):
+    with pytest.raises(RecordError, match="does not match its name"):
         store.get(name)
     with pytest.raises(RecordError, match="cannot read"):
         store.get("0" * 64)
@@ -96,7 +96,7 @@ def test_a_blob_is_named_by_its_content_and_checked_on_reading(tmp_path: Path) -
         store.get("../../etc/passwd")
 
 
-def test_a_store_that_cannot_be_written_is_our_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_unwritable_store_raises_record_error(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("a file is in the way")
     with pytest.raises(RecordError, match="cannot write"):
         BlobStore(tmp_path / "blobs").put(b"x")
@@ -104,7 +104,7 @@ def test_a_store_that_cannot_be_written_is_our_error_and_leaves_nothing(tmp_path
 
 
 @pytest.mark.req("E-10")
-def test_no_part_of_a_secret_stays_at_an_edge(tmp_path: Path) -> None:
+def test_no_part_of_a_secret_remains_at_a_cut(tmp_path: Path) -> None:
     secret = "hunter2-hunter2-hunter2"
     store = BlobStore(tmp_path / "blobs", redact=Redactor({"TOKEN": secret}))
     for keep in range(20, 90):

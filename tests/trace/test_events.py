@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from agentbench.trace import events, run_events
-from agentbench.trace.events import Payload, StepFinished, StepStarted
+from agentbench.trace import events
+from agentbench.trace.events import ATTEMPT_EVENTS, EVENT_TYPES, RUN_EVENTS, Payload, StepFinished, StepStarted
 from agentbench.trace.log import EventLog, read_events
-from agentbench.trace.registry import ATTEMPT_EVENTS, EVENT_TYPES, RUN_EVENTS
 from tests.trace.samples import EXAMPLES
 
 PUBLISHED = (
@@ -22,16 +21,15 @@ PUBLISHED = (
 
 
 @pytest.mark.req("E-02")
-def test_the_event_types_of_an_attempt_are_the_published_ones() -> None:
+def test_attempt_event_types_are_the_documented_ones() -> None:
     assert [model.type for model in ATTEMPT_EVENTS] == PUBLISHED.split(", ")
 
 
-def test_every_payload_that_is_defined_is_registered() -> None:
+def test_every_payload_is_registered() -> None:
     bases = {Payload, StepStarted, StepFinished}
     defined = {
         value
-        for module in (events, run_events)
-        for value in vars(module).values()
+        for value in vars(events).values()
         if isinstance(value, type) and issubclass(value, Payload) and value not in bases
     }
     assert defined == set(ATTEMPT_EVENTS) | set(RUN_EVENTS)
@@ -43,7 +41,7 @@ def test_every_event_type_has_an_example() -> None:
 
 
 @pytest.mark.req("E-01", "E-02")
-def test_every_event_reads_back_as_it_was_written(tmp_path: Path) -> None:
+def test_every_event_round_trips(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "events.jsonl")
     for payload in EXAMPLES:
         log.append(payload)
@@ -55,7 +53,7 @@ def test_every_event_reads_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E-01")
-def test_no_payload_has_a_float_of_its_own() -> None:
+def test_no_payload_field_is_a_float() -> None:
     def kinds(model: type[BaseModel]) -> typing.Iterator[object]:
         for info in model.model_fields.values():
             stack: list[object] = [info.annotation]
@@ -70,7 +68,7 @@ def test_no_payload_has_a_float_of_its_own() -> None:
         assert float not in set(kinds(model)), model
 
 
-def test_a_member_that_holds_any_json_is_bounded() -> None:
+def test_arbitrary_json_fields_are_bounded() -> None:
     loose = [
         (model.type, name)
         for model in EVENT_TYPES.values()
@@ -81,7 +79,7 @@ def test_a_member_that_holds_any_json_is_bounded() -> None:
 
 
 @pytest.mark.req("E-16")
-def test_canonical_steps_leave_start_end_command_status_and_a_log_pointer() -> None:
+def test_step_events_have_start_end_command_status_and_output() -> None:
     for name in ("build", "static", "tests"):
         started, finished = EVENT_TYPES[f"{name}_started"], EVENT_TYPES[f"{name}_finished"]
         assert {"step", "command", "ceiling_us"} <= set(started.model_fields)
@@ -105,5 +103,5 @@ def test_canonical_steps_leave_start_end_command_status_and_a_log_pointer() -> N
         ("intervention", {"action", "alert"}),
     ],
 )
-def test_an_event_has_what_the_protocol_asks_of_it(name: str, fields: set[str]) -> None:
+def test_event_has_the_fields_of_the_protocol(name: str, fields: set[str]) -> None:
     assert fields <= set(EVENT_TYPES[name].model_fields)

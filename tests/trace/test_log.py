@@ -51,7 +51,7 @@ json_values = st.recursive(
 
 @contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
-    """As on a full disk: a write that would make a file longer is cut short, the next one fails."""
+    """Simulate a full disk: the first write is cut short, the next one fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -61,7 +61,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 @pytest.mark.req("E-01")
-def test_the_chain_is_what_the_formula_says(tmp_path: Path) -> None:
+def test_chain_follows_the_documented_formula(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     for payload in EXAMPLES:
         log.append(payload)
@@ -81,7 +81,7 @@ def test_the_chain_is_what_the_formula_says(tmp_path: Path) -> None:
 @pytest.mark.req("E-01")
 @given(st.lists(st.dictionaries(any_text | hostile, json_values, max_size=3), min_size=1, max_size=4))
 @settings(max_examples=150)
-def test_no_text_or_number_of_an_agent_can_break_the_log(tmp_path_factory: pytest.TempPathFactory, many: list) -> None:  # type: ignore[type-arg]
+def test_log_accepts_any_text_and_number(tmp_path_factory: pytest.TempPathFactory, many: list) -> None:  # type: ignore[type-arg]
     path = tmp_path_factory.mktemp("log") / "e.jsonl"
     log = EventLog.create(path)
     log.append(OPENED)
@@ -96,7 +96,7 @@ def test_no_text_or_number_of_an_agent_can_break_the_log(tmp_path_factory: pytes
         assert len(event.payload.arguments) == len(arguments)
 
 
-def test_text_survives_as_it_is_and_what_utf8_cannot_hold_as_its_escape(tmp_path: Path) -> None:
+def test_text_round_trips_and_surrogates_are_escaped(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     text = "\x00\x1b[31mrot\x1b[0m \u202e\u2028 \U0001f600 ü\r\n"
     log.append(Briefing(text=text, sha256=SHA, parts={"name": "a\udc80b"}))
@@ -112,7 +112,7 @@ def test_text_survives_as_it_is_and_what_utf8_cannot_hold_as_its_escape(tmp_path
 
 
 @pytest.mark.parametrize("depth", [63, 64, 65, 199, 400, 100_000])
-def test_nesting_without_end_is_cut_not_a_crash(tmp_path: Path, depth: int) -> None:
+def test_deep_nesting_is_cut(tmp_path: Path, depth: int) -> None:
     deep: dict[str, Any] = {}
     for _ in range(depth):
         deep = {"in": deep}
@@ -122,7 +122,7 @@ def test_nesting_without_end_is_cut_not_a_crash(tmp_path: Path, depth: int) -> N
     assert len(list(read_events(tmp_path / "e.jsonl"))) == 2
 
 
-def test_values_that_are_no_json_become_text(tmp_path: Path) -> None:
+def test_values_that_are_not_json_become_text(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     odd: dict[Any, Any] = {1: date(2026, 3, 7), "b": b"\xff\x00", "s": frozenset({1}), None: 10**5000}
     log.append(ToolCallStarted(call_id="c", tool="t", arguments=odd))
@@ -134,7 +134,7 @@ def test_values_that_are_no_json_become_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E-01")
-def test_time_increases_even_when_the_clock_steps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_increases_even_if_the_clock_steps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     now = 1_700_000_000_000_000_000
     for step in (0, 0, -5_000_000_000, 10, 2_000_000):
@@ -146,7 +146,7 @@ def test_time_increases_even_when_the_clock_steps_back(tmp_path: Path, monkeypat
     assert all(earlier < later for earlier, later in itertools.pairwise(times))
 
 
-def test_many_threads_write_one_whole_chain(tmp_path: Path) -> None:
+def test_threads_write_one_valid_chain(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path)
     log.append(OPENED)
@@ -166,13 +166,13 @@ def test_many_threads_write_one_whole_chain(tmp_path: Path) -> None:
     assert report.chain.events == 402
 
 
-def test_a_log_is_never_written_over(tmp_path: Path) -> None:
+def test_existing_log_is_not_overwritten(tmp_path: Path) -> None:
     small_log(tmp_path / "e.jsonl")
     with pytest.raises(RecordError, match="exists"):
         EventLog.create(tmp_path / "e.jsonl")
 
 
-def test_a_closed_log_takes_no_more_events(tmp_path: Path) -> None:
+def test_closed_log_rejects_events(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     log.append(OPENED)
     head = log.close(SHA)
@@ -184,7 +184,7 @@ def test_a_closed_log_takes_no_more_events(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-13")
-def test_a_full_disk_is_our_error_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+def test_full_disk_leaves_the_log_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path)
     log.append(OPENED)
@@ -198,9 +198,7 @@ def test_a_full_disk_is_our_error_and_leaves_the_log_as_it_was(tmp_path: Path) -
     assert verify_log(path).ok
 
 
-def test_an_interrupt_in_the_middle_of_a_write_does_not_break_the_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_write_does_not_break_the_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path)
     log.append(OPENED)
@@ -220,13 +218,13 @@ def test_an_interrupt_in_the_middle_of_a_write_does_not_break_the_chain(
     assert [event.payload for event in read_events(path)][1] == AgentTurnStarted(turn=2)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nowhere"):
         EventLog.create(tmp_path / "nowhere" / "e.jsonl")
 
 
 @pytest.mark.req("R-13")
-def test_every_event_outlives_a_killed_writer(tmp_path: Path) -> None:
+def test_events_survive_a_killed_writer(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     code = (
         "import os, signal, sys; from pathlib import Path\n"
@@ -244,7 +242,7 @@ def test_every_event_outlives_a_killed_writer(tmp_path: Path) -> None:
     assert check_chain(path).problem is None
 
 
-def test_a_torn_last_line_is_no_event_and_is_handed_over_when_the_log_goes_on(tmp_path: Path) -> None:
+def test_reopen_returns_an_incomplete_last_line(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path, closed=False)
     path.write_bytes(b"".join(lines) + lines[-1][:77])
@@ -255,7 +253,7 @@ def test_a_torn_last_line_is_no_event_and_is_handed_over_when_the_log_goes_on(tm
     assert verify_log(path).ok
 
 
-def test_a_log_broken_in_the_middle_is_not_continued(tmp_path: Path) -> None:
+def test_log_broken_in_the_middle_is_not_continued(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path, closed=False)
     del lines[2]
@@ -267,7 +265,7 @@ def test_a_log_broken_in_the_middle_is_not_continued(tmp_path: Path) -> None:
     assert path.read_bytes() == b"".join(lines)
 
 
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+def test_second_writer_is_rejected(tmp_path: Path) -> None:
     log = EventLog.create(tmp_path / "e.jsonl")
     log.append(OPENED)
     with pytest.raises(InputError, match="another process"):
@@ -287,14 +285,14 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_reading_can_be_limited_to_some_types(tmp_path: Path) -> None:
+def test_reading_can_be_limited_to_types(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     small_log(path)
     assert [event.type for event in read_events(path, types={"briefing", "termination"})] == ["briefing", "termination"]
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"\n", b"not json\n", b'{"actor":"agent"}\n', b"\xff\n"])
-def test_a_line_that_is_no_event_is_named_with_its_number(tmp_path: Path, line: bytes) -> None:
+def test_invalid_line_is_reported_with_its_number(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path)
     path.write_bytes(b"".join([*lines[:2], line, *lines[2:]]))
@@ -302,7 +300,7 @@ def test_a_line_that_is_no_event_is_named_with_its_number(tmp_path: Path, line: 
         list(read_events(path))
 
 
-def test_a_payload_with_a_key_twice_is_refused_on_reading(tmp_path: Path) -> None:
+def test_duplicate_key_in_a_payload_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path)
     log.append(StageChanged(before=None, after="write", cause="x"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome
 from agentbench.trace.events import AcceptanceCheck, Briefing, ToolCallStarted
-from agentbench.trace.json_safe import plain
+from agentbench.trace.json_safe import to_json
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import _WORDS, Redactor, placeholder
 from agentbench.trace.verify import check_chain
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.req("E-10")
 SECRET = 'p"ss\\w/rd+ü'
 
 
-def test_a_named_secret_is_replaced_by_its_name_and_a_short_digest() -> None:
+def test_placeholder_has_the_name_and_a_short_digest() -> None:
     redact = Redactor({"INDEX_TOKEN": "s3cr3t-value"})
     assert re.fullmatch(r"x \[redacted:INDEX_TOKEN:[0-9a-f]{8}\] y", redact.text("x s3cr3t-value y"))
 
 
-def test_redaction_is_deterministic_and_independent_of_the_order_of_names() -> None:
+def test_redaction_does_not_depend_on_the_order_of_names() -> None:
     values = {"A": "alpha-secret", "B": "alpha-secret-longer", "C": "beta-secret"}
     text = "alpha-secret alpha-secret-longer beta-secret"
     one, other = Redactor(values), Redactor(dict(reversed(values.items())))
@@ -48,7 +48,7 @@ def test_redaction_is_deterministic_and_independent_of_the_order_of_names() -> N
         repr(SECRET),
     ],
 )
-def test_the_usual_disguises_are_found_too(form: str) -> None:
+def test_encoded_secrets_are_redacted(form: str) -> None:
     redact = Redactor({"T": SECRET})
     assert placeholder("T", SECRET) in redact.text(f"a {form} b")
     assert placeholder("T", SECRET).encode() in redact.data(f"a {form} b".encode())
@@ -64,18 +64,18 @@ def test_the_usual_disguises_are_found_too(form: str) -> None:
         "AIzaSyA-0123456789abcdefghijklmnopqrstu",
     ],
 )
-def test_text_in_the_shape_of_an_api_key_is_replaced(key: str) -> None:
+def test_text_that_looks_like_an_api_key_is_redacted(key: str) -> None:
     redact = Redactor({})
     assert redact.text(f"key={key};") == f"key={placeholder('API_KEY', key)};"
     assert redact.data(f"key={key};".encode()) == f"key={placeholder('API_KEY', key)};".encode()
 
 
 @pytest.mark.parametrize("text", ["task-sk-learn", "sk-learn", "risk-free", "AKIA", "a" * 64, "gh_pages"])
-def test_ordinary_text_stays(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert Redactor({}).text(text) == text
 
 
-def test_a_log_never_holds_a_secret_wherever_it_was(tmp_path: Path) -> None:
+def test_log_contains_no_secrets(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path, redact=Redactor({"T": SECRET}))
     log.append(Briefing(text=f"use {SECRET}", sha256="", parts={f"k{SECRET}": SECRET}))
@@ -91,7 +91,7 @@ def test_a_log_never_holds_a_secret_wherever_it_was(tmp_path: Path) -> None:
     assert len(list(read_events(path))) == 2
 
 
-def test_a_secret_that_is_a_word_of_the_protocol_does_not_make_the_log_unreadable(tmp_path: Path) -> None:
+def test_secret_that_equals_an_enum_value_keeps_the_log_readable(tmp_path: Path) -> None:
     log = EventLog.create(
         tmp_path / "e.jsonl",
         redact=Redactor({"A": "failed", "B": "harness", "C": "TESTS_FAILED", "D": "failing_tests"}),
@@ -104,27 +104,27 @@ def test_a_secret_that_is_a_word_of_the_protocol_does_not_make_the_log_unreadabl
     assert "[redacted:A:" in check.why
 
 
-def test_a_digest_is_left_alone_unless_it_is_the_secret() -> None:
+def test_digest_is_kept_unless_it_is_the_secret() -> None:
     value = "deadbeef" * 8
     assert Redactor({"S": "deadbeef"}).text("sha256:" + value) == "sha256:" + value
     assert Redactor({"S": value}).text(value) == placeholder("S", value)
 
 
-def test_values_too_short_to_be_told_from_words_are_named_not_replaced() -> None:
+def test_short_values_are_reported_and_not_redacted() -> None:
     redact = Redactor({"PIN": "12345", "EMPTY": ""})
     assert redact.too_short == ("PIN",)
     assert redact.text("12345 apples") == "12345 apples"
 
 
 @given(st.text(min_size=6, max_size=20), st.lists(st.text(max_size=20), max_size=4), st.text(max_size=5))
-def test_no_value_of_any_shape_keeps_a_secret(secret: str, texts: list[str], between: str) -> None:
+def test_no_value_keeps_a_secret(secret: str, texts: list[str], between: str) -> None:
     assume(secret not in _WORDS)
     redact = Redactor({"S": secret}, shapes=False)
     value = {"a": [*texts, f"{between}{secret}{between}"], f"{secret}x": secret}
-    flat = str(plain(value, redact))
+    flat = str(to_json(value, redact))
     if secret not in placeholder("S", secret) and not any(secret in text for text in ("a", *texts, between)):
-        assert all(secret not in one for one in _strings(plain(value, redact)))
-    assert str(plain(value, redact)) == flat
+        assert all(secret not in one for one in _strings(to_json(value, redact)))
+    assert str(to_json(value, redact)) == flat
 
 
 def _strings(value: object) -> list[str]:
@@ -136,7 +136,7 @@ def _strings(value: object) -> list[str]:
 
 
 @pytest.mark.req("E-10")
-def test_secret_of_several_lines_is_replaced_in_parts_as_a_diff_has_it() -> None:
+def test_lines_of_a_multi_line_secret_are_redacted() -> None:
     body = "MIIEvgIBADANBgkqhkiG9w0BAQEFAASC4bKgwggSkAgEAAoIBAQC7"
     lines = ["-----BEGIN PRIVATE KEY-----", body, '"auth": "https://www.example.com/oauth2/v1/certs/all",', "-----END"]
     redact = Redactor({"PEM": "\n".join(lines)})
@@ -148,7 +148,7 @@ def test_secret_of_several_lines_is_replaced_in_parts_as_a_diff_has_it() -> None
 
 
 @pytest.mark.req("E-10")
-def test_known_values_alone_can_be_replaced() -> None:
+def test_redaction_can_be_limited_to_known_values() -> None:
     redact = Redactor({"KEY": "hunter2hunter2"})
     shaped = b"ghp_" + b"a" * 36
     assert redact.named(b"hunter2hunter2 " + shaped).endswith(b"] " + shaped)

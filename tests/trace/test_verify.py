@@ -22,7 +22,7 @@ Tamper = Callable[[list[bytes]], list[bytes]]
 
 
 def rewritten(lines: list[bytes], change: Callable[[int, dict[str, object]], None]) -> list[bytes]:
-    """The same log with a change and every hash computed again: what somebody does who knows the formula."""
+    """Change a log and recompute every hash, as an attacker who knows the formula would."""
     head, out = GENESIS, []
     for number, raw in enumerate(lines, start=1):
         event = json.loads(raw)
@@ -39,7 +39,7 @@ def rewritten(lines: list[bytes], change: Callable[[int, dict[str, object]], Non
     return out
 
 
-def test_an_honest_log_holds(tmp_path: Path) -> None:
+def test_untouched_log_verifies(tmp_path: Path) -> None:
     lines = small_log(tmp_path / "e.jsonl")
     report = verify_log(tmp_path / "e.jsonl")
     assert report.ok
@@ -72,7 +72,7 @@ def test_an_honest_log_holds(tmp_path: Path) -> None:
         (lambda ls: [*ls[:2], ls[2][:-1] + b" \n", *ls[3:]], "changed", 3),
     ],
 )
-def test_the_first_thing_that_was_done_is_named(tmp_path: Path, tamper: Tamper, kind: str, place: int) -> None:
+def test_first_change_is_reported(tmp_path: Path, tamper: Tamper, kind: str, place: int) -> None:
     path = tmp_path / "e.jsonl"
     path_lines = small_log(path)
     path.write_bytes(b"".join(tamper(path_lines)))
@@ -81,7 +81,7 @@ def test_the_first_thing_that_was_done_is_named(tmp_path: Path, tamper: Tamper, 
     assert (problem.kind, problem.place) == (kind, f"e.jsonl:{place}")
 
 
-def test_every_single_byte_counts(tmp_path: Path) -> None:
+def test_changing_any_byte_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     log = EventLog.create(path)
     log.append(OPENED)
@@ -95,7 +95,7 @@ def test_every_single_byte_counts(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_no_cut_and_no_insertion_goes_unseen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_truncation_and_insertion_are_detected(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("log") / "e.jsonl"
     whole = b"".join(small_log(path))
     start = data.draw(st.integers(0, len(whole) - 1))
@@ -106,7 +106,7 @@ def test_no_cut_and_no_insertion_goes_unseen(tmp_path_factory: pytest.TempPathFa
     assert verify_log(path).ok == (tampered == whole)
 
 
-def test_a_chain_written_anew_is_whole_but_has_another_head(tmp_path: Path) -> None:
+def test_rewritten_chain_has_another_head(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path)
     before = verify_log(path).chain.head
@@ -124,7 +124,7 @@ def test_a_chain_written_anew_is_whole_but_has_another_head(tmp_path: Path) -> N
     assert report.chain.head != before
 
 
-def test_a_closing_record_that_does_not_fit_is_seen(tmp_path: Path) -> None:
+def test_wrong_closing_event_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path)
     path.write_bytes(b"".join(rewritten(lines, lambda *_: None)))
@@ -140,7 +140,7 @@ def test_a_closing_record_that_does_not_fit_is_seen(tmp_path: Path) -> None:
     assert problem.kind == "inconsistent"
 
 
-def test_time_that_stands_still_is_seen_even_in_a_chain_written_anew(tmp_path: Path) -> None:
+def test_non_increasing_time_is_detected_in_a_rewritten_chain(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
 
     def freeze(number: int, event: dict[str, object]) -> None:
@@ -152,7 +152,7 @@ def test_time_that_stands_still_is_seen_even_in_a_chain_written_anew(tmp_path: P
     assert (problem.kind, problem.place) == ("inconsistent", "e.jsonl:2")
 
 
-def test_a_payload_that_readers_could_read_differently_is_refused_although_its_hash_fits(tmp_path: Path) -> None:
+def test_ambiguous_payload_is_rejected_despite_a_valid_hash(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     line, _ = write_line(
         b'{"turn":1,"turn":2}', event_type="agent_turn_started", actor="agent", seq=1, t=1, prev=GENESIS
@@ -163,7 +163,7 @@ def test_a_payload_that_readers_could_read_differently_is_refused_although_its_h
     assert problem.kind == "changed"
 
 
-def test_whether_a_log_begins_with_its_binding_record_is_told(tmp_path: Path) -> None:
+def test_report_says_whether_the_attempt_was_opened(tmp_path: Path) -> None:
     small_log(tmp_path / "whole.jsonl")
     assert verify_log(tmp_path / "whole.jsonl").opened
     log = EventLog.create(tmp_path / "e.jsonl")
@@ -172,7 +172,7 @@ def test_whether_a_log_begins_with_its_binding_record_is_told(tmp_path: Path) ->
     assert not verify_log(tmp_path / "e.jsonl").opened
 
 
-def test_the_torn_line_of_a_dead_writer_is_counted(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     lines = small_log(path, closed=False)
     path.write_bytes(b"".join(lines) + b'{"actor":"ag')
@@ -182,9 +182,9 @@ def test_the_torn_line_of_a_dead_writer_is_counted(tmp_path: Path) -> None:
     problem = verify_log(path).problem
     assert problem
     assert problem.kind == "truncated"
-    assert "12 bytes of an unfinished line" in problem.message
+    assert "12 bytes of an incomplete line" in problem.message
 
 
-def test_a_file_that_cannot_be_read_is_our_error(tmp_path: Path) -> None:
+def test_unreadable_file_raises_record_error(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nothing"):
         verify_log(tmp_path / "nothing.jsonl")

@@ -29,9 +29,9 @@ from agentbench.record.recompute import Recomputed, StoredEvidence
 from agentbench.record.retention import reducible
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event, Line
-from agentbench.trace.json_safe import sound
+from agentbench.trace.events import AttemptSealed
+from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import read_events
-from agentbench.trace.run_events import AttemptSealed
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
 
 Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, StoredEvidence], Recomputed]
@@ -193,7 +193,7 @@ class _AttemptAuditor:
             self.report("changed", FILES, "differs from the list that the run sealed")
             return
         listed = _listed(data)
-        present = {sound(name): name for name in evidence_files(self.folder)}
+        present = {valid_utf8(name): name for name in evidence_files(self.folder)}
         for name in sorted(listed.keys() | present.keys()):
             if name not in present:
                 if not (self.reduced and reducible(name)):

@@ -28,7 +28,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.record.durable import failed, write_atomic
 from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
-from agentbench.trace.json_safe import sound
+from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor
 
@@ -136,7 +136,7 @@ class AttemptFolder:
         listed: dict[str, Json] = {}
         for name in evidence_files(self.path):
             sha256, size = hash_file(self.path / name, durable=True)
-            listed[sound(name)] = {"sha256": sha256, "size": size}
+            listed[valid_utf8(name)] = {"sha256": sha256, "size": size}
         data = canonical({"files": listed, "schema_version": 1}) + b"\n"
         write_atomic(self.path / FILES, data)
         return sha256_hex(data)

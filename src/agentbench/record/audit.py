@@ -28,8 +28,7 @@ from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
-from agentbench.trace.events import Payload
-from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunReduced, RunResumed
+from agentbench.trace.events import AttemptBegun, AttemptSealed, Payload, RunClosed, RunOpened, RunReduced, RunResumed
 from agentbench.trace.verify import ChainReport, Problem, check_chain
 
 Decision = Literal["verified", "altered", "incomplete"]

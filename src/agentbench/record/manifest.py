@@ -17,7 +17,7 @@ from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Observability
 from agentbench.record.durable import failed, write_atomic
 from agentbench.record.schema import Part
-from agentbench.trace.json_safe import names_of, plain
+from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.redaction import Redactor
 
 PROTOCOL_SEED = 20260307
@@ -253,7 +253,7 @@ def write_manifest(path: Path, manifest: Manifest, *, redact: Redactor | None = 
     Raises:
         RecordError: the file cannot be written.
     """
-    data = indented_json(manifest.model_dump(mode="json"), redact, names_of(Manifest))
+    data = indented_json(manifest.model_dump(mode="json"), redact, field_names(Manifest))
     write_atomic(path, data)
     return sha256_hex(data)
 
@@ -275,4 +275,4 @@ def read_manifest(path: Path) -> Manifest:
 
 def indented_json(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:
     """Encode as indented JSON, whatever text the value contains."""
-    return json.dumps(plain(value, redact, names), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    return json.dumps(to_json(value, redact, names), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"

@@ -15,8 +15,8 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.record.attempt_folder import EVENTS, FILES, FINAL_PATCH, MANIFEST, NOT_EVIDENCE, RECORD, evidence_files
 from agentbench.record.durable import failed
+from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
 from agentbench.trace.log import EventLog, read_events
-from agentbench.trace.run_events import AttemptSealed, RunClosed, RunReduced
 
 MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, FILES})
 

@@ -30,9 +30,9 @@ from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_nam
 from agentbench.record.recovery import ClosedAttempt, closed_attempt
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
 from agentbench.record.sealing import close_attempt
+from agentbench.trace.events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
-from agentbench.trace.run_events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
 
 
 class RunDirectory:

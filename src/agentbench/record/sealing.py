@@ -7,7 +7,7 @@ from agentbench.record.attempt_folder import RECORD, AttemptFolder
 from agentbench.record.durable import write_atomic
 from agentbench.record.recovery import ClosedAttempt
 from agentbench.record.schema import AttemptRecord, sealed_body
-from agentbench.trace.json_safe import names_of, plain
+from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor
 
@@ -35,4 +35,4 @@ def _redacted(record: AttemptRecord, redact: Redactor | None) -> AttemptRecord:
     else:
         if redact is None or not redact.suspects(line.decode()):
             return record
-    return AttemptRecord.model_validate(plain(record.model_dump(mode="json"), redact, names_of(AttemptRecord)))
+    return AttemptRecord.model_validate(to_json(record.model_dump(mode="json"), redact, field_names(AttemptRecord)))

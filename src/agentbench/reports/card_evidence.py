@@ -13,13 +13,13 @@ from agentbench.reports.escape import columns, plain
 from agentbench.trace.events import (
     AcceptanceCheck,
     BuildFinished,
+    Excerpt,
     IntegrityFinding,
     MonitorAlert,
     StaticFinished,
     TestsFinished,
 )
 from agentbench.trace.log import read_events
-from agentbench.trace.payload import Excerpt
 
 SHOWN = frozenset(
     {

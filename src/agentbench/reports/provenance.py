@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import yaml
 
 from agentbench.reports.record_rows import Row
-from agentbench.trace.json_safe import plain
+from agentbench.trace.json_safe import to_json
 
 MANIFEST = "manifest.json"
 TASK_FILE = "task.yaml"
@@ -141,7 +141,7 @@ def _strata(task: str | None) -> Mapping[str, str]:
 
 def _loaded(text: str | None) -> object:
     try:
-        return plain(json.loads(text)) if text else None
+        return to_json(json.loads(text)) if text else None
     except (ValueError, RecursionError):
         return None
 

@@ -40,7 +40,7 @@ class EventRecorder:
         self._trips: dict[int, tuple[Trip, ...]] = {}
         self._alerts: dict[int, int] = {}
         self._stop: int | None = None
-        log.attend(self._attend)
+        log.respond_with(self._attend)
 
     @property
     def last(self) -> int:

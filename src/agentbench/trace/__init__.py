@@ -1,13 +1,13 @@
-"""The trace: typed events in a hash-chained log, and its verification.
+"""The trace: typed events in a hash-chained log.
 
-Owns event types, the chain, blobs, redaction, verification of one log. One writer per log. Decides nothing about what
-events mean, knows nothing of records or run directories.
+Owns event types, the chain, blobs, redaction and the verification of one log. Each log has one writer. Must not interpret
+events or know about records and run directories.
 
-    events.py, run_events.py   every event type with its payload: of an attempt, of a run
-    chain.py                   one line of a log: its bytes and its hash
-    log.py                     writing and reading a log
-    verify.py                  the first thing wrong with a log
-    blobs.py                   large outputs: kept by digest, shown as bounded excerpts
-    redaction.py               secrets replaced by stable placeholders
-    reference.py               the event reference of docs/trace.md, drawn from the models
+    events.py           every event type with its payload
+    chain.py            one line of a log: its bytes and its hash
+    log.py              writing and reading a log
+    verify.py           verification of a log
+    blobs.py            large outputs, stored by digest
+    redaction.py        replaces secrets by stable placeholders
+    event_reference.py  generates the event reference of the docs
 """

@@ -1,4 +1,4 @@
-"""Large outputs: kept by digest, shown as bounded excerpts."""
+"""Stores large outputs by digest and makes bounded excerpts of them."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from agentbench.trace.events import Excerpt
 from agentbench.trace.redaction import Redactor
 
 LIMIT = 4096
-"""Bytes of an output that an event shows by itself."""
+"""Longest output that an event contains in full, in bytes."""
 
 _LEADS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
-"""First byte of a UTF-8 character from which on it has that many bytes."""
+"""Smallest first byte of UTF-8 characters with that many bytes."""
 
 
 class BlobStore:
-    """A folder of files named by the SHA-256 of their content. Secrets are replaced before anything is stored."""
+    """A folder of files named by the SHA-256 of their content. Secrets are redacted before storing."""
 
     def __init__(self, folder: Path, *, redact: Redactor | None = None) -> None:
         self.folder = folder
         self.redact = redact
 
     def put(self, data: bytes) -> str:
-        """Store; the digest of what was stored, which is its name.
+        """Store data and return its name, the digest of what was stored.
 
         Raises:
-            RecordError: it could not be written.
+            RecordError: the file cannot be written.
         """
-        kept = self.redact.data(data) if self.redact else data
-        name = sha256_hex(kept)
+        redacted = self.redact.data(data) if self.redact else data
+        name = sha256_hex(redacted)
         target = self.folder / name
         if target.exists():
             return name
         try:
             self.folder.mkdir(exist_ok=True)
-            write_atomic(target, kept)
+            write_atomic(target, redacted)
         except OSError as error:
             msg = f"cannot write {target}: {error.strerror or error}"
             raise RecordError(msg) from error
         return name
 
     def get(self, name: str) -> bytes:
-        """Read back, checked against its name.
+        """Read a blob and check it against its name.
 
         Raises:
-            RecordError: missing, or not what it was.
+            RecordError: the blob is missing or was changed.
         """
         target = self.folder / Path(name).name
         try:
@@ -59,26 +59,26 @@ class BlobStore:
             msg = f"cannot read {target}: {error.strerror or error}"
             raise RecordError(msg) from error
         if sha256_hex(data) != name:
-            msg = f"{target}: the content is not what its name says"
+            msg = f"{target}: the content does not match its name"
             raise RecordError(msg)
         return data
 
 
 def excerpt(data: bytes | Stream, *, store: BlobStore | None = None, limit: int = LIMIT) -> Excerpt:
-    """The first and last half of `limit` bytes of an output, with digest and length of the whole.
+    """Return the first and last `limit / 2` bytes of an output, with digest and length of the whole.
 
-    With a store, what is longer is kept there in full (or as much of it as the stream kept). Secrets are replaced before
-    anything is cut, so that no part of one remains at an edge. `sha256` and `total_bytes` are those of the original.
+    A longer output is also stored in full in `store` (or as much as the stream kept). Secrets are redacted before cutting, so
+    that no part of one remains at an edge. `sha256` and `total_bytes` refer to the original.
     """
     stream = data if isinstance(data, Stream) else Stream(head=data, total_bytes=len(data), sha256=sha256_hex(data))
-    head, tail = _clean(stream, store.redact if store else None)
+    head, tail = _redacted_ends(stream, store.redact if store else None)
     dropped = stream.dropped_bytes
     length = len(head) + len(tail)
     whole = Stream(head, tail, length + dropped).kept
     if length > limit:
         half = limit // 2
         last = tail or head
-        front, back = _whole_end(head[:half]), _whole_start(last[len(last) - half :])
+        front, back = _trim_end(head[:half]), _trim_start(last[len(last) - half :])
         shown = Stream(front, back, length + dropped).kept
     else:
         shown = whole
@@ -97,19 +97,19 @@ def excerpt(data: bytes | Stream, *, store: BlobStore | None = None, limit: int 
     )
 
 
-def _clean(stream: Stream, redact: Redactor | None) -> tuple[bytes, bytes]:
-    """The two ends of a stream without secrets; all of it in the first when nothing was dropped."""
+def _redacted_ends(stream: Stream, redact: Redactor | None) -> tuple[bytes, bytes]:
+    """Return both ends of a stream without secrets; all of it in the first if nothing was dropped."""
     if not stream.dropped_bytes:
         whole = stream.head + stream.tail
         return (redact.data(whole) if redact else whole), b""
-    head, tail = _whole_end(stream.head), _whole_start(stream.tail)
+    head, tail = _trim_end(stream.head), _trim_start(stream.tail)
     if redact:
         head, tail = redact.cut_end(redact.data(head)), redact.cut_start(redact.data(tail))
     return head, tail
 
 
-def _whole_end(data: bytes) -> bytes:
-    """`data` without the beginning of a UTF-8 character whose rest was cut off."""
+def _trim_end(data: bytes) -> bytes:
+    """Remove an incomplete UTF-8 character at the end."""
     for back in range(1, min(len(data), 3) + 1):
         if not _continues(data[-back]):
             needs = next((length for lead, length in _LEADS if data[-back] >= lead), 1)
@@ -117,8 +117,8 @@ def _whole_end(data: bytes) -> bytes:
     return data
 
 
-def _whole_start(data: bytes) -> bytes:
-    """`data` without the end of a UTF-8 character whose beginning was cut off."""
+def _trim_start(data: bytes) -> bytes:
+    """Remove an incomplete UTF-8 character at the start."""
     start = 0
     while start < min(len(data), 3) and _continues(data[start]):
         start += 1
@@ -126,5 +126,5 @@ def _whole_start(data: bytes) -> bytes:
 
 
 def _continues(byte: int) -> bool:
-    """Whether a byte goes on with a UTF-8 character rather than begins one."""
+    """Return whether a byte continues a UTF-8 character."""
     return byte >> 6 == 0b10

@@ -2,9 +2,8 @@
 
     h_i = SHA-256(domain ‖ h_(i-1) ‖ canonical(event without `hash`))
 
-A line is the canonical form of the whole event, so its members come in a fixed order and the part that is hashed is the
-line with the `hash` member taken out. Verification therefore hashes the bytes that are there: no reader's idea of JSON
-stands between the file and the digest.
+A line is the canonical form of the whole event, so its keys have a fixed order, and the hashed part is the line without its
+`hash` member. Verification therefore hashes the bytes of the file and does not depend on a JSON parser.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical
-from agentbench.trace.events import Actor, Payload
-from agentbench.trace.registry import EVENT_TYPES
+from agentbench.trace.events import EVENT_TYPES, Actor, Payload
 
 DOMAIN = b"agentbench/event/v1\x00"
 GENESIS = "sha256:" + "0" * 64
-"""What the first event of a log has as `prev`."""
+"""`prev` of the first event of a log."""
 
 _LINE = re.compile(
     rb'(\{"actor":"(agent|harness|monitor|operator)",)"hash":"(sha256:[0-9a-f]{64})",("payload":(\{.*\}),'
@@ -35,12 +33,12 @@ _ACTORS: dict[bytes, Actor] = {b"agent": "agent", b"harness": "harness", b"monit
 
 
 class BadLine(ValueError):
-    """A line that no writer of ours wrote."""
+    """A line that is not a valid event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as read back, its payload typed."""
+    """One event with its typed payload."""
 
     seq: int
     t: int
@@ -52,7 +50,7 @@ class Event:
 
 
 class Line(NamedTuple):
-    """One line taken apart, its payload still bytes."""
+    """One parsed line; the payload is still bytes."""
 
     actor: Actor
     hash: str
@@ -62,33 +60,33 @@ class Line(NamedTuple):
     t: int
     type: str
     body: bytes
-    """What the hash is over: the line without its `hash` member."""
+    """The hashed bytes: the line without its `hash` member."""
 
     def computed(self) -> str:
-        """The hash this line should have, given the `prev` it names."""
+        """Compute the hash of this line from its `prev` and body."""
         return link(self.prev, self.body)
 
     def value(self) -> Mapping[str, Json]:
-        """The payload as plain values.
+        """Return the payload as plain values.
 
         Raises:
-            BadLine: not canonical JSON.
+            BadLine: the payload is not canonical JSON.
         """
         try:
             value = parse_canonical(self.payload)
         except CanonicalError as error:
-            msg = f"payload is {error}"
+            msg = f"invalid payload: {error}"
             raise BadLine(msg) from None
         if not isinstance(value, dict):
-            msg = "payload is no object"
+            msg = "the payload is not an object"
             raise BadLine(msg)
         return value
 
     def typed(self) -> Payload:
-        """The payload as its model.
+        """Return the payload as its model.
 
         Raises:
-            BadLine: unknown type, or a payload that is not of that type.
+            BadLine: the type is unknown, or the payload does not match it.
         """
         model = EVENT_TYPES.get(self.type)
         if model is None:
@@ -107,12 +105,12 @@ class Line(NamedTuple):
 
 
 def link(prev: str, body: bytes) -> str:
-    """The hash of an event that follows `prev`."""
+    """Return the hash of an event that follows `prev`."""
     return "sha256:" + hashlib.sha256(DOMAIN + bytes.fromhex(prev[7:]) + body).hexdigest()
 
 
 def write_line(payload: bytes, *, event_type: str, actor: Actor, seq: int, t: int, prev: str) -> tuple[bytes, str]:
-    """The line (with its newline) and the hash of an event whose canonical payload is given."""
+    """Return the line (with newline) and the hash of an event with the given canonical payload."""
     front = b'{"actor":"%b",' % actor.encode()
     back = b'"payload":%b,"prev":"%b","seq":%d,"t":%d,"type":"%b"}' % (
         payload,
@@ -121,21 +119,21 @@ def write_line(payload: bytes, *, event_type: str, actor: Actor, seq: int, t: in
         t,
         event_type.encode(),
     )
-    own = link(prev, front + back)
-    return b'%b"hash":"%b",%b\n' % (front, own.encode(), back), own
+    digest = link(prev, front + back)
+    return b'%b"hash":"%b",%b\n' % (front, digest.encode(), back), digest
 
 
 def read_line(raw: bytes) -> Line:
-    """Take a line apart (without its newline). The payload is not looked at yet.
+    """Parse a line without its newline. The payload is not parsed.
 
     Raises:
-        BadLine: not of the form every line has.
+        BadLine: the line is not an event.
     """
     match = _LINE.fullmatch(raw)
     if match is None:
         msg = "not an event in canonical form"
         raise BadLine(msg)
-    front, actor, own, back, payload, prev, seq, t, event_type = match.groups()
+    front, actor, digest, back, payload, prev, seq, t, event_type = match.groups()
     return Line(
-        _ACTORS[actor], own.decode(), payload, prev.decode(), int(seq), int(t), event_type.decode(), front + back
+        _ACTORS[actor], digest.decode(), payload, prev.decode(), int(seq), int(t), event_type.decode(), front + back
     )

@@ -1,6 +1,6 @@
-"""The event reference of docs/trace.md, drawn from the models so that it cannot drift.
+"""Generates the event reference of the docs from the models.
 
-python -m agentbench.trace.event_reference docs/trace.md     writes it into the page, between its two marks
+`python -m agentbench.trace.event_reference docs/trace.md` writes it into the page, between two markers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from agentbench.trace import grading_events, network_events, payload, run_events, work_events
-from agentbench.trace.events import Excerpt, FileDigest, GateResult, Payload
-from agentbench.trace.registry import ATTEMPT_EVENTS, RUN_EVENTS
+from agentbench.trace import events
+from agentbench.trace.events import ATTEMPT_EVENTS, RUN_EVENTS, Excerpt, FileDigest, GateResult, Payload
 
 BEGIN = "<!-- event reference: drawn from the models by `python -m agentbench.trace.event_reference docs/trace.md` -->"
 END = "<!-- end of the event reference -->"
@@ -25,16 +24,15 @@ PARTS: tuple[type[BaseModel], ...] = (Excerpt, FileDigest, GateResult)
 
 @dataclass(slots=True)
 class _Source:
-    """What the source says of a model that the model itself does not keep."""
+    """Type annotations and docstrings of a model's fields, from its source."""
 
     types: dict[str, str] = field(default_factory=dict)
     meanings: dict[str, str] = field(default_factory=dict)
 
 
 def render() -> str:
-    """The reference as Markdown."""
-    modules = (payload, work_events, network_events, grading_events, run_events)
-    sources = {name: source for module in modules for name, source in _read(module).items()}
+    """Render the reference as Markdown."""
+    sources = _read(events)
     chapters = [
         "### Events of an attempt",
         *(_chapter(model, f"`{model.type}`", sources) for model in ATTEMPT_EVENTS),
@@ -47,7 +45,7 @@ def render() -> str:
 
 
 def put_into(page: str) -> str:
-    """`page` with the reference between its marks."""
+    """Return `page` with the reference between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{render()}\n\n{END}{after}"
@@ -79,7 +77,7 @@ def _cell(text: str) -> str:
 
 
 def _read(module: object) -> dict[str, _Source]:
-    """Types and meanings of members, from the text of a module: a string below a member is its meaning."""
+    """Read field types and docstrings from the source of a module."""
     tree = ast.parse(Path(str(inspect.getsourcefile(module))).read_text(encoding="utf-8"))  # type: ignore[arg-type]
     found: dict[str, _Source] = {}
     for node in tree.body:

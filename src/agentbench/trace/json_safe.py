@@ -1,4 +1,4 @@
-"""Any value made fit for a log: whatever text, number or nesting an agent comes up with, writing it never fails."""
+"""Converts any value to JSON that can be logged, whatever text, number or nesting an agent produces."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from agentbench.trace.redaction import Redactor
 MAX_DEPTH = 64
 
 
-def plain(value: object, redact: Redactor | None = None, names: frozenset[str] = frozenset(), depth: int = 0) -> Json:
-    """`value` as JSON that any reader takes: total, whatever comes.
+def to_json(value: object, redact: Redactor | None = None, names: frozenset[str] = frozenset(), depth: int = 0) -> Json:
+    """Convert `value` to JSON; never fails.
 
-    Secrets are replaced (not in keys that are `names` of a model's members), lone surrogates written as escapes, integers
-    beyond 2^53 and numbers that are not finite as text, bytes as base64; what is nested deeper than MAX_DEPTH becomes a
-    note, what is no JSON its `str`.
+    Secrets are redacted (except in keys that are in `names`), lone surrogates become escapes, integers beyond 2^53 and numbers
+    that are not finite become text, bytes become base64, other objects their `str`. Values nested deeper than MAX_DEPTH are
+    replaced by a note.
     """
     if isinstance(value, Mapping | list | tuple):
         if depth >= MAX_DEPTH:
             return f"[nested deeper than {MAX_DEPTH}]"
         if isinstance(value, Mapping):
-            return _plain_object(value, redact, names, depth + 1)
-        return [plain(inner, redact, names, depth + 1) for inner in value]
-    return _plain_scalar(value, redact)
+            return _object(value, redact, names, depth + 1)
+        return [to_json(inner, redact, names, depth + 1) for inner in value]
+    return _scalar(value, redact)
 
 
-def _plain_scalar(value: object, redact: Redactor | None) -> Json:
+def _scalar(value: object, redact: Redactor | None) -> Json:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -41,42 +41,42 @@ def _plain_scalar(value: object, redact: Redactor | None) -> Json:
         return float(value)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
-    return _plain_text(str(value), redact)
+    return _text(str(value), redact)
 
 
 @functools.cache
-def names_of(model: type[BaseModel]) -> frozenset[str]:
-    """The names of all members of a model and of the models inside it."""
-    found = set(model.model_fields)
-    inside: list[object] = [info.annotation for info in model.model_fields.values()]
-    while inside:
-        one = inside.pop()
-        inside += get_args(one)
-        if isinstance(one, type) and issubclass(one, BaseModel):
-            found |= names_of(one)
-    return frozenset(found)
+def field_names(model: type[BaseModel]) -> frozenset[str]:
+    """Return the field names of a model and of all models in its fields."""
+    names = set(model.model_fields)
+    annotations: list[object] = [info.annotation for info in model.model_fields.values()]
+    while annotations:
+        annotation = annotations.pop()
+        annotations += get_args(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            names |= field_names(annotation)
+    return frozenset(names)
 
 
-def _plain_object(
+def _object(
     value: Mapping[object, object], redact: Redactor | None, names: frozenset[str], depth: int
 ) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    result: dict[str, Json] = {}
     for key, inner in value.items():
-        name = key if isinstance(key, str) and key in names else _plain_text(str(key), redact)
-        # Two keys may become one text: both stay.
-        while name in found:
+        name = key if isinstance(key, str) and key in names else _text(str(key), redact)
+        # Different keys may become the same text; keep both.
+        while name in result:
             name += "~"
-        found[name] = plain(inner, redact, names, depth)
-    return found
+        result[name] = to_json(inner, redact, names, depth)
+    return result
 
 
-def _plain_text(text: str, redact: Redactor | None) -> str:
-    text = sound(text)
+def _text(text: str, redact: Redactor | None) -> str:
+    text = valid_utf8(text)
     return redact.text(text) if redact else text
 
 
-def sound(text: str) -> str:
-    r"""`text` that UTF-8 can hold: a lone surrogate is written as its escape (`\udc80`)."""
+def valid_utf8(text: str) -> str:
+    r"""Replace lone surrogates, which UTF-8 cannot encode, by escapes (`\udc80`)."""
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode()
@@ -86,5 +86,5 @@ def _digits(number: int) -> str:
     try:
         return str(number)
     except ValueError:
-        # Python refuses to write thousands of digits in decimal; hexadecimal has no such limit.
+        # Python limits the length of decimal numbers, but not of hexadecimal ones.
         return hex(number)

@@ -1,4 +1,4 @@
-"""Writing and reading a log. One writer; every line reaches the kernel at once, the disk at `sync` and `close`."""
+"""Writes and reads logs. Each log has one writer; lines are flushed at once and synced by `sync` and `close`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.file_lock import try_lock
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
-from agentbench.trace.json_safe import names_of, plain
+from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.redaction import Redactor
 
-Attendant = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
-"""Is told of every event as it is written, and says which events must follow it at once."""
+Responder = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
+"""Called with every event as it is written; returns events that must directly follow it."""
 
 
 class EventLog:
     """A log open for writing. `append` may be called from any thread.
 
-    A write that fails leaves the file as it was before it, so that the log stays whole and can be continued.
+    A failed write leaves the file unchanged, so that the log can be continued.
     """
 
     def __init__(self, path: Path, fd: int, redact: Redactor | None, last: Tail) -> None:
@@ -37,15 +37,15 @@ class EventLog:
         self._lock = threading.Lock()
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
-        self._attendant: Attendant | None = None
+        self._responder: Responder | None = None
         self._listeners: list[Callable[[Payload], None]] = []
 
     @classmethod
     def create(cls, path: Path, *, redact: Redactor | None = None) -> EventLog:
-        """Start a log in a file that does not exist yet.
+        """Create a log.
 
         Raises:
-            RecordError: the file exists or cannot be made.
+            RecordError: the file exists or cannot be created.
         """
         try:
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
@@ -60,13 +60,13 @@ class EventLog:
 
     @classmethod
     def reopen(cls, path: Path, *, redact: Redactor | None = None) -> tuple[EventLog, bytes]:
-        """Continue a log whose writer is gone, after its last whole event.
+        """Continue a log after its last complete event.
 
-        Returns the log and the bytes of a line that was not finished (now removed from the file: keep them elsewhere).
+        Returns the log and an incomplete last line, which is removed from the file.
 
         Raises:
-            InputError: another process is writing it.
-            RecordError: it cannot be read, or is broken before its last line.
+            InputError: another process is writing the log.
+            RecordError: the log cannot be read, or is broken before its last line.
         """
         try:
             fd = os.open(path, os.O_RDWR | os.O_APPEND)
@@ -87,48 +87,48 @@ class EventLog:
 
     @property
     def head(self) -> str:
-        """Hash of the last event."""
+        """Return the hash of the last event."""
         return self._head
 
     @property
     def count(self) -> int:
-        """Number of events, which is also the `seq` of the last."""
+        """Return the number of events, which is the `seq` of the last."""
         return self._count
 
     def append(self, payload: Payload, actor: Actor = "harness") -> int:
-        """Write one event; its `seq`.
+        """Write one event and return its `seq`.
 
         Raises:
-            RecordError: it could not be written; the log is as it was before.
+            RecordError: the event cannot be written; the log is unchanged.
         """
         body = self._body(payload)
         with self._lock:
             seq = self._write(body, payload.type, actor)
-            for answer, who in self._attendant(seq, payload) if self._attendant else ():
-                self._write(self._body(answer), answer.type, who)
+            for response, response_actor in self._responder(seq, payload) if self._responder else ():
+                self._write(self._body(response), response.type, response_actor)
             for listener in self._listeners:
                 listener(payload)
             return seq
 
-    def attend(self, attendant: Attendant) -> None:
-        """From now on `attendant` is told of every event, whoever writes it, in the order of the log.
+    def respond_with(self, responder: Responder) -> None:
+        """Call `responder` with every later event, in log order.
 
-        It is called while the log is locked, so it must be quick and must not write itself: what it returns is written
-        right behind the event, before anybody else's.
+        It is called while the log is locked, so it must be quick and must not write to the log. The events that it returns
+        are written directly after the event.
         """
-        self._attendant = attendant
+        self._responder = responder
 
     def listen(self, listener: Callable[[Payload], None]) -> None:
-        """From now on `listener` hears of every event. It must be quick, must not write to the log and must not raise."""
+        """Call `listener` with every later event. It must be quick and must not raise or write to the log."""
         self._listeners.append(listener)
 
     @property
     def redact(self) -> Redactor | None:
-        """What keeps secrets out of this log."""
+        """Return the redactor of this log."""
         return self._redact
 
     def sync(self) -> None:
-        """Make everything written so far survive a loss of power."""
+        """Make all events written so far survive a loss of power."""
         with self._lock:
             try:
                 os.fsync(self._fd)
@@ -136,7 +136,7 @@ class EventLog:
                 raise _failed("sync", self.path, error) from error
 
     def close(self, record_sha256: str) -> str:
-        """Write the closing record of an attempt's log, sync, close; the head."""
+        """Write the closing event of an attempt's log, sync, close, and return the head."""
         with self._lock:
             closing = AttemptClosed(events=self._count, head=self._head, record_sha256=record_sha256)
             self._write(canonical(closing.model_dump(mode="json")), closing.type, "harness")
@@ -145,7 +145,7 @@ class EventLog:
         return self._head
 
     def release(self) -> None:
-        """Close the file without a closing record (a run's log, or an attempt that cannot go on). Safe to call twice."""
+        """Close the file without a closing event. Safe to call twice."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
@@ -158,7 +158,7 @@ class EventLog:
         self.release()
 
     def _body(self, payload: Payload) -> bytes:
-        """The canonical payload. Most are fine as they are; hostile text and possible secrets take the longer way."""
+        """Encode a payload. Invalid text and possible secrets take a slower path."""
         value = payload.__pydantic_serializer__.to_python(payload, mode="json")
         try:
             body = canonical(value)
@@ -167,13 +167,13 @@ class EventLog:
         else:
             if self._redact is None or not self._redact.suspects(body.decode()):
                 return body
-        return canonical(plain(value, self._redact, names_of(type(payload))))
+        return canonical(to_json(value, self._redact, field_names(type(payload))))
 
     def _write(self, body: bytes, event_type: str, actor: Actor) -> int:
         if self._fd < 0 or self._broken:
-            msg = f"{self.path}: the log is {'broken by an earlier failed write' if self._broken else 'closed'}"
+            msg = f"{self.path}: the log is {'unusable after a failed write' if self._broken else 'closed'}"
             raise RecordError(msg)
-        # The clock may step back; the log never does.
+        # The clock may step back, but times in a log always increase.
         now = max(self._t + 1, time.time_ns() // 1000)
         seq = self._count + 1
         line, head = write_line(body, event_type=event_type, actor=actor, seq=seq, t=now, prev=self._head)
@@ -184,8 +184,8 @@ class EventLog:
     def _write_all(self, line: bytes) -> None:
         done = 0
         try:
-            # An interrupt may fall between a write and the note we keep of it. The event was then never reported as
-            # written, and the next one takes its place.
+            # An interrupt may come between a write and the update of `_size`. That event was never reported as written,
+            # so the next one replaces it.
             if os.fstat(self._fd).st_size != self._size:
                 os.ftruncate(self._fd, self._size)
             while done < len(line):
@@ -200,7 +200,7 @@ class EventLog:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where a log stands: its last whole event, and the size of the file up to there."""
+    """The last complete event of a log, and the file size up to there."""
 
     head: str
     count: int
@@ -209,10 +209,10 @@ class Tail:
 
 
 def tail(path: Path) -> Tail:
-    """Find the end of a log, checking its links on the way.
+    """Find the end of a log and check its chain.
 
     Raises:
-        RecordError: broken before the last line.
+        RecordError: the chain is broken before the last line.
     """
     last = Tail(GENESIS, 0, 0, 0)
     with path.open("rb") as file:
@@ -225,19 +225,19 @@ def tail(path: Path) -> Tail:
                 msg = f"{path}:{number}: {error}"
                 raise RecordError(msg) from None
             if line.prev != last.head or line.seq != number or line.computed() != line.hash:
-                msg = f"{path}:{number}: the chain is broken here"
-                raise RecordError(msg, remedy="`ab verify` names what was changed")
+                msg = f"{path}:{number}: the chain is broken"
+                raise RecordError(msg, remedy="run `ab verify` for details")
             last = Tail(line.hash, number, line.t, last.size + len(raw))
     return last
 
 
 def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator[Event]:
-    """The events of a log one by one; with `types`, only those (the others are not parsed).
+    """Yield the events of a log; with `types`, only those (others are not parsed).
 
-    A last line without its newline was being written when the writer died: it is no event. The chain is not checked here.
+    An incomplete last line is ignored. The chain is not checked.
 
     Raises:
-        RecordError: the file cannot be read, or a line is no event.
+        RecordError: the file cannot be read, or a line is not an event.
     """
     try:
         with path.open("rb") as file:
@@ -260,9 +260,9 @@ def _lock(fd: int, path: Path) -> None:
         raise InputError(f"{path} is being written by another process", remedy="wait until it ends, or stop it")
 
 
-def _failed(what: str, path: Path, error: OSError) -> RecordError:
+def _failed(operation: str, path: Path, error: OSError) -> RecordError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return RecordError(
-        f"cannot {what} {path}: {error.strerror or error}",
+        f"cannot {operation} {path}: {error.strerror or error}",
         remedy="free some disk space and resume the run" if full else "",
     )

@@ -1,8 +1,7 @@
-"""Secrets replaced by stable placeholders: the same secret always gives the same text, and structure stays.
+"""Replaces secrets by stable placeholders: the same secret always gets the same placeholder.
 
-What is replaced: the values of named variables, their percent-encoded, base64 and JSON forms, and text in the shape of
-well-known API keys. A placeholder names the variable and eight digits of the value's SHA-256, so two places with the same secret can
-be told to be the same without showing it.
+Redacted are the values of named variables, their percent-encoded, base64 and JSON forms, and text that looks like a well-known
+API key. A placeholder contains the variable's name and eight digits of the value's SHA-256, so equal secrets can be recognised.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from agentbench.core.reasons import (
 )
 
 MIN_LENGTH = 6
-"""Shorter values are not replaced: they would be found in the middle of ordinary words and of names of tests."""
+"""Shorter values are not redacted: they would match inside ordinary words."""
 _RUN = re.compile(r"[A-Za-z0-9+/=_.-]{32,}")
-"""Of a secret of several lines, what is one by itself, as in the body of a PEM file; its other lines are in many files."""
+"""A line of a multi-line secret that is secret by itself, such as the body of a PEM file."""
 EDGE = 4
-"""So much of a secret at the edge of a cut is taken for a part of it."""
+"""Shortest part of a secret that is redacted at a cut, in bytes."""
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
@@ -43,7 +42,7 @@ _SHAPES = re.compile(
     r")(?![A-Za-z0-9_-])"
 )
 _SHAPE_MARKS = ("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "ASIA", "xox", "AIza")
-"""One of these is in every text that has such a shape: looking for them first is much faster than the pattern."""
+"""Every match of the pattern contains one of these; searching for them first is much faster."""
 
 _DIGEST = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
 _WORDS = frozenset(
@@ -59,11 +58,11 @@ _WORDS = frozenset(
         *("continue", "stop", "completed", "interrupted", "PASS", "FAIL", "N/A", "ERROR", "unparseable"),
     )
 )
-"""The closed vocabularies of events: a secret that happens to be one of these words must not make a log unreadable."""
+"""Enum values of events. A secret that equals one of them must not make a log unreadable."""
 
 
 class Redactor:
-    """Replaces secrets in text, bytes and plain values. Equal input, equal output."""
+    """Replaces secrets in text, bytes and JSON values."""
 
     def __init__(self, values: Mapping[str, str], *, shapes: bool = True) -> None:
         self._forms: dict[str, str] = {}
@@ -72,7 +71,7 @@ class Redactor:
             if len(value) >= MIN_LENGTH:
                 for form in _forms(value):
                     self._forms.setdefault(form, placeholder(name, value))
-        # Longest first: a secret that contains another is replaced as a whole.
+        # Longest first, so that a secret that contains another is replaced as a whole.
         ordered = sorted(self._forms, key=lambda form: (-len(form), form))
         self._named = re.compile("|".join(map(re.escape, ordered))) if ordered else None
         self._named_bytes = (
@@ -84,29 +83,29 @@ class Redactor:
         self._escaped = tuple(json.dumps(form, ensure_ascii=False)[1:-1] for form in ordered)
 
     def suspects(self, encoded: str) -> bool:
-        """Whether JSON text may hold something to replace. False is certain; True asks for a closer look."""
+        """Return whether JSON text may contain a secret. False is certain."""
         return any(form in encoded for form in self._escaped) or (
             self._shapes and any(mark in encoded for mark in _SHAPE_MARKS)
         )
 
     def text(self, text: str) -> str:
-        """`text` without secrets. A digest or a word of a closed vocabulary is left alone unless it *is* a secret."""
+        """Redact text. Enum values stay, and so do digests that are not themselves secrets."""
         if self._named is not None and text not in _WORDS and (text in self._forms or not _DIGEST.fullmatch(text)):
-            text = self._named.sub(lambda found: self._forms[found.group()], text)
+            text = self._named.sub(lambda match: self._forms[match.group()], text)
         if self._shapes and any(mark in text for mark in _SHAPE_MARKS):
             text = _SHAPES.sub(_shape_placeholder, text)
         return text
 
     def named(self, data: bytes) -> bytes:
-        """`data` without the values that are known; what only looks like a key stays."""
+        """Redact the known values in bytes, but not what only looks like a key."""
         if self._named_bytes is None:
             return data
         return self._named_bytes.sub(
-            lambda found: self._forms[found.group().decode("utf-8", "surrogateescape")].encode(), data
+            lambda match: self._forms[match.group().decode("utf-8", "surrogateescape")].encode(), data
         )
 
     def data(self, data: bytes) -> bytes:
-        """The same for bytes that may be anything."""
+        """Redact arbitrary bytes."""
         data = self.named(data)
         if self._shapes:
             text = data.decode("latin-1")
@@ -115,7 +114,7 @@ class Redactor:
         return data
 
     def cut_end(self, data: bytes) -> bytes:
-        """`data` whose continuation was dropped: the beginning of a secret at its very end goes too."""
+        """Redact the beginning of a secret at the end of data that was cut there."""
         for form in self._forms:
             secret = form.encode("utf-8", "surrogateescape")
             for length in range(min(len(secret) - 1, len(data)), EDGE - 1, -1):
@@ -124,7 +123,7 @@ class Redactor:
         return data
 
     def cut_start(self, data: bytes) -> bytes:
-        """`data` whose beginning was dropped: the end of a secret at its very start goes too."""
+        """Redact the end of a secret at the start of data that was cut there."""
         for form in self._forms:
             secret = form.encode("utf-8", "surrogateescape")
             for length in range(min(len(secret) - 1, len(data)), EDGE - 1, -1):
@@ -134,26 +133,26 @@ class Redactor:
 
 
 def placeholder(name: str, value: str) -> str:
-    """What stands where the secret was."""
+    """Return the placeholder of a secret."""
     return f"[redacted:{name}:{sha256_hex(value.encode('utf-8', 'surrogateescape'))[:8]}]"
 
 
-def _shape_placeholder(found: re.Match[str]) -> str:
-    return placeholder("API_KEY", found.group())
+def _shape_placeholder(match: re.Match[str]) -> str:
+    return placeholder("API_KEY", match.group())
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """The value as it may appear: itself, in a URL, in a header, in JSON; of several lines also in parts, as diffs have it."""
+    """Return the forms in which a value may appear: as it is, in URLs, headers and JSON, and line by line in diffs."""
     encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
     parts = [run for run in _RUN.findall(value) if _is_random(run)] if "\n" in value else []
-    # A conversation is kept as the JSON that was sent: there, quotes, backslashes and line breaks are escaped.
+    # Conversations are stored as the JSON that was sent, with quotes, backslashes and line breaks escaped.
     escaped = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)]
-    # In source text only the backslashes may be doubled.
+    # In source code only backslashes may be doubled.
     escaped.append(value.replace("\\", "\\\\"))
     forms = (value, quote(value, safe="", errors="surrogateescape"), encoded.rstrip("="), *escaped, *parts)
     return tuple(dict.fromkeys(form for form in forms if len(form) >= MIN_LENGTH))
 
 
 def _is_random(text: str) -> bool:
-    """Whether it looks drawn, not written."""
+    """Return whether text looks randomly generated."""
     return any(map(str.isupper, text)) and any(map(str.islower, text)) and any(map(str.isdigit, text))

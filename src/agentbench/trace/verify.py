@@ -1,7 +1,7 @@
-"""Verification of one log: the first event that was changed, removed, reordered, cut off or added.
+"""Verifies one log and reports the first event that was changed, removed, reordered, truncated or added.
 
-The bytes in the file are hashed as they are; each payload must also be in canonical form, which rules out duplicate keys and
-every other freedom a JSON reader could be fooled with.
+The bytes of the file are hashed as they are. Payloads must also be canonical JSON, which excludes duplicate keys and everything
+else that JSON parsers disagree about.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Watch = Callable[[Line, Mapping[str, Json]], None]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as it was written. `place` is a file, with a line where that makes sense."""
+    """One difference from what was written. `place` is a file, with a line number if known."""
 
     kind: Kind
     place: str
@@ -34,11 +34,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """What a walk along a chain found, up to the first problem."""
+    """The result of checking a chain up to the first problem."""
 
     events: int
     size: int
-    """Bytes of the events that were walked."""
+    """Size of the checked events in bytes."""
     head: str
     last: Line | None
     torn_bytes: int
@@ -47,11 +47,11 @@ class ChainReport:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """An attempt's log: its chain, and how it opens and closes."""
+    """The result of verifying an attempt's log."""
 
     chain: ChainReport
     opened: bool
-    """Whether it begins with the record that binds what the attempt is about."""
+    """Whether the first event is `attempt_opened`."""
     closing: AttemptClosed | None
     problem: Problem | None
 
@@ -61,15 +61,15 @@ class LogReport:
 
 
 def check_chain(path: Path, *, name: str = "", watch: Watch | None = None) -> ChainReport:
-    """Walk along a chain and stop at the first link that does not hold. `watch` sees every event that does.
+    """Check a chain up to the first broken link. `watch` is called with every valid event.
 
-    A last line without its newline is counted in `torn_bytes` and is no problem by itself: whether a log may end like that
-    depends on what it is.
+    An incomplete last line is counted in `torn_bytes` and is not a problem by itself; whether a log may end like that depends on
+    the caller.
 
     Raises:
         RecordError: the file cannot be read.
     """
-    walk = _Walk(path, name or path.name, watch)
+    checker = _ChainChecker(path, name or path.name, watch)
     torn = 0
     try:
         with path.open("rb") as file:
@@ -77,33 +77,31 @@ def check_chain(path: Path, *, name: str = "", watch: Watch | None = None) -> Ch
                 if not raw.endswith(b"\n"):
                     torn = len(raw)
                     break
-                walk.step(raw)
-                if walk.problem:
+                checker.check(raw)
+                if checker.problem:
                     break
     except OSError as error:
         msg = f"cannot read {path}: {error.strerror or error}"
         raise RecordError(msg) from error
-    return ChainReport(walk.count, walk.size, walk.head, walk.last, torn, walk.problem)
+    return ChainReport(checker.count, checker.size, checker.head, checker.last, torn, checker.problem)
 
 
-class _Walk:
-    """One walk along a chain."""
-
+class _ChainChecker:
     def __init__(self, path: Path, name: str, watch: Watch | None) -> None:
         self.path, self.name, self.watch = path, name, watch
         self.head, self.count, self.size = GENESIS, 0, 0
         self.last: Line | None = None
         self.problem: Problem | None = None
 
-    def step(self, raw: bytes) -> None:
+    def check(self, raw: bytes) -> None:
         try:
             line = read_line(raw[:-1])
             if not self._follows(line):
-                self._stop(*self._broken(line))
+                self._stop(*self._explain(line))
                 return
             value = line.value()
         except BadLine as error:
-            self._stop("changed", f"event {self.count + 1} is {error}")
+            self._stop("changed", f"event {self.count + 1}: {error}")
             return
         if self.watch:
             self.watch(line, value)
@@ -118,30 +116,30 @@ class _Walk:
             and (self.last is None or line.t > self.last.t)
         )
 
-    def _broken(self, line: Line) -> tuple[Kind, str]:
-        """Why this line does not follow the one before it."""
+    def _explain(self, line: Line) -> tuple[Kind, str]:
+        """Explain why this line does not follow the previous one."""
         number = self.count + 1
         if line.computed() != line.hash:
-            return "changed", f"event {line.seq} was changed: its hash does not fit its content"
+            return "changed", f"event {line.seq} was changed: its hash does not match its content"
         if line.seq > number:
-            if _stands_later(self.path, number):
-                return "reordered", f"event {line.seq} stands before event {number}"
-            which = f"event {number} is" if line.seq == number + 1 else f"events {number} to {line.seq - 1} are"
-            return "removed", f"{which} missing"
+            if _occurs_later(self.path, number):
+                return "reordered", f"event {line.seq} comes before event {number}"
+            missing = f"event {number} is" if line.seq == number + 1 else f"events {number} to {line.seq - 1} are"
+            return "removed", f"{missing} missing"
         if line.seq < number:
-            return "appended", f"event {line.seq} stands here again"
+            return "appended", f"duplicate event {line.seq}"
         if line.prev != self.head:
-            return "changed", f"event {line.seq} does not follow the one before it: the chain was rewritten"
-        return "inconsistent", f"time does not increase at event {line.seq}"
+            return "changed", f"event {line.seq} does not follow the previous event: the chain was rewritten"
+        return "inconsistent", f"the time of event {line.seq} is not later than that of the previous event"
 
     def _stop(self, kind: Kind, message: str) -> None:
         self.problem = Problem(kind, f"{self.name}:{self.count + 1}", message)
 
 
 def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> LogReport:
-    """Verify the log of an attempt that has ended: chain, closing record, nothing after it.
+    """Verify the log of a finished attempt: chain, closing event, nothing after it.
 
-    Whether a log may lack its opening record depends on how far the attempt came; `opened` says whether this one has it.
+    Whether `attempt_opened` may be missing depends on how far the attempt got; the caller decides.
 
     Raises:
         RecordError: the file cannot be read.
@@ -150,7 +148,7 @@ def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> Log
     closings: list[int] = []
     first: list[str] = []
 
-    def look(line: Line, value: Mapping[str, Json]) -> None:
+    def collect(line: Line, value: Mapping[str, Json]) -> None:
         if line.seq == 1:
             first.append(line.type)
         if line.type == AttemptClosed.type:
@@ -158,33 +156,33 @@ def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> Log
         if watch:
             watch(line, value)
 
-    chain = check_chain(path, name=name, watch=look)
+    chain = check_chain(path, name=name, watch=collect)
     closing, problem = None, chain.problem
     if problem is None:
         closing, problem = _closing(chain, closings, name)
     return LogReport(chain, first == [AttemptOpened.type], closing, problem)
 
 
-def _stands_later(path: Path, seq: int) -> bool:
+def _occurs_later(path: Path, seq: int) -> bool:
     mark = b'","seq":%d,"t":' % seq
     with path.open("rb") as file:
         return any(mark in raw for number, raw in enumerate(file, start=1) if number > seq)
 
 
 def _closing(chain: ChainReport, closings: list[int], name: str) -> tuple[AttemptClosed | None, Problem | None]:
-    """The closing record and what is wrong with it."""
+    """Return the closing event, or what is wrong with it."""
     end, last = f"{name}:{chain.events + 1}", chain.last
     if not closings or last is None:
-        torn = f", then {chain.torn_bytes} bytes of an unfinished line" if chain.torn_bytes else ""
-        return None, Problem("truncated", end, f"no closing record after event {chain.events}{torn}")
+        torn = f", then {chain.torn_bytes} bytes of an incomplete line" if chain.torn_bytes else ""
+        return None, Problem("truncated", end, f"no closing event after event {chain.events}{torn}")
     if closings[0] != chain.events:
-        return None, Problem("appended", f"{name}:{closings[0] + 1}", "an event follows the closing record")
+        return None, Problem("appended", f"{name}:{closings[0] + 1}", "event after the closing event")
     if chain.torn_bytes:
-        return None, Problem("appended", end, f"{chain.torn_bytes} bytes follow the closing record")
+        return None, Problem("appended", end, f"{chain.torn_bytes} bytes after the closing event")
     try:
         payload = last.typed()
     except BadLine as error:
         return None, Problem("inconsistent", f"{name}:{chain.events}", str(error))
     if not isinstance(payload, AttemptClosed) or (payload.events, payload.head) != (chain.events - 1, last.prev):
-        return None, Problem("inconsistent", f"{name}:{chain.events}", "the closing record does not fit the log")
+        return None, Problem("inconsistent", f"{name}:{chain.events}", "the closing event does not match the log")
     return payload, None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agentbench.contract.network_allow import Destination, Entry, address_of, is_public, parse_entry
 from agentbench.core.errors import InputError
-from agentbench.trace.network_events import Refusal
+from agentbench.trace.events import Refusal
 
 Resolver = Callable[[str, int], Sequence[str]]
 

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from agentbench.trace.event_reference import put_into, render
+from agentbench.trace.events import EVENT_TYPES
 from agentbench.trace.log import EventLog
-from agentbench.trace.registry import EVENT_TYPES
 from tests.trace.samples import EXAMPLES
 
 PAGE = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.req("E-02", "U-03")
-def test_the_event_reference_is_what_the_models_say() -> None:
+def test_event_reference_is_up_to_date() -> None:
     assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.event_reference docs/trace.md"
 
 
-def test_every_event_and_every_member_is_in_the_reference() -> None:
+def test_event_reference_lists_every_event_and_field() -> None:
     text = render()
     for name, model in EVENT_TYPES.items():
         assert f"#### `{name}`" in text
@@ -27,7 +27,7 @@ def test_every_event_and_every_member_is_in_the_reference() -> None:
 
 
 @pytest.mark.req("E-01")
-def test_the_check_by_hand_that_the_page_gives_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_verification_script_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     log = EventLog.create(tmp_path / "events.jsonl")
     for payload in EXAMPLES:
