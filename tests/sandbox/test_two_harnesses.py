@@ -10,8 +10,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from agentbench.sandbox.docker import labels, unused_images
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.registry import open_backend
+from tests.sandbox.host_processes import processes, until
 
 BACKENDS = ["bwrap", "docker"]
 CROWD = int(os.environ.get("AB_CROWD", "6"))
@@ -100,7 +100,7 @@ def test_next_start_cleans_up_after_a_killed_harness(backend: Backend, own_state
     with harness(_CROWD, backend.name, str(own_state), str(source), word, str(CROWD)) as child:
         ids = [str(name) for name in read_answer(child)]
         assert len(ids) == CROWD
-        until(lambda: len(processes(f"sleep\0{word}")) >= 2 * CROWD, "sandboxes did not start")
+        until(lambda: len(processes(f"sleep {word}")) >= 2 * CROWD, "sandboxes did not start")
         traces = Traces(backend.name, own_state)
         if backend.limits().memory == "hard":
             assert len(traces.cgroups()) >= CROWD
@@ -148,21 +148,3 @@ class Traces:
         upper = self._engine.output("inspect", "--format", "{{.GraphDriver.Data.UpperDir}}", name)
         assert upper.startswith("/")
         return str(Path(upper).parent)
-
-
-def processes(marker: str) -> list[str]:
-    """Return the command lines on the host that contain `marker`. Zombies have none."""
-    lines = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            line = (folder / "cmdline").read_bytes().decode(errors="replace")
-            if marker in line and int(folder.name) != os.getpid():
-                lines.append(line)
-    return lines
-
-
-def until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what if isinstance(what, str) else what()
-        time.sleep(0.05)

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend, Prepared
 from agentbench.sandbox.state import remove_leftovers
 from tests.sandbox.conftest import SPEC
+from tests.sandbox.host_processes import processes, until
 
 pytestmark = pytest.mark.req("R-06")
 
@@ -36,25 +36,6 @@ _HARNESS = """
         print("up", backend._supervisor.spawner.pid, flush=True)
         time.sleep(600)
 """
-
-
-def until(condition: Callable[[], bool], message: str) -> None:
-    """Wait for the condition: processes end a moment after the event that ends them."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.01)
-
-
-def processes(marker: str) -> list[str]:
-    """Return the command lines on the host that contain `marker`. Zombies have none."""
-    lines = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if marker in line and int(folder.name) != os.getpid():
-                lines.append(line)
-    return lines
 
 
 def cgroups(name: str) -> list[Path]:

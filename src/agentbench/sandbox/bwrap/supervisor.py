@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import base64
 import contextlib
 import json
@@ -162,9 +161,8 @@ class Spawner:
         channel, their_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         errors = os.memfd_create("sandbox-errors", os.MFD_CLOEXEC)
         message = json.dumps({**request, "seccomp": base64.b64encode(request["seccomp"]).decode()}).encode()
-        fds = array.array("i", [their_control.fileno(), their_channel.fileno(), errors])
         try:
-            self._socket.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            socket.send_fds(self._socket, [message], [their_control.fileno(), their_channel.fileno(), errors])
         except OSError as error:
             for sock in (control, channel):
                 sock.close()
@@ -190,13 +188,9 @@ class Spawner:
 
 def _receive_trees(control: socket.socket) -> tuple[int, int] | None:
     """Wait for the sandbox's mounts and return descriptors of its merged tree and upper layer, or None if it failed."""
-    fds = array.array("i")
     if not select.select([control], [], [], _START_SEC)[0]:
         return None
-    data, ancillary, _, _ = control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(2 * fds.itemsize))
-    for level, kind, payload in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    data, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     for fd in fds:
         os.set_inheritable(fd, False)
     if data == b"fds" and len(fds) == 2:

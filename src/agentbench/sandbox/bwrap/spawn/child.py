@@ -9,7 +9,6 @@ that the sandbox's user cannot enter.
 
 from __future__ import annotations
 
-import array
 import os
 import resource
 import shutil
@@ -175,7 +174,7 @@ def _bind(fd: int, target: str) -> None:
 def _send_trees(control: socket.socket) -> None:
     """Send the harness directory descriptors of the merged tree and the upper layer."""
     fds = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in (MERGED, f"{DISK}/u")]
-    control.sendmsg([b"fds"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+    socket.send_fds(control, [b"fds"], fds)
     for fd in fds:
         os.close(fd)
 

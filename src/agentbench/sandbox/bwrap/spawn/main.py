@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import base64
 import contextlib
 import json
@@ -210,14 +209,10 @@ def _owner_cgroups(owner_dir: str) -> list[str]:
 
 
 def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
-    fds = array.array("i")
-    data, ancillary, _, _ = control.recvmsg(MESSAGE_BYTES, socket.CMSG_SPACE(FDS * fds.itemsize))
-    for level, kind, payload in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    data, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, FDS)
     for fd in fds:
         os.set_inheritable(fd, False)
-    return data, list(fds)
+    return data, fds
 
 
 def _parent(pid: int) -> int | None:
