@@ -16,7 +16,7 @@ from tests.models.rig import Rig
 from tests.models.service import Behaviour, Server
 
 KEY = "sk-test-" + "k" * 32
-QUICK = RetryPolicy(tries=3, first_sec=0.01, most_sec=0.02, deadline_sec=20)
+QUICK = RetryPolicy(tries=3, first_sec=0.01, max_sec=0.02, deadline_sec=20)
 
 Serve = Callable[..., Server]
 OpenRig = Callable[..., Rig]
@@ -55,7 +55,7 @@ def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
         *behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any
     ) -> ServiceUpstream:
         where = Endpoint("test", serve(*behaviours).url, Secret("TEST_KEY", KEY), **endpoint)
-        return ServiceUpstream(where, transport, retry=retry, patience=Timeouts(connect_sec=5, silence_sec=silence))
+        return ServiceUpstream(where, transport, retry=retry, timeouts=Timeouts(connect_sec=5, silence_sec=silence))
 
     return make
 

@@ -242,8 +242,8 @@ def test_chat_stream_becomes_a_messages_stream() -> None:
     seen = StreamUsage(Dialect.MESSAGES)
     for event in events:
         seen.see(event_of(event))
-    assert seen.found is not None
-    assert (seen.found.prompt, seen.found.completion) == (7, 3)
+    assert seen.usage is not None
+    assert (seen.usage.prompt, seen.usage.completion) == (7, 3)
 
 
 @pytest.mark.req("T-05")

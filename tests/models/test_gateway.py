@@ -186,14 +186,14 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 def test_budget_that_is_gone_is_an_error_of_each_api_and_nothing_is_asked_upstream(rig: OpenRig) -> None:
     one = rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
     one.openai().chat.completions.create(model="m", messages=PROMPT)
-    with pytest.raises(openai.RateLimitError, match="budget of this run is used up") as quota:
+    with pytest.raises(openai.RateLimitError, match="attempt.s budget is spent") as quota:
         one.openai().chat.completions.create(model="m", messages=PROMPT)
     assert quota.value.code == "insufficient_quota"
     with pytest.raises(openai.RateLimitError):
         one.openai().responses.create(model="m", input="hi")
     with pytest.raises(openai.RateLimitError):
         one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
-    with pytest.raises(anthropic.APIStatusError, match="budget of this run is used up") as billing:
+    with pytest.raises(anthropic.APIStatusError, match="attempt.s budget is spent") as billing:
         one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
     assert one.metered_model.stopped is not None
@@ -577,7 +577,7 @@ def test_total_cap_holds_across_gateways(rig: OpenRig) -> None:
     # 0.12 each, and a part of the cap is kept back: the last one admitted goes beyond it, and no other.
     assert ledger.total.statement().spent.micro == 600_000
     assert len(refused) == 7
-    assert all("this total" in words for words in refused)
+    assert all("the run's budget" in words for words in refused)
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ def test_cap_counts_what_is_in_flight_and_keeps_headroom() -> None:
     held = account.admit(Amount(limit - 1))
     second = account.admit(Amount(1))
     with pytest.raises(BudgetReached, match="in flight") as caught:
-        account.admit(Amount(1), patience_sec=0)
+        account.admit(Amount(1), max_wait_sec=0)
     assert (caught.value.code, caught.value.scope) == (TerminationCode.COST_CAP, "run")
     held.settle(Amount(10))
     second.release()
@@ -88,7 +88,7 @@ def test_tokens_are_capped_too() -> None:
     account.admit(Amount(0, 9))
     account.admit(Amount(0, 9))
     with pytest.raises(BudgetReached) as caught:
-        account.admit(Amount(), patience_sec=0)
+        account.admit(Amount(), max_wait_sec=0)
     assert caught.value.code is TerminationCode.TOKEN_CAP
 
 
@@ -114,7 +114,7 @@ def test_no_more_than_one_request_goes_beyond_a_cap(requests: list[tuple[int, in
     holds = []
     for cost, slack in requests:
         try:
-            holds.append((account.admit(Amount(cost + slack), patience_sec=0), cost))
+            holds.append((account.admit(Amount(cost + slack), max_wait_sec=0), cost))
         except BudgetReached:
             break
     for hold, cost in holds:

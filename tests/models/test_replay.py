@@ -17,7 +17,7 @@ from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServerErro
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.models.protocol import user
 from agentbench.models.recording.recorded import RecordedUpstream, read_recording
-from agentbench.models.recording.request_diff import PATTERNS, difference, normalised
+from agentbench.models.recording.request_diff import PATTERNS, normalised, request_diff
 from agentbench.models.upstream import ModelRequest
 from agentbench.trace.redaction import Redactor
 from tests.models.conftest import OpenRig
@@ -225,20 +225,20 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
 def test_request_never_differs_from_itself(value: dict[str, Any]) -> None:
-    assert difference(value, json.loads(json.dumps(value))) == ""
+    assert request_diff(value, json.loads(json.dumps(value))) == ""
     assert normalised(normalised(value)) == normalised(value)
 
 
 def test_what_is_nested_deep_is_compared_too() -> None:
     deep, other = (json.loads('{"tools": ' + "[" * 600 + end + "]" * 600 + "}") for end in ("1", "2"))
-    assert difference(deep, deep) == ""
-    assert difference(deep, other)
+    assert request_diff(deep, deep) == ""
+    assert request_diff(deep, other)
 
 
 def test_diff_is_bounded() -> None:
     before = {"messages": [{"content": "\n".join(str(n) for n in range(5000))}]}
     after = {"messages": [{"content": "\n".join(str(n) + "x" * 1000 for n in range(5000))}]}
-    assert len(difference(before, after)) < 40_000  # type: ignore[arg-type]
+    assert len(request_diff(before, after)) < 40_000  # type: ignore[arg-type]
 
 
 def test_prompts_of_a_recording_are_the_exact_text(rig: OpenRig) -> None:

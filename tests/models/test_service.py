@@ -15,7 +15,7 @@ from agentbench.core.reasons import Reason
 from agentbench.models import faults
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
-from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Transport, mapped
+from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Transport, map_error
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
 from agentbench.models.protocol import Finish, Message, ToolSpec, answer, system, user
@@ -151,7 +151,7 @@ def test_gives_up_at_once_when_the_wait_lies_beyond_the_deadline(reach: Reach) -
 
 @pytest.mark.req("T-06")
 def test_service_that_hangs_is_left_after_the_deadline(reach: Reach) -> None:
-    retry = RetryPolicy(tries=10, first_sec=0.01, most_sec=0.01, deadline_sec=0.5)
+    retry = RetryPolicy(tries=10, first_sec=0.01, max_sec=0.01, deadline_sec=0.5)
     with pytest.raises(faults.TimedOut):
         reach(hang, retry=retry, silence=0.2).send(ASK)
 
@@ -208,7 +208,7 @@ def test_stream_that_breaks_says_how(reach: Reach, behaviour: Behaviour, expecte
 def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
     cancel = Cancel()
     cancel.set()
-    slow_retry = RetryPolicy(tries=5, first_sec=60, most_sec=60, deadline_sec=600)
+    slow_retry = RetryPolicy(tries=5, first_sec=60, max_sec=60, deadline_sec=600)
     # Without the cancellation this would wait for minutes.
     with pytest.raises(faults.ServiceFault):
         reach(status(500), retry=slow_retry).send(ModelRequest(Dialect.CHAT, ASK.body, cancel=cancel))
@@ -221,7 +221,7 @@ def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
     reach: Reach, ask: ModelRequest, before: tuple[Behaviour, ...]
 ) -> None:
     noticed = threading.Event()
-    retry = RetryPolicy(tries=3, first_sec=60, most_sec=60)
+    retry = RetryPolicy(tries=3, first_sec=60, max_sec=60)
     service = reach(*before, until_gone(noticed), retry=retry, silence=60)
     for _ in before:
         service.send(ASK).close()
@@ -290,7 +290,7 @@ def test_every_error_of_the_http_library_has_a_meaning() -> None:
         return [kind, *(leaf for sub in kind.__subclasses__() for leaf in leaves(sub))]
 
     for kind in {*leaves(httpx.HTTPError), *leaves(httpx.StreamError), httpx.InvalidURL}:
-        fault = mapped(Exception.__new__(kind))
+        fault = map_error(Exception.__new__(kind))
         assert isinstance(fault, faults.ServiceFault), kind
         assert fault.label != "service_error"
 

@@ -1,7 +1,6 @@
-"""Models: every word that goes to a language model or comes back from one passes through here.
+"""Models: everything that is sent to a language model or received from one passes through here.
 
-Owns the `Model` protocol that agents build on, the OpenAI-compatible client with its presets, keys, retries and faults, the
-ledger that all workers share, recording and replay of exchanges, scripted models, and the gateway that leads a program in a
-sandbox to a model. Keys stay here, on the host: no event, no error and no sandbox ever holds one. Must not know tools,
-agents or verdicts.
+Owns the `Model` protocol for agents, the OpenAI-compatible client with its presets, keys, retries and faults, the ledger shared
+by all workers, recording and replay, scripted models, and the gateway for programs in a sandbox. Keys stay on the host: no
+event, error or sandbox ever holds one. Must not know tools, agents or verdicts.
 """

@@ -1,11 +1,11 @@
-"""From a `--model` text to something that answers: what the run layer uses of this package.
+"""Builds models from a `--model` option; the run layer's entry to this package.
 
 factory = ModelFactory(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
 choice = factory.choose("openrouter:vendor/name")            # InputError: exit 2
-factory.check(choice)                                         # key there, endpoint allowed: before anything is spent
-metered_model = factory.metered_model(choice, ModelParams(account, sink, …))          # one per attempt
-model = factory.model(metered_model, choice.sampling)                  # for an agent of ours
-with Gateway(folder, metered_model, owner=…) as gateway: …            # for a program in the sandbox
+factory.check(choice)                                        # key set, endpoint allowed: before anything is spent
+metered = factory.metered_model(choice, ModelParams(account, sink, …))    # one per attempt
+model = factory.model(metered, choice.sampling)              # for our own agents
+with Gateway(folder, metered) as gateway: …                  # for a program in the sandbox
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelParams:
-    """What one attempt's metered_model is made with. `recording` and `script` are what `recorded:` and `scripted:` found for it."""
+    """Parameters of one attempt's metered model. `recording` and `script` are those of `recorded:` and `scripted:`."""
 
     account: Account
     sink: EventSink
@@ -48,11 +48,11 @@ class ModelParams:
     lenient: bool = False
     redact: Redactor | None = None
     overrides: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Parameters that replace what a program in the sandbox sends (temperature, say)."""
+    """Parameters that replace those a program in the sandbox sends, such as the temperature."""
 
 
 class ModelFactory:
-    """Models for a whole study: keys, presets, prices, the ledger and the connections that all workers share."""
+    """Builds the models of a run. Holds the keys, presets, prices, ledger and connections that all workers share."""
 
     def __init__(
         self,
@@ -62,44 +62,45 @@ class ModelFactory:
         prices: Prices | None = None,
         ledger: Ledger | None = None,
         retry: RetryPolicy | None = None,
-        patience: Timeouts | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self.keys = keys
         self.presets = presets or bundled_presets()
         self.prices = prices or FALLBACK
         self.ledger = ledger or Ledger()
         self._retry = retry
-        self._patience = patience
+        self._timeouts = timeouts
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
     def choose(self, text: str, option: str = MODEL) -> ModelChoice:
         """
         Raises:
-            InputError: it names no model.
+            InputError: `text` does not name a model.
         """
         return choose(text, self.presets, option)
 
     def check(self, choice: ModelChoice) -> Endpoint | None:
-        """Everything that can be known to fail before anything is spent.
+        """Check everything that can fail before money is spent.
 
         Raises:
-            InputError: a key is missing (named), the endpoint is not allowed, the script cannot be read.
+            InputError: a key is not set, the endpoint is not allowed, or the script cannot be read.
         """
         if choice.source == "service":
             return endpoint_of(choice, self.presets, self.keys)
-        place = Path(choice.name)
-        if not place.exists():
-            msg = f"{choice.option} {choice.source}:{choice.name}: there is no such {'run' if choice.source == 'recorded' else 'file'}"
+        path = Path(choice.name)
+        if not path.exists():
+            kind = "run" if choice.source == "recorded" else "file"
+            msg = f"{choice.option} {choice.source}:{choice.name}: no such {kind}"
             raise InputError(msg)
-        if choice.source == "scripted" and place.is_file():
-            load_script(place)
+        if choice.source == "scripted" and path.is_file():
+            load_script(path)
         return None
 
     def metered_model(self, choice: ModelChoice, params: ModelParams) -> MeteredModel:
         """
         Raises:
-            InputError: as `check`, or there is no recording or script for this attempt.
+            InputError: as for `check`, or there is no recording or script for this attempt.
         """
         provider, name = choice.provider, choice.name
         if choice.source == "recorded":
@@ -114,11 +115,11 @@ class ModelFactory:
         return MeteredModel(upstream, identity, params.account, self.prices, params.sink, params.redact)
 
     def model(self, metered_model: MeteredModel, sampling: Sampling | None = None) -> ChatModel:
-        """A model for an agent of ours."""
+        """Return a model for one of our own agents."""
         return ChatModel(metered_model.identity.name, metered_model, sampling)
 
     def secrets(self) -> dict[str, str]:
-        """Every key that is set, by its variable: for the redactor."""
+        """Return every key that is set, by variable, for the redactor."""
         return self.keys.values(self.presets.key_names)
 
     def close(self) -> None:
@@ -132,7 +133,7 @@ class ModelFactory:
             return RecordedUpstream(params.recording, lenient=params.lenient, redact=params.redact)
         if choice.source == "scripted":
             return TranslatedUpstream(ScriptedUpstream(load_script(params.script or Path(choice.name))))
-        # The HTTP library takes a third of a second and 20 MB: scripts and recordings do without.
+        # Importing the HTTP library takes 0.3 s and 20 MB, which scripts and recordings do not need.
         from agentbench.models.client.service import ServiceUpstream, Transport  # noqa: PLC0415
 
         endpoint = endpoint_of(choice, self.presets, self.keys)
@@ -140,17 +141,17 @@ class ModelFactory:
             if self._transport is None:
                 self._transport = Transport()
             transport = self._transport
-        return TranslatedUpstream(ServiceUpstream(endpoint, transport, retry=self._retry, patience=self._patience))
+        return TranslatedUpstream(ServiceUpstream(endpoint, transport, retry=self._retry, timeouts=self._timeouts))
 
 
 def load_prices(path: Path) -> PriceTable:
     """
     Raises:
-        InputError: it cannot be read; a ContractError with all its problems when it is no table.
+        InputError: it cannot be read; a ContractError with all problems if it is invalid.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        msg = f"the price table {path} cannot be read: {error.strerror or error}"
+        msg = f"cannot read price table {path}: {error.strerror or error}"
         raise InputError(msg) from None
     return parse_prices(data, str(path))

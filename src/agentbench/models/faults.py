@@ -1,25 +1,24 @@
-"""What can go wrong with a model. All of it is a `ModelFault`: uncaught it ends an attempt as LLM_ERROR.
+"""Everything that can go wrong with a model. All are a `ModelFault`, which, uncaught, ends an attempt as LLM_ERROR.
 
 ModelFault
-├── ServiceFault         the service did not answer usably
+├── ServiceFault         the service gave no usable response
 │   ├── Unreachable        no connection, or it broke
-│   ├── TimedOut           no answer within the deadline
-│   ├── RateLimited        429 until the deadline or the last try
-│   ├── ServerError      5xx until then
-│   ├── Unauthorised       401, 403: the key is wrong or may not
-│   ├── Rejected           another 4xx: the request is not what the service takes
-│   │   └── ContextOverflow  the conversation is longer than the model's window
-│   └── BadResponse          an answer that cannot be read
-│       ├── NotJson          no JSON, no UTF-8, another content type
+│   ├── TimedOut           no response within the deadline
+│   ├── RateLimited        429 until the deadline or the last retry
+│   ├── ServerError        5xx until the deadline or the last retry
+│   ├── Unauthorised       401, 403: the key is wrong or lacks permission
+│   ├── Rejected           another 4xx: the service does not accept the request
+│   │   └── ContextOverflow  the conversation exceeds the model's context window
+│   └── BadResponse        the response cannot be read
+│       ├── NotJson          not JSON, not UTF-8, or another content type
 │       ├── Truncated        the body or the stream ended too early
-│       ├── TooLarge         more than we are ready to hold
-│       └── EmptyResponse      no choice, or a choice with nothing in it
+│       ├── TooLarge         the response exceeds the size limit
+│       └── EmptyResponse    no choice, or a choice without content
 ├── Refused              the model declined to answer
-├── MalformedArguments   a tool call whose arguments are no JSON object
-├── EndpointRefused      code of this sensitivity may not go to this endpoint
-├── BudgetReached        nothing is left of a budget: not a fault of the model, and ends a run under its own code
-└── ReplayFault          a recording or a script has no answer
-    ├── ReplayDiverged     the request is not the one that was recorded
+├── MalformedArguments   the arguments of a tool call are not a JSON object
+├── BudgetReached        a budget is spent; ends an attempt under its own code
+└── ReplayFault          a recording or a script has no response
+    ├── ReplayDiverged     the request differs from the recorded one
     └── ReplayExhausted    more requests than were recorded
 """
 
@@ -32,7 +31,7 @@ from agentbench.core.reasons import TerminationCode
 
 
 class ServiceFault(ModelFault):
-    """The service did not answer usably. `status` is its HTTP status, None where there was none."""
+    """The service gave no usable response. `status` is the HTTP status, or None without a response."""
 
     label: ClassVar[str] = "service_error"
     retryable: ClassVar[bool] = False
@@ -100,7 +99,7 @@ class EmptyResponse(BadResponse):
 
 
 class Refused(ModelFault):
-    """The model declined; the message holds its words."""
+    """The model declined to answer; the message holds its words."""
 
     label = "refusal"
 
@@ -110,7 +109,7 @@ class MalformedArguments(ModelFault):
 
 
 class BudgetReached(ModelFault):
-    """Nothing is left of a budget. `code` is how the run ends; `scope` says whose budget it was: run, task or total."""
+    """A budget is spent. `code` is how the attempt ends; `scope` is whose budget it was: run, task or total."""
 
     label = "budget"
 
@@ -139,5 +138,5 @@ class ReplayExhausted(ReplayFault):
 
 
 def label_of(fault: ModelFault) -> str:
-    """The word by which events call a fault."""
+    """Return the status of a fault in events."""
     return str(getattr(fault, "label", "model_error"))

@@ -1,4 +1,4 @@
-"""Keys of model services: from the environment, or from a file `.env`. They are asked for by name and never shown."""
+"""API keys of model services, from the environment or a `.env` file. They are looked up by name and never shown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_FILE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EnvFile:
-    """A file of variables. `problems` say with the place, and never with a value, what could not be read."""
+    """The variables of a `.env` file. `problems` name the lines that could not be read, never a value."""
 
     values: Mapping[str, str] = field(repr=False)
     problems: tuple[str, ...] = ()
 
 
 class Secret:
-    """A value that does not show itself: not in `repr`, not in `str`, not in an error."""
+    """A value that appears neither in `repr` nor in `str`, and so not in an error."""
 
     __slots__ = ("_value", "name")
 
@@ -32,7 +32,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value. Only what sends a request to the service itself asks for it."""
+        """Return the value. Only for the code that sends a request to the service."""
         return self._value
 
     def __repr__(self) -> str:
@@ -42,18 +42,18 @@ class Secret:
 
 
 class Keys:
-    """What variables hold. The environment goes before the file."""
+    """Variables by name. The environment takes precedence over the file."""
 
     def __init__(self, environment: Mapping[str, str], file: EnvFile | None = None) -> None:
-        found = file or EnvFile({})
-        self._values = {**found.values, **{name: value for name, value in environment.items() if value}}
-        self._problems = found.problems
+        file = file or EnvFile({})
+        self._values = {**file.values, **{name: value for name, value in environment.items() if value}}
+        self._problems = file.problems
 
     @classmethod
     def find(cls, environment: Mapping[str, str], folder: Path) -> Keys:
-        """From the environment and, where there is one, `folder/.env`.
+        """Read the environment and `folder/.env`, if it exists.
 
-        The file may be another program's: what cannot be read in it is only told when a key is missing.
+        The file may belong to another program, so its problems are reported only if a key is missing.
         """
         path = folder / ".env"
         return cls(environment, read_env_file(path) if path.is_file() else None)
@@ -62,44 +62,41 @@ class Keys:
         value = self._values.get(name, "").strip()
         return Secret(name, value) if value else None
 
-    def require(self, name: str, why: str) -> Secret:
+    def require(self, name: str, purpose: str) -> Secret:
         """
         Raises:
-            InputError: it is not set; names the variable.
+            InputError: the variable is not set, or cannot be a key.
         """
-        found = self.get(name)
-        if found is None:
-            msg = f"{why} needs a key: the variable {name} is not set"
-            told = "".join(f"; {problem}" for problem in self._problems[:5])
-            raise InputError(
-                msg, remedy=f"set {name} in the environment, or in a file .env in the working directory{told}"
-            )
+        secret = self.get(name)
+        if secret is None:
+            msg = f"{purpose} needs an API key: {name} is not set"
+            problems = "".join(f"; {problem}" for problem in self._problems[:5])
+            raise InputError(msg, remedy=f"set {name} in the environment or in .env in the working directory{problems}")
         # A line break in a header would split the request; a key has none.
-        if not found.reveal().isascii() or not found.reveal().isprintable():
-            msg = f"the variable {name} holds characters that no key has (line breaks, quotes of another kind, …)"
-            raise InputError(msg, remedy=f"set {name} again, without quotes around it")
-        return found
+        if not secret.reveal().isascii() or not secret.reveal().isprintable():
+            msg = f"{name} contains characters that no key has, such as line breaks or typographic quotes"
+            raise InputError(msg, remedy=f"set {name} again, without quotes")
+        return secret
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
-        """Those of `names` that are set, for the redactor."""
-        found = {name: self.get(name) for name in names}
-        return {name: secret.reveal() for name, secret in found.items() if secret is not None}
+        """Return the values of those `names` that are set, for the redactor."""
+        return {name: secret.reveal() for name in names if (secret := self.get(name)) is not None}
 
 
 def read_env_file(path: Path) -> EnvFile:
     try:
         if path.stat().st_size > MAX_FILE:
-            return EnvFile({}, (f"{path} is too large for a file of variables",))
+            return EnvFile({}, (f"{path} is larger than {MAX_FILE} bytes",))
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        return EnvFile({}, (f"{path} cannot be read: {why}",))
+        return EnvFile({}, (f"cannot read {path}: {why}",))
     return parse_env(text, str(path))
 
 
 def parse_env(text: str, name: str) -> EnvFile:
-    """`NAME=value` lines as shells read them: comments, `export`, single and double quotes (no expansion)."""
-    found: dict[str, str] = {}
+    """Parse `NAME=value` lines like a shell: comments, `export`, single and double quotes, but no expansion."""
+    values: dict[str, str] = {}
     problems: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
@@ -108,10 +105,10 @@ def parse_env(text: str, name: str) -> EnvFile:
         match = _LINE.match(line.rstrip("\r"))
         value = _value(match["rest"].strip()) if match else None
         if match is None or value is None:
-            problems.append(f"{name}:{number}: {'a quote is not closed' if match else 'expected NAME=value'}")
+            problems.append(f"{name}:{number}: {'unclosed quote' if match else 'expected NAME=value'}")
         else:
-            found[match["name"]] = value
-    return EnvFile(found, tuple(problems))
+            values[match["name"]] = value
+    return EnvFile(values, tuple(problems))
 
 
 def _value(rest: str) -> str | None:
@@ -120,7 +117,7 @@ def _value(rest: str) -> str | None:
         return rest[1:end] if end > 0 else None
     if rest.startswith('"'):
         return _double_quoted(rest)
-    # An unquoted comment begins after white space.
+    # In an unquoted value, a comment begins after white space.
     return re.split(r"\s#", rest, maxsplit=1)[0].strip() if not rest.startswith("#") else ""
 
 

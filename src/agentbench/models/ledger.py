@@ -1,11 +1,11 @@
 """The ledger: what all workers together have spent, and what each request may still spend.
 
-Accounts form a chain: attempt ("run"), task, total. A request is admitted only while something is left of every one of them,
-counting what is in flight by its estimate; then its estimate is held until the real cost is known. As long as estimates are
-not too low, the last request admitted is all that can go beyond a cap, however many workers share it.
+Accounts form a chain: attempt (scope "run"), task, total. A request is admitted only while every account has budget left,
+counting requests in flight by their estimate, and its estimate is held until the real cost is known. As long as estimates are
+not too low, only the last admitted request can exceed a cap, however many workers share it.
 
-Estimates are high, so what is in flight may seem to use up what it will not: then a request waits for others to be settled.
-It is refused only for what was really spent.
+Estimates are high, so requests in flight may seem to use up a budget they will not use. A request then waits for others to be
+settled; it is refused only because of what was really spent.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from agentbench.policy.prices import MICRO
 from agentbench.policy.thresholds import published_thresholds
 
 Component = Literal["lm", "exec", "human", "overhead"]
-"""The parts of a cost (M-06): models, execution, people, everything else."""
+"""Components of a cost: models, execution, people, everything else."""
 
+_SCOPES = {"run": "the attempt's", "task": "the task's", "total": "the run's"}
 COMPONENTS: tuple[Component, ...] = ("lm", "exec", "human", "overhead")
 HEADROOM_PPM = published_thresholds().headroom_percent * 10_000
-"""Share of a cap on cost that requests may not touch: it is for acceptance and logging (M-07)."""
+"""Share of a cost cap that is reserved for acceptance and logging."""
 
-PATIENCE_SEC = 600.0
+MAX_WAIT_SEC = 600.0
 """How long a request waits for others to be settled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Caps of one account; None where there is none."""
+    """Caps of one account. None means no cap."""
 
     micro: int | None = None
     tokens: int | None = None
@@ -46,7 +47,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Money in micro-units, and tokens."""
+    """Money in millionths of a dollar, and tokens."""
 
     micro: int = 0
     tokens: int = 0
@@ -64,7 +65,7 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """An account as it stands. `parts` are micro-units per component."""
+    """The state of an account. `parts` is the spending by component."""
 
     scope: str
     spent: Amount
@@ -74,7 +75,7 @@ class Statement:
 
 
 class Account:
-    """One cap and what went against it. Made by a `Ledger`; safe to use from every thread."""
+    """One set of caps, and what was spent against it. Created by a `Ledger`; safe to use from every thread."""
 
     def __init__(self, scope: str, caps: Caps, parent: Account | None, settled: threading.Condition) -> None:
         self.scope = scope
@@ -85,14 +86,14 @@ class Account:
         self._parts: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
 
     def admit(
-        self, estimate: Amount, *, patience_sec: float = PATIENCE_SEC, cancelled: Callable[[], bool] = lambda: False
+        self, estimate: Amount, *, max_wait_sec: float = MAX_WAIT_SEC, cancelled: Callable[[], bool] = lambda: False
     ) -> Hold:
-        """Let one request pass, and hold its estimate until it is settled.
+        """Admit one request, and hold its estimate until it is settled.
 
         Raises:
-            BudgetReached: nothing is left of a cap; names whose.
+            BudgetReached: a cap is spent.
         """
-        deadline = time.monotonic() + patience_sec
+        deadline = time.monotonic() + max_wait_sec
         with self._settled:
             while (full := self._first_full(held=True)) is not None:
                 spent = self._first_full(held=False)
@@ -101,16 +102,16 @@ class Account:
                     raise spent or full
                 self._settled.wait(min(left, 0.5))
             for account in self._chain():
-                account._held.add(estimate)  # noqa: SLF001 - one of us
+                account._held.add(estimate)  # noqa: SLF001 - same class
         return Hold(self, estimate)
 
     def charge(self, component: Component, amount: Amount) -> None:
-        """Book what was spent already, whatever is left: a tool call, a check, an earlier run that is resumed."""
+        """Book an amount already spent, even beyond the caps: a tool call, a check, a run that is resumed."""
         with self._settled:
             self._book(component, amount)
 
     def used_up(self) -> BudgetReached | None:
-        """The first cap, the attempt's own or one that it shares, of which nothing is left; None also while nothing was spent."""
+        """Return the first spent cap of the chain. None if there is none, or if this account has spent nothing."""
         with self._settled:
             return self._first_full(held=False) if self._spent.micro else None
 
@@ -141,23 +142,23 @@ class Account:
         return (self,) if self._parent is None else (self, *self._parent._chain())  # noqa: SLF001
 
     def _first_full(self, *, held: bool) -> BudgetReached | None:
-        """The first cap of the chain of which nothing is left, counting what is in flight or not."""
+        """Return the first spent cap of the chain, with or without the requests in flight."""
         return next((full for account in self._chain() if (full := account._full(held=held))), None)  # noqa: SLF001
 
     def _full(self, *, held: bool) -> BudgetReached | None:
         caps, spent = self._caps, self._spent
-        flying = self._held if held else _Sum()
+        in_flight = self._held if held else _Sum()
         if caps.micro is not None:
             limit = caps.micro - caps.micro * HEADROOM_PPM // MICRO
-            if spent.micro + flying.micro >= limit:
+            if spent.micro + in_flight.micro >= limit:
                 msg = (
-                    f"the budget of this {self.scope} is used up: {_money(spent.micro)} of {_money(caps.micro)} spent, "
-                    f"{_money(self._held.micro)} in flight, {_money(caps.micro - limit)} kept for acceptance"
+                    f"{_SCOPES[self.scope]} budget is spent: ${_usd(spent.micro)} of ${_usd(caps.micro)} used, "
+                    f"${_usd(self._held.micro)} in flight, ${_usd(caps.micro - limit)} reserved for acceptance"
                 )
                 return BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
-        if caps.tokens is not None and spent.tokens + flying.tokens >= caps.tokens:
+        if caps.tokens is not None and spent.tokens + in_flight.tokens >= caps.tokens:
             msg = (
-                f"the tokens of this {self.scope} are used up: {spent.tokens} of {caps.tokens}, "
+                f"{_SCOPES[self.scope]} token budget is spent: {spent.tokens} of {caps.tokens} tokens used, "
                 f"{self._held.tokens} in flight"
             )
             return BudgetReached(msg, code=TerminationCode.TOKEN_CAP, scope=self.scope)
@@ -165,7 +166,7 @@ class Account:
 
 
 class Hold:
-    """One request in flight. Settled exactly once; further calls change nothing."""
+    """The held estimate of a request in flight. It is settled once; further calls do nothing."""
 
     def __init__(self, account: Account, estimate: Amount) -> None:
         self._account = account
@@ -173,19 +174,19 @@ class Hold:
         self._lock = threading.Lock()
 
     def settle(self, amount: Amount, component: Component = "lm") -> None:
-        """Replace the estimate by what it really was."""
+        """Replace the estimate by the real amount."""
         with self._lock:
             estimate, self._estimate = self._estimate, None
         if estimate is not None:
             self._account.settle(estimate, component, amount)
 
     def release(self) -> None:
-        """Nothing was spent."""
+        """Settle with nothing spent."""
         self.settle(Amount())
 
 
 class Ledger:
-    """All accounts of one study; shared by its workers."""
+    """All accounts of one run, shared by its workers."""
 
     def __init__(self, total: Caps | None = None) -> None:
         self._settled = threading.Condition()
@@ -193,16 +194,16 @@ class Ledger:
         self._tasks: dict[str, Account] = {}
 
     def task(self, task_id: str, caps: Caps | None = None) -> Account:
-        """The account of a task; `caps` count when it is asked for first."""
+        """Return the account of a task. `caps` apply only when it is first requested."""
         with self._settled:
             if task_id not in self._tasks:
                 self._tasks[task_id] = Account("task", caps or Caps(), self.total, self._settled)
             return self._tasks[task_id]
 
     def attempt(self, task_id: str, caps: Caps | None = None, *, task_caps: Caps | None = None) -> Account:
-        """A new account for one attempt ("run" in the protocol's words)."""
+        """Open an account for one attempt (scope "run")."""
         return Account("run", caps or Caps(), self.task(task_id, task_caps), self._settled)
 
 
-def _money(micro: int) -> str:
+def _usd(micro: int) -> str:
     return f"{micro / MICRO:.4f}"

@@ -1,7 +1,7 @@
-"""The metered_model: every request of one attempt passes here, whoever makes it.
+"""The metered model: every model request of one attempt passes through it, whether from our agent or from a sandbox.
 
-It admits a request against the ledger, writes both events, pins the model, watches for the tokens that were used, and settles.
-The events hold the exact exchange (whole, in blobs where it is long): the trace is the recording that `recorded:RUN` replays.
+It checks the budget, logs request and response, pins the model, counts tokens and settles the cost. The events hold the complete
+exchange (in blobs where it is long), so the trace is the recording that `recorded:RUN` replays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentbench.models.forbidden_requests import forbidden_parts, without_forbid
 from agentbench.models.json_values import JsonObject, dump, obj
 from agentbench.models.ledger import Account, Amount, Hold
 from agentbench.models.protocol import TokenUsage
-from agentbench.models.recording.stream_redaction import joined
+from agentbench.models.recording.stream_redaction import redact_stream
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent
 from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 from agentbench.policy.prices import Prices, Tokens
@@ -42,7 +42,7 @@ _MAX_PARAMETER = 1000
 
 
 class EventSink(Protocol):
-    """Where a metered_model writes. A session's journal is one, so that its caps see what models use."""
+    """Where a metered model writes its events."""
 
     def write(self, payload: Payload, actor: Actor = "harness") -> int: ...
 
@@ -50,7 +50,7 @@ class EventSink(Protocol):
 
 
 class LogSink:
-    """A log and its blobs as a `EventSink`."""
+    """An event log and its blobs as an `EventSink`."""
 
     def __init__(self, log: EventLog, blobs: BlobStore | None) -> None:
         self._log = log
@@ -65,7 +65,7 @@ class LogSink:
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """The model that an attempt is given, whatever name a client asks for. `overrides` replace what the client sends."""
+    """The model an attempt uses, whatever name a client asks for. `overrides` replace parameters that the client sends."""
 
     provider: str
     name: str
@@ -73,15 +73,15 @@ class ModelIdentity:
 
 
 @dataclass(slots=True)
-class _Open:
-    """An exchange that has begun."""
+class _Exchange:
+    """An exchange in progress."""
 
-    call: ModelRequest
+    request: ModelRequest
     index: int
     raw: bytes
     hold: Hold | None = None
     began: float = field(default_factory=time.monotonic)
-    told: bool = False
+    ended: bool = False
 
     @property
     def size(self) -> int:
@@ -93,7 +93,7 @@ class _Open:
 
 
 class MeteredModel:
-    """An `Upstream` for one attempt. Close it when the attempt's agent is done, before the log is."""
+    """An `Upstream` for one attempt. Close it when the agent phase is over, before the log is closed."""
 
     dialects = frozenset(Dialect)
 
@@ -108,11 +108,11 @@ class MeteredModel:
     ) -> None:
         self.identity = identity
         self.stopped: BudgetReached | None = None
-        """Set once a request was refused for want of budget: why the run must end."""
+        """Why the attempt must end: set once a request was refused because a budget is spent."""
         self.fault: ModelFault | None = None
-        """The fault of the last exchange; None when it was good."""
+        """The fault of the last exchange, or None if it succeeded."""
         self.last_event = 0
-        """Number of the event that ended the last exchange: what an ending can point to."""
+        """Number of the event that ended the last exchange; an ending refers to it as evidence."""
         self.requests = 0
         self._upstream = upstream
         self._account = account
@@ -120,61 +120,60 @@ class MeteredModel:
         self._sink = sink
         self._redact = redact
         self._lock = threading.Lock()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _Exchange] = {}
         self._closed = False
 
-    def send(self, call: ModelRequest) -> ModelResponse:
+    def send(self, request: ModelRequest) -> ModelResponse:
         """
         Raises:
-            ModelFault: no usable answer; a `BudgetReached` when none may be asked for.
+            ModelFault: no usable response; `BudgetReached` if a budget is spent.
         """
-        exchange = self._begin(call)
+        exchange = self._begin(request)
         try:
-            usage = bound(call.body, exchange.size)
+            usage = bound(request.body, exchange.size)
             estimate = Amount(self._cost(usage), usage.total)
-            exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(call.cancel))
-            asked = without_forbidden_parts(call.dialect, call.body)
-            body = {**asked, "model": self.identity.name, **self.identity.overrides}
-            answer = self._upstream.send(replace(call, body=body, raw=exchange.raw))
+            exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(request.cancel))
+            allowed = without_forbidden_parts(request.dialect, request.body)
+            body = {**allowed, "model": self.identity.name, **self.identity.overrides}
+            response = self._upstream.send(replace(request, body=body, raw=exchange.raw))
         except ModelFault as fault:
-            self._end(exchange, b"", TokenUsage(), fault, late=bool(call.cancel))
+            self._end(exchange, b"", TokenUsage(), fault, late=bool(request.cancel))
             raise
         except BaseException:
-            self._end(exchange, b"", TokenUsage(), ModelFault("the exchange was broken off"))
+            self._end(exchange, b"", TokenUsage(), ModelFault("the exchange was aborted"))
             raise
-        if answer.streams:
-            return self._watched(exchange, answer)
-        raw = answer.raw or dump(answer.body).encode("utf-8", "surrogatepass")
-        self._end(exchange, raw, usage_of(call.dialect, answer.body) or estimated(exchange.size, len(raw)), None)
-        return ModelResponse(answer.body, raw=raw, close=answer.close)
+        if response.streams:
+            return self._watch(exchange, response)
+        raw = response.raw or dump(response.body).encode("utf-8", "surrogatepass")
+        usage = usage_of(request.dialect, response.body) or estimated(exchange.size, len(raw))
+        self._end(exchange, raw, usage, None)
+        return ModelResponse(response.body, raw=raw, close=response.close)
 
     def close(self) -> None:
-        """No more events after this. What is still open is written down as abandoned, at the price of its prompt."""
+        """Log open exchanges as abandoned, at the cost of their prompt. No events are written after this."""
         with self._lock:
             self._closed = True
-            left = list(self._open.values())
-        for exchange in left:
-            exchange.call.cancel.set()
-            self._end(exchange, b"", estimated(exchange.size, 0), ModelFault("nobody waited for the answer"), late=True)
+            open_exchanges = list(self._open.values())
+        for exchange in open_exchanges:
+            exchange.request.cancel.set()
+            self._end(exchange, b"", estimated(exchange.size, 0), ModelFault("the client did not wait"), late=True)
 
-    # --- inside -------------------------------------------------------------------------------------------------------
-
-    def _begin(self, call: ModelRequest) -> _Open:
-        raw = call.raw or dump(call.body).encode("utf-8", "surrogatepass")
+    def _begin(self, request: ModelRequest) -> _Exchange:
+        raw = request.raw or dump(request.body).encode("utf-8", "surrogatepass")
         messages = self._sink.excerpt(raw)
-        # The order of the events is the order in which a recording is replayed.
+        # A recording is replayed in the order of its events.
         with self._lock:
             if self._closed:
                 raise ModelFault("the attempt is over")
             index = self.requests
             self.requests += 1
-            exchange = self._open[index] = _Open(call, index, raw)
+            exchange = self._open[index] = _Exchange(request, index, raw)
             self._sink.write(
                 LlmRequest(
                     request_id=exchange.request_id,
                     provider=self.identity.provider,
                     model=self.identity.name,
-                    parameters=_parameters(call),
+                    parameters=_parameters(request),
                     messages=messages,
                     conversation_index=2 * index,
                 ),
@@ -182,57 +181,67 @@ class MeteredModel:
             )
         return exchange
 
-    def _watched(self, exchange: _Open, answer: ModelResponse) -> ModelResponse:
-        events = self._watch(exchange, answer)
+    def _watch(self, exchange: _Exchange, response: ModelResponse) -> ModelResponse:
+        events = self._watched_events(exchange, response)
 
         def close() -> None:
-            answer.close()
+            response.close()
             events.close()
-            # A stream that nobody began to read has not run its own end.
-            self._end(exchange, b"", estimated(exchange.size, 0), ModelFault("nobody read the answer"), late=True)
+            # The generator of a stream that was never read does not run its `finally`.
+            self._end(exchange, b"", estimated(exchange.size, 0), ModelFault("the response was not read"), late=True)
 
         return ModelResponse(events=events, close=close)
 
-    def _watch(self, exchange: _Open, answer: ModelResponse) -> Generator[SseEvent]:
-        call = exchange.call
-        seen, kept = StreamUsage(call.dialect), bytearray()
-        hide = call.dialect is Dialect.CHAT and not obj(call.body.get("stream_options")).get("include_usage")
-        fault: ModelFault | None = ModelFault("the client went away in the middle of the answer")
+    def _watched_events(self, exchange: _Exchange, response: ModelResponse) -> Generator[SseEvent]:
+        request = exchange.request
+        stated, content = StreamUsage(request.dialect), bytearray()
+        hide_usage = request.dialect is Dialect.CHAT and not obj(request.body.get("stream_options")).get(
+            "include_usage"
+        )
+        fault: ModelFault | None = ModelFault("the client disconnected during the response")
         late = True
+
+        def usage() -> TokenUsage:
+            return stated.usage or estimated(exchange.size, stated.text_bytes // 8)
+
         try:
-            for event in answer.events:
-                kept += event.encode()
-                seen.see(event)
+            for event in response.events:
+                content += event.encode()
+                stated.see(event)
                 if event.data == DONE or event.event in LAST_EVENTS:
-                    # Written down before the client can know that it has everything: it may be gone the moment after.
-                    whole = joined(bytes(kept), self._redact)
-                    self._end(exchange, whole, seen.found or estimated(exchange.size, seen.text_bytes // 8), None)
-                # The client did not ask for the chunk that states the tokens, and may stumble over it.
-                if not (hide and '"usage"' in event.data and event.object().get("choices") == []):
+                    # Log before the client knows that the response is complete: it may disconnect right after.
+                    self._end(exchange, redact_stream(bytes(content), self._redact), usage(), None)
+                # The client did not ask for the chunk that states the usage, and may not understand it.
+                if not (hide_usage and '"usage"' in event.data and event.object().get("choices") == []):
                     yield event
             fault, late = None, False
         except ModelFault as error:
-            # Breaking the connection is also how an answer is ended that nobody waits for.
-            fault, late = error, bool(call.cancel)
+            # Cancelling also breaks the connection, so the fault may only mean that the client is gone.
+            fault, late = error, bool(request.cancel)
             raise
         finally:
-            usage = seen.found or estimated(exchange.size, seen.text_bytes // 8)
-            if not exchange.told:
-                self._end(exchange, joined(bytes(kept), self._redact), usage, fault, late=late)
+            if not exchange.ended:
+                self._end(exchange, redact_stream(bytes(content), self._redact), usage(), fault, late=late)
 
     def _end(
-        self, exchange: _Open, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool = False
+        self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool = False
     ) -> None:
-        """Settle and write down, once. `late`: the client was gone before the answer was."""
+        """Settle and log an exchange, once. `late`: the client was gone before the response was complete."""
+        # The event is written under the lock, so that `close` waits for it.
         with self._lock:
-            if exchange.told:
+            if exchange.ended:
                 return
-            exchange.told = True
+            exchange.ended = True
             self._open.pop(exchange.index, None)
             if isinstance(fault, BudgetReached):
                 self.stopped = self.stopped or fault
             elif not late:
                 self.fault = fault
+            self._log_end(exchange, content, usage, fault, late=late)
+
+    def _log_end(
+        self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool
+    ) -> None:
         spent = Amount() if exchange.hold is None else Amount(self._cost(usage) if usage.total else 0, usage.total)
         if exchange.hold is not None:
             exchange.hold.settle(spent)
@@ -253,7 +262,7 @@ class MeteredModel:
                 )
             )
         except RecordError:
-            # Only after the end may the log be gone; until then a log that cannot be written ends the run elsewhere too.
+            # After `close` the log may be closed too. Before, a log that cannot be written must end the attempt.
             if not self._closed:
                 raise
 
@@ -261,27 +270,25 @@ class MeteredModel:
         return self._prices.request(self.identity.name, Tokens(usage.prompt, usage.completion, usage.cached))
 
 
-def _parameters(call: ModelRequest) -> JsonObject:
-    """What a request asked for besides its conversation. Numbers that are not whole are text: events hold no floats."""
-    found: JsonObject = {
-        "dialect": str(call.dialect),
-        "stream": call.stream,
-        "asked_model": _short(call.body.get("model")),
+def _parameters(request: ModelRequest) -> JsonObject:
+    """Return the parameters of a request besides its messages. Fractions are text, because events hold no floats."""
+    body = request.body
+    parameters: JsonObject = {
+        "dialect": str(request.dialect),
+        "stream": request.stream,
+        "asked_model": _short(body.get("model")),
     }
-    for name in _PARAMETERS:
-        value = call.body.get(name)
-        if value is not None:
-            found[name] = _short(value)
-    tools = call.body.get("tools")
+    parameters |= {name: _short(body[name]) for name in _PARAMETERS if body.get(name) is not None}
+    tools = body.get("tools")
     if isinstance(tools, list):
-        found["tools"] = len(tools)
-    if left_out := forbidden_parts(call.dialect, call.body):
-        found["left_out"] = _short(" ".join(left_out))
-    return found
+        parameters["tools"] = len(tools)
+    if left_out := forbidden_parts(request.dialect, body):
+        parameters["left_out"] = _short(" ".join(left_out))
+    return parameters
 
 
 def _short(value: JsonValue) -> JsonValue:
-    """A parameter as an event holds it: the request itself is kept whole beside it."""
+    """Shorten a parameter for the event, which also holds the complete request."""
     if value is None or isinstance(value, int):
         return value
     try:

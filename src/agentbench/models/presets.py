@@ -1,4 +1,4 @@
-"""Providers and model presets by name, from a versioned data file, and what a `--model` text means."""
+"""Provider and model presets from a versioned data file, and the parsing of `--model`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Closed(BaseModel):
 
 
 class Sampling(_Closed):
-    """Parameters of a request; None is not sent, so that the service's own default holds."""
+    """Sampling parameters of a request. None is not sent, so that the service's default applies."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -33,7 +33,7 @@ class Sampling(_Closed):
 
 
 class ProviderPreset(_Closed):
-    """`base_url` may name variables in braces, and `{model}`."""
+    """A provider. `base_url` may contain environment variables in braces, and `{model}`."""
 
     base_url: str
     key: str | None
@@ -59,7 +59,7 @@ class _File(_Closed):
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """The registry. `digest` is that of the file's bytes; records name both it and the version."""
+    """All presets. `digest` is the digest of the file; records state it together with the version."""
 
     version: int
     digest: str
@@ -74,7 +74,7 @@ class Presets:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """Every variable that may hold a key: what a redactor and a doctor look for."""
+        """Return every environment variable that may hold a key, for the redactor and `ab doctor`."""
         return tuple(sorted({preset.key for preset in self.providers.values() if preset.key}))
 
 
@@ -84,7 +84,7 @@ MODEL = "--model"
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What a `--model` text means. `name` is the model's name at its provider; a script's or recording's place."""
+    """A parsed `--model`. `name` is the model's name at its provider, or the path of a script or recording."""
 
     source: Source
     provider: str
@@ -93,7 +93,7 @@ class ModelChoice:
     preset: str | None = None
     sampling: Sampling = field(default_factory=Sampling)
     option: str = MODEL
-    """How it was asked for, to be named in messages."""
+    """The option that chose it, for messages."""
 
 
 @functools.cache
@@ -104,12 +104,12 @@ def bundled_presets() -> Presets:
 def load_presets(path: Path) -> Presets:
     """
     Raises:
-        InputError: the file cannot be read or is not what it must be.
+        InputError: the file cannot be read or is invalid.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}"
+        msg = f"cannot read {path}: {error.strerror or error}"
         raise InputError(msg) from None
     return parse_presets(data, str(path))
 
@@ -118,31 +118,33 @@ def parse_presets(data: bytes, name: str) -> Presets:
     try:
         file = _File.model_validate_json(data)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
+        )
         msg = f"{name}: {problems}"
         raise InputError(msg) from None
     known = file.providers
     for alias, preset in file.models.items():
         if preset.provider not in known:
-            msg = f"{name}: models.{alias}.provider: no provider {preset.provider!r} (there are: {', '.join(known)})"
+            msg = f"{name}: models.{alias}.provider: unknown provider {preset.provider!r} (known: {', '.join(known)})"
             raise InputError(msg)
     if file.default_provider not in known:
-        msg = f"{name}: default_provider: no provider {file.default_provider!r}"
+        msg = f"{name}: default_provider: unknown provider {file.default_provider!r}"
         raise InputError(msg)
     return Presets(file.version, "sha256:" + sha256_hex(data), file.default_provider, file.defaults, known, file.models)
 
 
 def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
-    """What the text of `--model`, or of another `option` like it, means.
+    """Parse `--model`, or another `option` of the same form.
 
     `PRESET` · `PROVIDER:NAME` · `NAME` (at the default provider) · `NAME@http://host/v1` · `scripted:FILE` · `recorded:RUN`
 
     Raises:
-        InputError: empty, or a URL that is none.
+        InputError: it is empty, or contains an invalid URL.
     """
     text = text.strip()
     if not text or not text.isprintable():
-        msg = f"{option}: expected the name of a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
+        msg = f"{option}: expected a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
         raise InputError(msg)
     for source in ("scripted", "recorded"):
         if text.startswith(source + ":"):
@@ -166,25 +168,25 @@ def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
 
 
 def _merged(preset: ModelPreset, presets: Presets) -> Sampling:
-    """What a preset says itself, null included, and the defaults for the rest."""
+    """Return the values that the preset sets, including null, and the defaults for the rest."""
     fields = Sampling.model_fields
-    said = {name: getattr(preset, name) for name in fields if name in preset.model_fields_set}
-    return presets.defaults.model_copy(update=said)
+    values = {name: getattr(preset, name) for name in fields if name in preset.model_fields_set}
+    return presets.defaults.model_copy(update=values)
 
 
 def endpoint_of(choice: ModelChoice, presets: Presets, keys: Keys) -> Endpoint:
-    """The service of a choice, with its key, held to the list of allowed endpoints.
+    """Return the endpoint of a choice with its key, if it is on the list of allowed endpoints.
 
     Raises:
-        InputError: a key or another variable is missing (names it), or the endpoint is not allowed.
+        InputError: a key or another variable is not set, or the endpoint is not allowed.
     """
     preset = presets.providers[choice.provider]
-    why = f"the model {choice.name} at {choice.provider}"
-    base = choice.base_url or _filled(preset.base_url, choice.name, keys, why)
-    check_url(base, why)
+    purpose = f"model {choice.name} at {choice.provider}"
+    base = choice.base_url or _filled(preset.base_url, choice.name, keys, purpose)
+    check_url(base, purpose)
     key = None
     if preset.key is not None:
-        key = keys.get(preset.key) if preset.key_optional else keys.require(preset.key, why)
+        key = keys.get(preset.key) if preset.key_optional else keys.require(preset.key, purpose)
     endpoint = Endpoint(
         provider=choice.provider,
         base_url=base.rstrip("/"),
@@ -199,12 +201,13 @@ def endpoint_of(choice: ModelChoice, presets: Presets, keys: Keys) -> Endpoint:
     return endpoint
 
 
-def _filled(template: str, model: str, keys: Keys, why: str) -> str:
-    def value(found: re.Match[str]) -> str:
-        held = keys.get(found[1])
-        if held is None:
-            msg = f"{why} needs the variable {found[1]}, which is not set"
-            raise InputError(msg, remedy=f"set {found[1]} in the environment or in a file .env")
-        return held.reveal().rstrip("/")
+def _filled(template: str, model: str, keys: Keys, purpose: str) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        secret = keys.get(name)
+        if secret is None:
+            msg = f"{purpose} needs the environment variable {name}, which is not set"
+            raise InputError(msg, remedy=f"set {name} in the environment or in .env")
+        return secret.reveal().rstrip("/")
 
     return _VARIABLE.sub(value, template).replace("{model}", model)

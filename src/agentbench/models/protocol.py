@@ -1,12 +1,12 @@
-"""What an agent sees of a model: messages and tools go in, one reply comes out.
+"""The interface between an agent and a model: messages and tools go in, one reply comes out.
 
     reply = model.complete([system("…"), user("…")], tools)
     for call in reply.tool_calls:
-        arguments = call.arguments()            # MalformedArguments when the model wrote no JSON object
-        messages += [reply.message(), answer(call, "what the tool said")]
+        arguments = call.arguments()            # MalformedArguments unless the model wrote a JSON object
+        messages += [reply.message(), answer(call, "the tool's output")]
 
-Whatever is behind a `Model` (a provider, a script, a recording), budgets, events and recording are the same, and are not the
-agent's business: a request beyond the budget raises `BudgetReached`, which an agent lets pass.
+Budgets, events and recording work the same behind every `Model` (a provider, a script, a recording), and an agent need not know
+them: a request beyond the budget raises `BudgetReached`, which an agent lets through.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model is told of it. `parameters` is the JSON schema of its arguments."""
+    """The description of a tool for a model. `parameters` is the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call as the model wrote it: its arguments are text until somebody reads them."""
+    """A tool call as the model wrote it. The arguments are text until they are parsed."""
 
     id: str
     name: str
@@ -45,12 +45,12 @@ class ToolCall:
     def arguments(self) -> JsonObject:
         """
         Raises:
-            MalformedArguments: no JSON object. Worth telling the model; uncaught it ends the run as LLM_ERROR.
+            MalformedArguments: not a JSON object. Report it to the model; uncaught, it ends the attempt as LLM_ERROR.
         """
         try:
             return read_object(self.arguments_text or "{}")
         except ValueError as error:
-            msg = f"the arguments of {self.name!r} are no JSON object: {error}"
+            msg = f"the arguments of {self.name!r} are not a JSON object: {error}"
             raise MalformedArguments(msg) from None
 
 
@@ -66,7 +66,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens of one exchange. `cached` are part of `prompt`. `estimated`: the service did not say, we counted bytes."""
+    """Tokens of one exchange. `cached` is part of `prompt`. `estimated`: computed from byte counts, not stated."""
 
     prompt: int = 0
     completion: int = 0
@@ -79,7 +79,7 @@ class TokenUsage:
 
 
 class Finish(StrEnum):
-    """Why a model stopped writing."""
+    """Why a model stopped generating."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -90,7 +90,7 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of a model. `length` as the finish means that text and calls may be cut off."""
+    """One reply of a model. If `finish` is `length`, text and calls may be cut off."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -101,12 +101,12 @@ class Reply:
     reasoning: str = field(default="", repr=False)
 
     def message(self) -> Message:
-        """The reply as the next message of the conversation."""
+        """Return the reply as the next message of the conversation."""
         return Message("assistant", self.text, self.tool_calls)
 
 
 class Model(Protocol):
-    """A model that an agent may ask. Safe to use from several threads."""
+    """A model. Safe to use from several threads."""
 
     @property
     def name(self) -> str: ...
@@ -114,11 +114,11 @@ class Model(Protocol):
     def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), *, max_tokens: int | None = None
     ) -> Reply:
-        """Ask, and wait for the whole answer.
+        """Send a conversation, and wait for the whole reply.
 
         Raises:
-            ModelFault: no usable answer, for good; the subclass says why (see `faults`).
-            BudgetReached: nothing is left of the run's, the task's or the total budget.
+            ModelFault: no usable reply after all retries; the subclass says why (see `faults`).
+            BudgetReached: the budget of the attempt, the task or the run is spent.
         """
         ...
 
@@ -132,5 +132,5 @@ def user(text: str) -> Message:
 
 
 def answer(call: ToolCall, text: str) -> Message:
-    """What a tool said to a call."""
+    """Return the message with a tool's output for a call."""
     return Message("tool", text, tool_call_id=call.id)

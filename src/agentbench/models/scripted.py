@@ -1,15 +1,15 @@
-"""A model whose answers are written down beforehand: for tests, examples, and trying a harness without a key.
+"""A model with predefined responses, for tests, examples and trials without a key.
 
 ```yaml
 answers:
   - text: "I look first."
     tool_calls:
       - {name: read_file, arguments: {path: calc.py}}     # or arguments_text: "{not json"
-  - when: "2 failed"                                        # only for a request that holds this; else it is passed over
+  - when: "2 failed"                                        # only for a request that contains this; else skipped
     text: "done"
     usage: {prompt: 120, completion: 8}
   - error: {status: 500, message: "out of order"}
-after: repeat        # or fail (the default): what comes when all answers are used
+after: repeat        # repeat the last answer when all are used, or fail (the default)
 ```
 """
 
@@ -34,7 +34,7 @@ from agentbench.models.upstream import ModelRequest, ModelResponse
 
 MAX_FILE = 16 << 20
 _STEP = 40
-"""Characters of text per chunk of a stream."""
+"""Characters per chunk of a stream."""
 
 
 class _Closed(BaseModel):
@@ -77,71 +77,73 @@ class ModelScript(_Closed):
 def load_script(path: Path) -> ModelScript:
     """
     Raises:
-        InputError: the file cannot be read; a ContractError with all its problems when it is no script.
+        InputError: the file cannot be read; a ContractError with all problems if it is invalid.
     """
     try:
         if path.stat().st_size > MAX_FILE:
-            msg = f"the model script {path} is larger than {MAX_FILE} bytes"
+            msg = f"model script {path} is larger than {MAX_FILE} bytes"
             raise InputError(msg)
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        msg = f"the model script {path} cannot be read: {error}"
+        msg = f"cannot read model script {path}: {error}"
         raise InputError(msg) from None
     try:
         return ModelScript.model_validate(data)
     except ValidationError as error:
-        problems = tuple(f"{path}: {'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors())
-        raise ContractError(f"the model script {path} cannot be used", problems=problems) from None
+        problems = tuple(
+            f"{path}: {'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
+        )
+        raise ContractError(f"invalid model script {path}", problems=problems) from None
 
 
 class ScriptedUpstream:
-    """An `Upstream` that answers from a script, one answer per request. Made anew for every attempt."""
+    """An `Upstream` that answers from a script, one answer per request. Each attempt needs a new one."""
 
     dialects = frozenset({Dialect.CHAT})
 
     def __init__(self, script: ModelScript) -> None:
         self._script = script
         self._next = 0
-        self._asked = 0
+        self._requests = 0
         self._lock = threading.Lock()
 
-    def send(self, call: ModelRequest) -> ModelResponse:
-        answer, number = self._take(call)
-        if answer.delay_sec and call.cancel.wait(answer.delay_sec):
-            raise ModelFault("nobody waits for the answer any more")
+    def send(self, request: ModelRequest) -> ModelResponse:
+        answer, number = self._take(request)
+        if answer.delay_sec and request.cancel.wait(answer.delay_sec):
+            raise ModelFault("the request was cancelled")
         if answer.error is not None:
             raise fault_of(answer.error.status, answer.error.message.encode())
-        body = _body(answer, number, call)
-        return ModelResponse(events=_chunks(body)) if call.stream else ModelResponse(body)
+        body = _body(answer, number, request)
+        return ModelResponse(events=_chunks(body)) if request.stream else ModelResponse(body)
 
-    def _take(self, call: ModelRequest) -> tuple[ScriptedAnswer, int]:
-        asked = dump(call.body)
+    def _take(self, request: ModelRequest) -> tuple[ScriptedAnswer, int]:
+        text = dump(request.body)
         with self._lock:
-            self._asked += 1
+            self._requests += 1
             answers = self._script.answers
             while self._next < len(answers):
                 answer = answers[self._next]
                 self._next += 1
-                if answer.when is None or dump(answer.when)[1:-1] in asked:
-                    return answer, self._asked
+                if answer.when is None or dump(answer.when)[1:-1] in text:
+                    return answer, self._requests
             if self._script.after == "repeat" and answers:
-                return answers[-1], self._asked
-        raise ReplayExhausted(f"the script has {len(self._script.answers)} answers, and more is asked")
+                return answers[-1], self._requests
+        raise ReplayExhausted(f"the script has only {len(self._script.answers)} answers")
 
 
-def _body(answer: ScriptedAnswer, number: int, call: ModelRequest) -> JsonObject:
+def _body(answer: ScriptedAnswer, number: int, request: ModelRequest) -> JsonObject:
     message: JsonObject = {"role": "assistant", "content": answer.text or None}
     if answer.tool_calls:
-        message["tool_calls"] = [_call(one, f"call_{number}_{at}") for at, one in enumerate(answer.tool_calls)]
+        message["tool_calls"] = [_call(call, f"call_{number}_{index}") for index, call in enumerate(answer.tool_calls)]
     usage = answer.usage
     if usage is None:
-        guess = estimated(len(dump(call.body["messages"])), len(dump(message)))
+        guess = estimated(len(dump(request.body["messages"])), len(dump(message)))
         usage = ScriptedUsage(prompt=guess.prompt, completion=guess.completion)
     return {
         "id": f"chatcmpl-scripted-{number}",
         "object": "chat.completion",
         "created": 0,
-        "model": call.body.get("model"),
+        "model": request.body.get("model"),
         "choices": [
             {
                 "index": 0,
@@ -158,13 +160,13 @@ def _body(answer: ScriptedAnswer, number: int, call: ModelRequest) -> JsonObject
     }
 
 
-def _call(call: ScriptedCall, name: str) -> JsonObject:
+def _call(call: ScriptedCall, default_id: str) -> JsonObject:
     text = call.arguments_text if call.arguments_text is not None else dump(call.arguments or {})
-    return {"id": call.id or name, "type": "function", "function": {"name": call.name, "arguments": text}}
+    return {"id": call.id or default_id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 def _chunks(body: JsonObject) -> Iterator[SseEvent]:
-    """The same answer as a stream."""
+    """Split a response into the events of a stream."""
     head: JsonObject = {name: body[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     choice = obj(arr(body["choices"])[0])
     message = obj(choice["message"])
@@ -174,8 +176,8 @@ def _chunks(body: JsonObject) -> Iterator[SseEvent]:
 
     yield chunk({"role": "assistant", "content": ""})
     text = str(message["content"] or "")
-    for at in range(0, len(text), _STEP):
-        yield chunk({"content": text[at : at + _STEP]})
+    for start in range(0, len(text), _STEP):
+        yield chunk({"content": text[start : start + _STEP]})
     for index, call in enumerate(arr(message.get("tool_calls"))):
         yield chunk({"tool_calls": [{"index": index, **obj(call)}]})
     yield chunk({}, choice["finish_reason"])

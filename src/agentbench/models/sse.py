@@ -1,4 +1,4 @@
-"""Server-sent events: taken apart from a stream of bytes, and put together."""
+"""Server-sent events: decoded from a stream of bytes, and encoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench.models.json_values import read_object
 MAX_EVENT = 8 << 20
 DONE = "[DONE]"
 LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
-"""Names of events after which nothing comes."""
+"""Names of events that end a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class SseEvent:
     def object(self) -> dict[str, JsonValue]:
         """
         Raises:
-            NotJson: it is no JSON object.
+            NotJson: it is not a JSON object.
         """
         try:
             return read_object(self.data)
         except ValueError as error:
-            msg = f"an event of the stream is no JSON object: {error}"
+            msg = f"an event of the stream is not a JSON object: {error}"
             raise NotJson(msg) from None
 
 
@@ -45,16 +45,16 @@ def event_of(value: dict[str, JsonValue], name: str = "") -> SseEvent:
     return SseEvent(json.dumps(value, separators=(",", ":"), ensure_ascii=False), name)
 
 
-def read_events(chunks: Iterable[bytes], *, most: int = MAX_EVENT) -> Iterator[SseEvent]:
-    """The events of a stream as they are complete. What is unfinished at its end is dropped, as the standard says.
+def read_events(chunks: Iterable[bytes], *, max_event: int = MAX_EVENT) -> Iterator[SseEvent]:
+    """Yield each event when it is complete. An unfinished event at the end is dropped, as the standard says.
 
     Raises:
-        NotJson: not UTF-8.
-        TooLarge: one event is larger than `most`.
+        NotJson: the stream is not UTF-8.
+        TooLarge: an event is larger than `max_event`.
     """
     held = bytearray()
     for chunk in chunks:
-        # Where the search for an end must begin again: an end may lie across two chunks.
+        # The end of an event may lie across two chunks.
         start = max(len(held) - 3, 0)
         held += chunk
         while (end := _end_of_event(held, start)) is not None:
@@ -63,13 +63,13 @@ def read_events(chunks: Iterable[bytes], *, most: int = MAX_EVENT) -> Iterator[S
             start = 0
             if event is not None:
                 yield event
-        if len(held) > most:
-            msg = f"an event of the stream is larger than {most} bytes"
+        if len(held) > max_event:
+            msg = f"an event of the stream is larger than {max_event} bytes"
             raise TooLarge(msg)
 
 
 def _end_of_event(held: bytearray, start: int) -> tuple[int, int] | None:
-    """Where the first event ends, and where the next begins."""
+    """Return where the first event ends and where the next begins."""
     best: tuple[int, int] | None = None
     for mark in (b"\n\n", b"\r\n\r\n", b"\r\r"):
         at = held.find(mark, start, best[0] + 1 if best else len(held))

@@ -1,7 +1,7 @@
-"""One request to a model and its answer, as they are on the wire; and what every source of answers offers.
+"""Model requests and responses as they go over the wire, and the `Upstream` protocol of everything that answers them.
 
-Sources stack: the metered_model (budget, events) around a translation around a service, a script or a recording. All of them are an
-`Upstream`, so an agent of ours and a program behind the gateway go the same way.
+Upstreams stack: the metered model (budget, events) wraps a translation, which wraps a service, a script or a recording. Our own
+agents and programs behind the gateway use the same stack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JsonObject = dict[str, JsonValue]
 
 
 class Cancel:
-    """Tells a request that nobody waits for it any more. `hooks` are called once, from the thread that cancels."""
+    """Cancels a request. Hooks are called once, from the thread that cancels."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -51,14 +51,14 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request. `headers` are those of the client that may reach the service."""
+    """A request. `headers` are the client headers that may reach the service."""
 
     dialect: Dialect
     body: JsonObject
     headers: Mapping[str, str] = field(default_factory=dict)
     cancel: Cancel = field(default_factory=Cancel)
     raw: bytes = b""
-    """The body as the client sent it, before anything was pinned or replaced in it; empty where nobody kept it."""
+    """The body as the client sent it, before parameters were pinned or replaced. Empty if not kept."""
 
     @property
     def stream(self) -> bool:
@@ -66,7 +66,7 @@ class ModelRequest:
 
 
 class ModelResponse:
-    """A good answer: `body` when it came as one, else `events` as they come. Close it when done, or use `with`."""
+    """A successful response: `body` if it is whole, `events` if it streams. Close it when done, or use `with`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ModelResponse:
         self.events: Iterator[SseEvent] = events if events is not None else iter(())
         self.streams = events is not None
         self.raw = raw
-        """The body's bytes where they are at hand and must be kept as they are."""
+        """The original bytes of the body, if they are known."""
         self._close = close
 
     def close(self) -> None:
@@ -94,17 +94,17 @@ class ModelResponse:
 
 
 class Upstream(Protocol):
-    """A source of answers. Safe to use from several threads."""
+    """Answers model requests. Safe to use from several threads."""
 
     @property
     def dialects(self) -> frozenset[Dialect]:
-        """What it can be asked in."""
+        """The dialects it understands."""
         ...
 
     def send(self, request: ModelRequest) -> ModelResponse:
-        """Ask. With `stream` in the body the answer streams, and may still fail while it does.
+        """Send a request. With `stream` in the body the response streams, and may still fail while it does.
 
         Raises:
-            ModelFault: no usable answer.
+            ModelFault: no usable response.
         """
         ...

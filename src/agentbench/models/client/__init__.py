@@ -1,1 +1,1 @@
-"""HTTP client for model services: endpoints, retries, cancellation, error mapping."""
+"""The client for model services over HTTP: endpoints, retries, error mapping and cancellation."""

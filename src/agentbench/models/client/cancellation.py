@@ -1,7 +1,7 @@
-"""Breaking off a request that waits for the first byte of its answer.
+"""Cancels a request that is waiting for the first byte of its response.
 
-Until there is an answer the HTTP library shows no connection, and a service that thinks for minutes sends nothing. So every
-connection says, whenever something is written to it, which request of this thread it serves: that is what can be broken.
+The HTTP library exposes no connection before there is a response, and a service may think for minutes without sending anything.
+Therefore every connection registers itself with the request of the current thread whenever something is written to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from agentbench.models.upstream import Cancel
 
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
-_at_work = threading.local()
+_current = threading.local()
 
 
 class _Stream(Protocol):
@@ -25,67 +25,67 @@ class _Stream(Protocol):
 
 
 class PendingRequest:
-    """One request until the head of its answer is there. `cancel` breaks the connection it went out on."""
+    """A request until the head of its response arrives. Cancelling breaks the connection it was sent on."""
 
     def __init__(self, cancel: Cancel) -> None:
         self._cancel = cancel
         self._lock = threading.Lock()
-        self._held: socket.socket | None = None
-        self._over = False
+        self._socket: socket.socket | None = None
+        self._released = False
 
-    def hold(self, held: object) -> None:
+    def register(self, connection: object) -> None:
         """
         Raises:
-            OSError: nobody waits any more; nothing more is sent.
+            OSError: the request was cancelled; nothing more may be sent.
         """
         with self._lock:
             if self._cancel:
-                msg = "nobody waits for the answer"
+                msg = "the request was cancelled"
                 raise ConnectionAbortedError(msg)
-            self._held = held if isinstance(held, socket.socket) else None
+            self._socket = connection if isinstance(connection, socket.socket) else None
 
     def abort(self) -> None:
         with self._lock:
-            if self._held is not None and not self._over:
-                break_off(self._held)
+            if self._socket is not None and not self._released:
+                break_connection(self._socket)
 
     def release(self) -> None:
-        """From now on the connection is the answer's, and after it somebody else's."""
+        """Stop watching the connection: it now belongs to the response, and later to other requests."""
         with self._lock:
-            self._held, self._over = None, True
+            self._socket, self._released = None, True
 
 
 @contextlib.contextmanager
-def breakable(cancel: Cancel) -> Iterator[None]:
-    """What this thread sends inside may be broken off by `cancel`, from any thread."""
-    waiting = PendingRequest(cancel)
-    _at_work.waiting = waiting
-    cancel.on_cancel(waiting.abort)
+def cancellable(cancel: Cancel) -> Iterator[None]:
+    """Let `cancel` abort, from any thread, what this thread sends inside the block."""
+    pending = PendingRequest(cancel)
+    _current.pending = pending
+    cancel.on_cancel(pending.abort)
     try:
         yield
     finally:
-        _at_work.waiting = None
-        waiting.release()
+        _current.pending = None
+        pending.release()
 
 
 def trace(name: str, info: Mapping[str, object]) -> None:
-    """The HTTP library's account of a request, for its extension `trace`: every new connection passes here once."""
+    """Hook into each new connection; for the extension `trace` of the HTTP library."""
     if name.endswith(_OPENED):
         stream = cast("_Stream", info["return_value"])
-        stream.write = _telling(stream, stream.write)
+        stream.write = _registering(stream, stream.write)
 
 
-def _telling(stream: _Stream, write: Callable[..., None]) -> Callable[..., None]:
-    def told(buffer: bytes, timeout: float | None = None) -> None:
-        waiting = getattr(_at_work, "waiting", None)
-        if waiting is not None:
-            waiting.hold(stream.get_extra_info("socket"))
+def _registering(stream: _Stream, write: Callable[..., None]) -> Callable[..., None]:
+    def register_and_write(buffer: bytes, timeout: float | None = None) -> None:
+        pending = getattr(_current, "pending", None)
+        if pending is not None:
+            pending.register(stream.get_extra_info("socket"))
         write(buffer, timeout)
 
-    return told
+    return register_and_write
 
 
-def break_off(held: socket.socket) -> None:
-    """End a connection that another thread reads from."""
+def break_connection(sock: socket.socket) -> None:
+    """Shut down a connection that another thread reads from."""
     with contextlib.suppress(OSError):
-        held.shutdown(socket.SHUT_RDWR)
+        sock.shutdown(socket.SHUT_RDWR)

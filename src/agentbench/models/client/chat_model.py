@@ -1,4 +1,4 @@
-"""A `Model` for agents of ours: a conversation goes out in the chat dialect, whatever answers it."""
+"""A `Model` for our own agents: sends conversations in the chat dialect to any upstream."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.models.upstream import ModelRequest, Upstream
 
 TRIES = 3
-"""For answers that came whole and hold nothing: models do that, and mostly not twice."""
+"""For complete but empty replies, which models send now and then, rarely twice in a row."""
 
 
 class ChatModel:
-    """See the module. With a `MeteredModel` as its upstream it is metered and recorded like every other way to a model."""
+    """A model over an upstream, normally a `MeteredModel`, which meters and records it."""
 
     def __init__(self, name: str, upstream: Upstream, sampling: Sampling | None = None) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Where a model is served, and how it wants to be spoken to."""
+"""Endpoints of model services: URL, dialects and credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench.models.keys import Secret
 
 
 class Dialect(StrEnum):
-    """The three ways to talk to a model over HTTP."""
+    """The HTTP APIs for models."""
 
     CHAT = "chat"
     RESPONSES = "responses"
@@ -26,14 +26,14 @@ PATHS: Mapping[Dialect, str] = {
     Dialect.RESPONSES: "/responses",
     Dialect.MESSAGES: "/messages",
 }
-"""Below the base URL, the same with every provider."""
+"""Below the base URL, the same for every provider."""
 
 Auth = Literal["bearer", "api-key", "anthropic"]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One service. Every endpoint speaks the chat dialect; others are translated where it does not speak them."""
+    """One service. Every endpoint speaks chat; dialects it does not speak are translated to chat."""
 
     provider: str
     base_url: str
@@ -47,36 +47,36 @@ class Endpoint:
         return self.base_url.rstrip("/") + PATHS[dialect]
 
     def credentials(self, dialect: Dialect) -> dict[str, str]:
-        """The headers that hold the key. Nothing but the request itself may see them."""
+        """Return the headers with the key, for the request only."""
         if self.key is None:
             return {}
         value = self.key.reveal()
         if self.auth == "api-key":
             return {"api-key": value}
-        # Anthropic's own dialect has a header of its own, its chat-compatible one does as everybody does.
+        # Anthropic uses its own header for its own dialect only.
         if self.auth == "anthropic" and dialect is Dialect.MESSAGES:
             return {"x-api-key": value}
         return {"authorization": f"Bearer {value}"}
 
 
-def check_url(url: str, what: str) -> None:
+def check_url(url: str, source: str) -> None:
     """
     Raises:
-        InputError: no http(s) URL with a host, or one with a user, a query or a fragment in it.
+        InputError: not an http(s) URL with a host, or one with a user, a query or a fragment.
     """
     try:
         parts = urlsplit(url)
-        port_is_sound = parts.port is None or parts.port > 0
+        valid_port = parts.port is None or parts.port > 0
     except ValueError:
-        parts, port_is_sound = None, False
-    sound = parts is not None and parts.scheme in {"http", "https"} and parts.hostname and port_is_sound
-    if not sound or parts is None or parts.username or parts.password or parts.query or parts.fragment:
-        msg = f"{what}: expected a URL such as https://host/v1 without user, query or fragment, found {_shown(url)!r}"
+        parts, valid_port = None, False
+    valid = parts is not None and parts.scheme in {"http", "https"} and parts.hostname and valid_port
+    if not valid or parts is None or parts.username or parts.password or parts.query or parts.fragment:
+        msg = f"{source}: expected a URL like https://host/v1 without user, query or fragment, got {_shown(url)!r}"
         raise InputError(msg)
 
 
 def check_allowed(endpoint: Endpoint, allowed: tuple[str, ...]) -> None:
-    """Hold an endpoint to the list of those that code may be sent to. An empty list allows all.
+    """Check an endpoint against the list of those that code may be sent to. An empty list allows all.
 
     An entry is a host (`*` matches a part of it) or the beginning of a URL.
 
@@ -94,10 +94,10 @@ def check_allowed(endpoint: Endpoint, allowed: tuple[str, ...]) -> None:
                 return
         elif fnmatchcase(host, entry.lower()):
             return
-    msg = f"code may not be sent to {host}: the list of allowed endpoints has {', '.join(allowed)}"
-    raise InputError(msg, remedy="use another model, or change AB_ALLOWED_ENDPOINTS")
+    msg = f"endpoint {host} is not allowed (AB_ALLOWED_ENDPOINTS: {', '.join(allowed)})"
+    raise InputError(msg, remedy="use another model, or add the endpoint to AB_ALLOWED_ENDPOINTS")
 
 
 def _shown(url: str) -> str:
-    """A URL as a message may show it: what stands before an @ may be a password."""
+    """Return the part of a URL that a message may show: before an @ there may be a password."""
     return url.rsplit("@", 1)[-1][:200]

@@ -1,4 +1,4 @@
-"""What an answer of a service means when it is not a good one: pure."""
+"""Maps unsuccessful responses of a service to faults. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agentbench.models.faults import (
 )
 from agentbench.models.json_values import read_object
 
-MAX_WORDS = 600
+MAX_TEXT = 600
 ANSWERED = "the service answered"
-"""How a fault with a status begins: a replay reads the status back from it."""
+"""Start of the message of a fault with a status. A replay reads the status from recorded messages, so never change it."""
 _OVERFLOW = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|size|length)|prompt is too long|too many tokens"
     r"|exceeds the (?:available )?context|input is too long|string_above_max_length",
@@ -32,28 +32,28 @@ _OVERFLOW = re.compile(
 
 
 def fault_of(status: int, body: bytes, retry_after: float | None = None) -> ServiceFault:
-    """The fault that an HTTP status other than 200 stands for."""
-    words = _words(body)
-    said = f"{ANSWERED} {status}" + (f": {words}" if words else "")
+    """Return the fault for an HTTP status other than 200."""
+    text = _error_text(body)
+    message = f"{ANSWERED} {status}" + (f": {text}" if text else "")
     if status in {401, 403}:
-        return Unauthorised(said, status=status, remedy="check the key and what it may use")
-    if status == 413 or (status in {400, 422} and _OVERFLOW.search(words)):
-        return ContextOverflow(said, status=status)
+        return Unauthorised(message, status=status, remedy="check the API key and its permissions")
+    if status == 413 or (status in {400, 422} and _OVERFLOW.search(text)):
+        return ContextOverflow(message, status=status)
     for kind, holds in (
         (RateLimited, status == 429),
         (TimedOut, status in {408, 504}),
         (ServerError, status >= 500 or status == 409),
     ):
         if holds:
-            return kind(said, status=status, retry_after=retry_after)
-    return Rejected(said if status >= 400 else f"{said}: redirections are not followed", status=status)
+            return kind(message, status=status, retry_after=retry_after)
+    return Rejected(message if status >= 400 else f"{message}: redirects are not followed", status=status)
 
 
 def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
-    """An answer with 200 that is none: an error in its place, or nothing in it.
+    """Check a response with status 200.
 
     Raises:
-        ServiceFault.
+        ServiceFault: it holds an error, or no content.
     """
     error = body.get("error")
     if error:
@@ -61,15 +61,15 @@ def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
         raise fault_of(status, str(error.get("message") if isinstance(error, dict) else error).encode())
     field = {Dialect.CHAT: "choices", Dialect.RESPONSES: "output", Dialect.MESSAGES: "content"}[dialect]
-    held = body.get(field)
-    # Only the chat dialect must have something in it: the others may end a turn with nothing to say.
-    if not isinstance(held, list) or (dialect is Dialect.CHAT and not held):
-        msg = f"the answer has no {field}"
+    content = body.get(field)
+    # Only chat must have content; in the other dialects a turn may end with none.
+    if not isinstance(content, list) or (dialect is Dialect.CHAT and not content):
+        msg = f"the response has no {field}"
         raise EmptyResponse(msg)
 
 
-def _words(body: bytes) -> str:
-    """What an error says for people, whatever its shape."""
+def _error_text(body: bytes) -> str:
+    """Return the human-readable text of an error, whatever its form."""
     try:
         value = read_object(body)
     except ValueError:
@@ -83,4 +83,4 @@ def _words(body: bytes) -> str:
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return printable(text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + " …")
+    return printable(text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + " …")

@@ -1,5 +1,4 @@
-"""Dialects: the three ways to talk to a model over HTTP, and translations between them. Pure functions of JSON.
+"""The three API dialects (chat, responses, messages) and the translations between them. Pure functions of JSON.
 
-Owns how chat completions, responses and messages are read, written and turned into each other, and what an error looks like
-in each. Must not send, store or count anything.
+Owns how requests, responses and errors of each dialect are read and written. Must not send, store or count anything.
 """

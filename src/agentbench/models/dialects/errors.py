@@ -1,4 +1,4 @@
-"""What an error looks like in each dialect, so that a client's own handling of errors works."""
+"""Errors in the form of each dialect, so that the error handling of clients works."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ANTHROPIC_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """An error as a client gets it."""
+    """An error response."""
 
     status: int
     code: str
@@ -54,17 +54,17 @@ class ApiError:
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
     def late(self, dialect: Dialect) -> bytes:
-        """The error as the whole body of an answer whose status said that it is good."""
+        """Return the error as the body of a response whose status line already said 200."""
         body = self.body(dialect)
         if dialect is Dialect.RESPONSES:
-            # This API has a word for it: a response that failed.
+            # This API has a form for it: a response with the status "failed".
             fault: JsonObject = {"code": self.code, "message": self.message}
             body = {"id": "resp_failed", "object": "response", "created_at": 0, "status": "failed", "error": fault}
             body |= {"output": [], "incomplete_details": None, "usage": None}
         return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
     def event(self, dialect: Dialect) -> SseEvent:
-        """The error in the middle of a stream."""
+        """Return the error as an event of a stream."""
         if dialect is Dialect.RESPONSES:
             value: JsonObject = {
                 "type": "error",
@@ -84,16 +84,16 @@ def _openai_type(status: int) -> str:
 
 
 def api_error(fault: ModelFault, dialect: Dialect) -> ApiError:  # noqa: PLR0911 - one line per kind of fault
-    """What a client is told of a fault. Total: whatever it is, there is an answer."""
+    """Return the error response for a fault. Covers every kind of fault."""
     message = fault.message
     match fault:
         case BudgetReached():
-            # Each service has its own way to say that the money is gone; clients know it and stop.
+            # Clients stop at the way their service reports a spent quota.
             return ApiError(402 if dialect is Dialect.MESSAGES else 429, "insufficient_quota", message)
         case ContextOverflow():
-            # Clients look for these words to shorten the conversation.
-            said = f"prompt is too long: {message}" if dialect is Dialect.MESSAGES else message
-            return ApiError(400, "context_length_exceeded", said)
+            # Clients look for these words, and then shorten the conversation.
+            text = f"prompt is too long: {message}" if dialect is Dialect.MESSAGES else message
+            return ApiError(400, "context_length_exceeded", text)
         case Unauthorised():
             return ApiError(fault.status or 401, "invalid_api_key", message)
         case RateLimited():

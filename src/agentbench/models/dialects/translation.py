@@ -1,4 +1,4 @@
-"""A source that speaks the chat dialect, made to response in all three."""
+"""Lets an upstream that only speaks chat serve all three dialects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 
 
 class TranslatedUpstream:
-    """An `Upstream` that speaks every dialect: natively where the one behind it does, else by way of chat."""
+    """An `Upstream` that speaks every dialect: natively if the wrapped one does, else by translation to chat."""
 
     dialects = frozenset(Dialect)
 
@@ -29,22 +29,22 @@ class TranslatedUpstream:
         writer: MessagesWriter | ResponsesWriter
         model, custom = string(request.body.get("model")), responses.custom_tools(request.body)
         if request.dialect is Dialect.MESSAGES:
-            asked, writer = messages.to_chat(request.body), MessagesWriter(model)
+            chat, writer = messages.to_chat(request.body), MessagesWriter(model)
         else:
-            asked, writer = responses.to_chat(request.body), ResponsesWriter(request.body, custom)
-        # Headers of one dialect mean nothing in another.
+            chat, writer = responses.to_chat(request.body), ResponsesWriter(request.body, custom)
+        # The headers of one dialect mean nothing in another.
         response = self._upstream.send(
-            _with_usage(replace(request, dialect=Dialect.CHAT, body=asked, headers={}, raw=b""))
+            _with_usage(replace(request, dialect=Dialect.CHAT, body=chat, headers={}, raw=b""))
         )
         if response.streams:
-            return ModelResponse(events=_rewritten(response, writer), close=response.close)
+            return ModelResponse(events=_translated(response, writer), close=response.close)
         if request.dialect is Dialect.MESSAGES:
             return ModelResponse(messages.from_chat(response.body, model))
         return ModelResponse(responses.from_chat(response.body, request.body, custom))
 
 
 def _with_usage(request: ModelRequest) -> ModelRequest:
-    """A chat stream states its tokens only when asked to."""
+    """Ask for the usage, which a chat stream states only on request."""
     if request.dialect is not Dialect.CHAT or not request.stream:
         return request
     options: JsonObject = {}
@@ -54,7 +54,7 @@ def _with_usage(request: ModelRequest) -> ModelRequest:
     return replace(request, body={**request.body, "stream_options": {**options, "include_usage": True}})
 
 
-def _rewritten(response: ModelResponse, writer: MessagesWriter | ResponsesWriter) -> Iterator[SseEvent]:
+def _translated(response: ModelResponse, writer: MessagesWriter | ResponsesWriter) -> Iterator[SseEvent]:
     reader = ChatReader()
     for event in response.events:
         if event.data != DONE:

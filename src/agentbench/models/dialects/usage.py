@@ -1,4 +1,4 @@
-"""Tokens of an exchange in any dialect: as the service states them, or estimated where it does not."""
+"""Token usage of an exchange in any dialect, as the service states it or estimated."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agentbench.models.protocol import TokenUsage
 from agentbench.models.sse import DONE, SseEvent
 
 BYTES_PER_TOKEN = 4
-"""A rough mean over English and code: only used where nobody says better."""
+"""A rough mean for English and code, used only where the service states nothing."""
 
 _BOUND_BYTES_PER_TOKEN = 2.5
-"""For what is held of a budget before an answer is known: rather too much."""
+"""For the amount held of a budget before the response is known; errs on the high side."""
 
 DEFAULT_COMPLETION = 4096
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def usage_of(dialect: Dialect, body: Mapping[str, JsonValue]) -> TokenUsage | None:
-    """What a whole answer states."""
+    """Return the usage that a whole response states."""
     if dialect is Dialect.CHAT:
         return chat_usage(body)
     usage = body.get("usage")
@@ -37,19 +37,19 @@ def usage_of(dialect: Dialect, body: Mapping[str, JsonValue]) -> TokenUsage | No
 
 
 def _anthropic(usage: Mapping[str, JsonValue]) -> TokenUsage:
-    """Its input tokens are those that came from no cache and went into none; the prompt is all three."""
+    """Sum the prompt: Anthropic counts uncached, cache-read and cache-written input tokens separately."""
     cached = count(usage.get("cache_read_input_tokens"))
     prompt = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens")) + cached
     return TokenUsage(prompt, count(usage.get("output_tokens")), cached)
 
 
 class StreamUsage:
-    """Watches the events of a stream for what they state."""
+    """Collects the usage that the events of a stream state."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._stated: dict[str, JsonValue] = {}
-        self.found: TokenUsage | None = None
+        self.usage: TokenUsage | None = None
         self.text_bytes = 0
 
     def see(self, event: SseEvent) -> None:
@@ -58,13 +58,13 @@ class StreamUsage:
             return
         value = event.object()
         if self._dialect is Dialect.MESSAGES:
-            # The start states the prompt, the end what was written; later numbers replace earlier ones.
+            # The first event states the prompt, the last the completion. Later numbers replace earlier ones.
             stated = value.get("usage") or obj(value.get("message")).get("usage")
             self._stated |= {name: number for name, number in obj(stated).items() if number is not None}
-            self.found = _anthropic(self._stated)
+            self.usage = _anthropic(self._stated)
             return
         inner = obj(value.get("response")) if self._dialect is Dialect.RESPONSES else value
-        self.found = usage_of(self._dialect, inner) or self.found
+        self.usage = usage_of(self._dialect, inner) or self.usage
 
 
 def estimated(request_bytes: int, answer_bytes: int) -> TokenUsage:
@@ -74,14 +74,14 @@ def estimated(request_bytes: int, answer_bytes: int) -> TokenUsage:
 
 
 def bound(body: Mapping[str, JsonValue], request_bytes: int) -> TokenUsage:
-    """What a request may come to: held of the budget until the answer is there."""
+    """Return an upper estimate of a request's usage, held of the budget until the response is there."""
     limits = [count(body[name]) for name in _LIMITS if body.get(name) is not None]
     completion = min(limits) if limits else DEFAULT_COMPLETION
     return TokenUsage(math.ceil(request_bytes / _BOUND_BYTES_PER_TOKEN), completion, estimated=True)
 
 
 def count_input(body: Mapping[str, JsonValue]) -> int:
-    """An estimate for those who ask before they send (`/v1/messages/count_tokens`)."""
+    """Estimate the input tokens of a request, for `/v1/messages/count_tokens`."""
     parts = [text_of(body.get("system"))]
     for message in map(obj, arr(body.get("messages"))):
         content = message.get("content")

@@ -1,1 +1,1 @@
-"""Recorded model exchanges, and a model that answers from them."""
+"""Recorded model exchanges, and an upstream that replays them."""

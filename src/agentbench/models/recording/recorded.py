@@ -1,4 +1,4 @@
-"""Exchanges as a trace holds them, and a source that answers from them: `--model recorded:RUN`."""
+"""Reads the recorded exchanges of an attempt, and replays them for `--model recorded:RUN`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench.models.client.response_errors import ANSWERED
 from agentbench.models.faults import ReplayDiverged, ReplayExhausted, ServiceFault
 from agentbench.models.json_values import JsonObject, dump, read_object
 from agentbench.models.metered_model import ABANDONED, OK
-from agentbench.models.recording.request_diff import difference
+from agentbench.models.recording.request_diff import request_diff
 from agentbench.models.sse import SseEvent, read_events
 from agentbench.models.upstream import ModelRequest, ModelResponse
 from agentbench.trace.blobs import BlobStore
@@ -29,7 +29,7 @@ BUDGET = "budget"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One recorded exchange. `group`: those that were in flight together; their order may differ in another run."""
+    """One recorded exchange. Exchanges of one `group` were in flight together, so a replay may reorder them."""
 
     number: int
     group: int
@@ -43,7 +43,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What an attempt asked and was answered, in order."""
+    """The exchanges of an attempt, in order."""
 
     provider: str
     model: str
@@ -51,25 +51,25 @@ class Recording:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Reader:
     store: BlobStore
     groups: int = 0
     open: dict[str, tuple[LlmRequest, int]] = field(default_factory=dict)
-    found: list[tuple[int, Exchange]] = field(default_factory=list)
+    exchanges: list[tuple[int, Exchange]] = field(default_factory=list)
 
     def whole(self, excerpt: Excerpt) -> bytes:
         if excerpt.blob is not None:
             return self.store.get(excerpt.blob)
         if excerpt.truncated:
-            raise RecordError("an exchange was not kept whole: it cannot be replayed")
+            raise RecordError("cannot replay: an exchange was not recorded completely")
         return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()
 
 
 def read_recording(log: Path, blobs: BlobStore) -> Recording:
-    """The exchanges of an attempt, from its log and its blobs.
+    """Read the exchanges of an attempt from its log and its blobs.
 
     Raises:
-        RecordError: they cannot be read, or were not kept whole.
+        RecordError: they cannot be read, or were not recorded completely.
     """
     return recording_of(
         (event.payload for event in read_log(log, types={LlmRequest.type, LlmResponse.type})), log, blobs
@@ -77,52 +77,52 @@ def read_recording(log: Path, blobs: BlobStore) -> Recording:
 
 
 def recording_of(payloads: Iterable[Payload], log: Path, blobs: BlobStore) -> Recording:
-    """The exchanges that these requests and responses, in their order, are; `log` is where they stand.
+    """Pair requests and responses, in their order in `log`, to exchanges.
 
     Raises:
-        RecordError: they cannot be read, or were not kept whole.
+        RecordError: they cannot be read, or were not recorded completely.
     """
-    reading = _Reading(blobs)
+    reader = _Reader(blobs)
     provider, model = "recorded", ""
     for payload in payloads:
         if isinstance(payload, LlmRequest):
-            if not reading.open:
-                reading.groups += 1
-            reading.open[payload.request_id] = (payload, reading.groups)
+            if not reader.open:
+                reader.groups += 1
+            reader.open[payload.request_id] = (payload, reader.groups)
             provider, model = payload.provider, payload.model
-        elif isinstance(payload, LlmResponse) and payload.request_id in reading.open:
-            _close(reading, payload, log)
-    reading.found.sort(key=lambda one: one[0])
-    return Recording(provider, model, tuple(exchange for _, exchange in reading.found))
+        elif isinstance(payload, LlmResponse) and payload.request_id in reader.open:
+            _pair(reader, payload, log)
+    reader.exchanges.sort(key=lambda numbered: numbered[0])
+    return Recording(provider, model, tuple(exchange for _, exchange in reader.exchanges))
 
 
-def _close(reading: _Reading, payload: LlmResponse, log: Path) -> None:
-    request, group = reading.open.pop(payload.request_id)
-    # What was refused by that run's budget was never answered; this run has a budget of its own.
+def _pair(reader: _Reader, payload: LlmResponse, log: Path) -> None:
+    request, group = reader.open.pop(payload.request_id)
+    # A request refused by the budget of that run got no response, and the replay has its own budget.
     if payload.status == BUDGET:
         return
     try:
-        body = read_object(reading.whole(request.messages))
+        body = read_object(reader.whole(request.messages))
         dialect = Dialect(str(request.parameters.get("dialect")))
     except ValueError as error:
-        raise RecordError(f"{log}: the request {request.request_id} cannot be read: {error}") from None
+        raise RecordError(f"{log}: cannot read request {request.request_id}: {error}") from None
     exchange = Exchange(
         number=request.conversation_index // 2 + 1,
         group=group,
         dialect=dialect,
         request=body,
-        answer=reading.whole(payload.content),
+        answer=reader.whole(payload.content),
         streams=request.parameters.get("stream") is True,
         status=payload.status,
         error=payload.error,
     )
-    reading.found.append((request.conversation_index, exchange))
+    reader.exchanges.append((request.conversation_index, exchange))
 
 
 class RecordedUpstream:
-    """An `Upstream` that answers as was recorded. Requests are matched by sequence; the first that differs ends it.
+    """An `Upstream` that replays a recording. Requests are matched in sequence; the first that differs stops it.
 
-    `lenient` goes on with the next recorded answer whatever is asked; `divergences` says how often that happened.
+    `lenient` continues with the next recorded response anyway, and collects `divergences`.
     """
 
     dialects = frozenset(Dialect)
@@ -138,7 +138,8 @@ class RecordedUpstream:
     def send(self, request: ModelRequest) -> ModelResponse:
         """
         Raises:
-            ReplayDiverged, ReplayExhausted; or the fault that was recorded.
+            ReplayDiverged, ReplayExhausted: there is no recorded response for this request.
+            ModelFault: the recorded fault.
         """
         exchange = self._take(request)
         if exchange.streams and request.stream:
@@ -152,25 +153,26 @@ class RecordedUpstream:
         return ModelResponse(_body(exchange), raw=exchange.answer)
 
     def _take(self, request: ModelRequest) -> Exchange:
-        # As it was written down: before the harness pinned anything, and without secrets.
+        # In the recorded form: before the harness pinned parameters, and without secrets.
         raw = request.raw or dump(request.body).encode("utf-8", "surrogatepass")
-        asked = read_object(self._redact.data(raw) if self._redact is not None else raw)
+        body = read_object(self._redact.data(raw) if self._redact is not None else raw)
         with self._lock:
             if not self._left:
-                raise ReplayExhausted(f"the recording ends after {self._count} exchanges, and more is asked")
+                raise ReplayExhausted(f"the recording has only {self._count} exchanges")
             first = self._left[0]
-            # A replay that has stopped stays stopped: what would follow is no re-run of anything.
+            # A stopped replay stays stopped, because what follows would not be a replay.
             if self.divergences and not self._lenient:
                 raise self.divergences[0]
             for exchange in self._left:
                 if exchange.group != first.group:
                     break
-                if exchange.dialect is request.dialect and not difference(exchange.request, asked):
+                if exchange.dialect is request.dialect and not request_diff(exchange.request, body):
                     self._left.remove(exchange)
                     return exchange
+            diff = request_diff(first.request, body)
             diverged = ReplayDiverged(
-                f"exchange {first.number} of {self._count} is not the recorded one:\n"
-                f"{(diff := difference(first.request, asked)) or f'recorded in the {first.dialect} dialect'}",
+                f"exchange {first.number} of {self._count} differs from the recorded one:\n"
+                f"{diff or f'recorded in the {first.dialect} dialect'}",
                 diff=diff,
             )
             self.divergences.append(diverged)
@@ -189,13 +191,13 @@ def _body(exchange: Exchange) -> JsonObject:
     try:
         return read_object(exchange.answer)
     except ValueError as error:
-        raise RecordError(f"the recorded answer {exchange.number} cannot be read: {error}") from None
+        raise RecordError(f"cannot read recorded response {exchange.number}: {error}") from None
 
 
 def _fault(exchange: Exchange) -> ModelFault:
-    """The fault that was recorded, as it was."""
-    found = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ServiceFault)]
-    kinds: dict[str, type[ServiceFault]] = {kind.label: kind for kind in found}
+    """Rebuild the recorded fault."""
+    classes = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ServiceFault)]
+    kinds: dict[str, type[ServiceFault]] = {kind.label: kind for kind in classes}
     status = re.match(ANSWERED + r" (\d{3})", exchange.error)
     kind = kinds.get(exchange.status, ServiceFault)
     return kind(exchange.error or exchange.status, status=int(status[1]) if status else None)

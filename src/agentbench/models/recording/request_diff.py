@@ -1,6 +1,7 @@
-"""What differs between two runs of the same agent and means nothing, and how two requests differ otherwise. Pure.
+"""Compares two requests without their volatile parts. Pure.
 
-Everything that is declared volatile is listed here: a request of a replay must be the recorded one in all the rest.
+Everything that may differ between two runs of the same agent is listed here; a replayed request must equal the recorded one in
+all the rest.
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ PATTERNS: Mapping[str, re.Pattern[str]] = {
     "port": re.compile(r"\b(?:127\.0\.0\.1|localhost):\d{2,5}\b"),
     "pid": re.compile(r"\bpid[ =:]+\d+", re.IGNORECASE),
 }
-"""Name -> what is replaced by `<name>` in every text of a request."""
+"""Text that is replaced by `<name>` everywhere in a request."""
 
 KEYS = frozenset(
     {"model", "metadata", "user", "prompt_cache_key", "safety_identifier", "cache_control", "client_metadata"}
 )
-"""Keys that are left out wherever they are: who asks, and how to cache it."""
+"""Keys that are ignored at every level: the client's identity, and caching."""
 
 MAX_DIFF_LINES = 80
 MAX_LINE = 300
 
 
 def normalised(value: JsonValue) -> JsonValue:
-    """A request without its volatile parts."""
+    """Return a request without its volatile parts."""
     if isinstance(value, dict):
         return {key: normalised(inner) for key, inner in value.items() if key not in KEYS}
     if isinstance(value, list):
         return [normalised(inner) for inner in value]
     if isinstance(value, str):
-        return reduce(lambda text, one: one[1].sub(f"<{one[0]}>", text), PATTERNS.items(), value)
+        return reduce(lambda text, item: item[1].sub(f"<{item[0]}>", text), PATTERNS.items(), value)
     return value
 
 
-def difference(recorded: JsonObject, asked: JsonObject) -> str:
-    """How two requests differ besides what is volatile: a bounded unified diff, empty when they do not."""
+def request_diff(recorded: JsonObject, actual: JsonObject) -> str:
+    """Return a bounded unified diff of two requests without their volatile parts. Empty if they are equal."""
     try:
-        before, after = _lines(normalised(recorded)), _lines(normalised(asked))
+        before, after = _lines(normalised(recorded)), _lines(normalised(actual))
     except RecursionError:
-        # What nobody nests so deep is compared as the text that it is.
-        before, after = ([json.dumps(one, sort_keys=True)] for one in (recorded, asked))
+        # Too deeply nested to normalise: compare as text.
+        before, after = ([json.dumps(request, sort_keys=True)] for request in (recorded, actual))
     if before == after:
         return ""
-    lines = list(difflib.unified_diff(before, after, "recorded", "asked", lineterm="", n=2))
+    lines = list(difflib.unified_diff(before, after, "recorded", "actual", lineterm="", n=2))
     shown = [line if len(line) <= MAX_LINE else line[:MAX_LINE] + " …" for line in lines[:MAX_DIFF_LINES]]
     if len(lines) > MAX_DIFF_LINES:
         shown.append(f"… {len(lines) - MAX_DIFF_LINES} more lines")
@@ -68,15 +69,15 @@ def difference(recorded: JsonObject, asked: JsonObject) -> str:
 
 
 def _lines(value: JsonValue) -> list[str]:
-    return json.dumps(_opened(value), indent=1, sort_keys=True, ensure_ascii=False).split("\n")
+    return json.dumps(_split_lines(value), indent=1, sort_keys=True, ensure_ascii=False).split("\n")
 
 
-def _opened(value: JsonValue) -> JsonValue:
-    """Text of many lines as a list of them: a diff of one endless line shows nothing."""
+def _split_lines(value: JsonValue) -> JsonValue:
+    """Replace text by the list of its lines, because a diff of one very long line shows nothing."""
     if isinstance(value, dict):
-        return {key: _opened(inner) for key, inner in value.items()}
+        return {key: _split_lines(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_opened(inner) for inner in value]
+        return [_split_lines(inner) for inner in value]
     if isinstance(value, str) and "\n" in value:
         return list(value.split("\n"))
     return value

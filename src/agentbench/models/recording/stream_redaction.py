@@ -1,4 +1,4 @@
-"""A streamed answer as it is written down: a known secret that came in pieces is found where the pieces meet."""
+"""Redacts known secrets that are spread over several events of a recorded stream."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentbench.models.sse import SseEvent, event_of, read_events
 from agentbench.trace.redaction import Redactor
 
 _Place = tuple[Any, Any]
-"""A list or an object, and where in it a text is."""
+"""A list or an object, and the index or key of a text in it."""
 _MAX_DEPTH = 50
 
 
-def joined(content: bytes, redact: Redactor | None) -> bytes:
-    """The events of a stream, as they came unless a known value lies across several of them.
+def redact_stream(content: bytes, redact: Redactor | None) -> bytes:
+    """Return the events of a stream, unchanged unless a secret lies across several of them.
 
-    Then all of that text stands in the first of its events, without the value, and the others are empty there.
+    In that case the first of these events holds the whole text, redacted, and the others hold none.
     """
     if redact is None:
         return content

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.models.recording.stream_redaction import joined
+from agentbench.models.recording.stream_redaction import redact_stream
 from agentbench.models.sse import SseEvent, event_of, read_events
 from agentbench.trace.redaction import Redactor
 
@@ -33,7 +33,7 @@ def told(content: bytes) -> str:
 def test_a_secret_in_any_pieces_is_not_written_down(cuts: list[int], before: str, after: str) -> None:
     edges = [0, *sorted(cuts), len(SECRET)]
     pieces = [SECRET[start:end] for start, end in itertools.pairwise(edges)]
-    kept = REDACT.data(joined(stream(before, *pieces, after), REDACT))
+    kept = REDACT.data(redact_stream(stream(before, *pieces, after), REDACT))
     text = told(kept)
     assert SECRET not in text
     assert "[redacted:TOKEN:" in text
@@ -45,20 +45,20 @@ def test_a_secret_in_any_pieces_is_not_written_down(cuts: list[int], before: str
 @given(st.lists(st.text(max_size=8), max_size=6))
 def test_a_stream_without_one_stays_byte_by_byte_what_it_was(texts: list[str]) -> None:
     content = stream(*texts)
-    assert joined(content, REDACT) == content
-    assert joined(content, None) == content
+    assert redact_stream(content, REDACT) == content
+    assert redact_stream(content, None) == content
 
 
 @given(st.binary(max_size=200))
 def test_anything_else_stays_what_it_is(content: bytes) -> None:
-    assert joined(content, REDACT) == content
+    assert redact_stream(content, REDACT) == content
 
 
 def test_texts_of_different_kinds_are_not_put_together() -> None:
     half = len(SECRET) // 2
     events = [event_of({"type": "a", "delta": SECRET[:half]}), event_of({"type": "b", "delta": SECRET[half:]})]
     content = b"".join(event.encode() for event in events)
-    assert joined(content, REDACT) == content
+    assert redact_stream(content, REDACT) == content
 
 
 def test_arguments_of_a_tool_in_pieces_hold_the_secret_in_its_written_form() -> None:
@@ -66,6 +66,6 @@ def test_arguments_of_a_tool_in_pieces_hold_the_secret_in_its_written_form() -> 
     third = len(written) // 3
     pieces = [written[:third], written[third : 2 * third], written[2 * third :]]
     events = [event_of({"type": "content_block_delta", "delta": {"partial_json": piece}}) for piece in pieces]
-    kept = joined(b"".join(event.encode() for event in events), REDACT)
+    kept = redact_stream(b"".join(event.encode() for event in events), REDACT)
     whole = "".join(json.loads(event.data)["delta"]["partial_json"] for event in read_events([kept]))
     assert json.loads(whole)["password"].startswith("[redacted:TOKEN:")
