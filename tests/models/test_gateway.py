@@ -186,14 +186,14 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 def test_budget_that_is_gone_is_an_error_of_each_api_and_nothing_is_asked_upstream(rig: OpenRig) -> None:
     one = rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
     one.openai().chat.completions.create(model="m", messages=PROMPT)
-    with pytest.raises(openai.RateLimitError, match="attempt.s budget is spent") as quota:
+    with pytest.raises(openai.RateLimitError, match="attempt's budget is spent") as quota:
         one.openai().chat.completions.create(model="m", messages=PROMPT)
     assert quota.value.code == "insufficient_quota"
     with pytest.raises(openai.RateLimitError):
         one.openai().responses.create(model="m", input="hi")
     with pytest.raises(openai.RateLimitError):
         one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
-    with pytest.raises(anthropic.APIStatusError, match="attempt.s budget is spent") as billing:
+    with pytest.raises(anthropic.APIStatusError, match="attempt's budget is spent") as billing:
         one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
     assert one.metered_model.stopped is not None
