@@ -1,4 +1,4 @@
-"""Trees that somebody hostile wrote are read without harm."""
+"""Hostile trees are read safely."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "tree"
     folder.mkdir()
     yield folder
-    # Trees deeper than what the cleaning of pytest can take.
+    # These trees are too deep for pytest to clean up.
     flatten(folder / "dd", tmp_path)
 
 
@@ -71,7 +71,7 @@ def test_empty_folders_are_not_entries(root: Path) -> None:
     assert listed(root) == {}
 
 
-def test_git_folder_at_the_root_is_left_out_and_only_there(root: Path) -> None:
+def test_git_folder_is_left_out_only_at_the_root(root: Path) -> None:
     (root / ".git").mkdir()
     (root / ".git/config").write_text("x")
     (root / "sub/.git").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_symlinks_are_never_followed(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", [b"", b"/etc/passwd", b"../secret", b"a/../../secret", b"./a", b"a//b", b"a/", b"a\0b"]
 )
-def test_paths_that_leave_the_tree_are_refused(root: Path, path: bytes) -> None:
+def test_paths_that_leave_the_tree_are_rejected(root: Path, path: bytes) -> None:
     (root / "a").mkdir()
     (root.parent / "secret").write_text("secret")
     with FolderTree.at(root) as tree, pytest.raises(ValueError, match="not a plain relative path"):
@@ -166,7 +166,7 @@ def test_setuid_hardlinks_and_sparse_files_are_plain_files(root: Path) -> None:
     assert found[b"sparse"].size == 3_000_000
 
 
-def test_a_sparse_file_counts_by_its_apparent_size_before_it_is_read(root: Path) -> None:
+def test_sparse_file_counts_by_its_apparent_size(root: Path) -> None:
     with (root / "sparse").open("wb") as file:
         file.truncate(1 << 42)
     with pytest.raises(TreeTooLarge, match="bytes of content"):
@@ -175,7 +175,7 @@ def test_a_sparse_file_counts_by_its_apparent_size_before_it_is_read(root: Path)
         tree.read(b"sparse", max_bytes=1000)
 
 
-def test_too_many_entries_are_refused_folders_included(root: Path) -> None:
+def test_too_many_entries_are_rejected_including_folders(root: Path) -> None:
     for number in range(11):
         (root / str(number)).mkdir()
     with pytest.raises(TreeTooLarge, match="more than 10 entries") as caught:
@@ -184,7 +184,7 @@ def test_too_many_entries_are_refused_folders_included(root: Path) -> None:
 
 
 def deep(root: Path, levels: int) -> Iterator[int]:
-    """Descriptors of ever deeper folders."""
+    """Yield descriptors of nested folders."""
     fd = os.open(root, os.O_RDONLY)
     for _ in range(levels):
         os.mkdir("dd", dir_fd=fd)
@@ -195,7 +195,7 @@ def deep(root: Path, levels: int) -> Iterator[int]:
     os.close(fd)
 
 
-def test_paths_longer_than_the_kernel_takes_are_walked_and_read(root: Path) -> None:
+def test_paths_longer_than_path_max_are_read(root: Path) -> None:
     for depth, fd in enumerate(deep(root, 1500), 1):
         if depth % 250 == 0:
             os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
@@ -231,7 +231,7 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
     assert open_descriptors() == before
 
 
-def test_a_file_that_grows_without_end_stays_within_the_limits(root: Path) -> None:
+def test_growing_file_stays_within_the_limits(root: Path) -> None:
     stop = threading.Event()
 
     def grow() -> None:
@@ -254,7 +254,7 @@ def test_a_file_that_grows_without_end_stays_within_the_limits(root: Path) -> No
         thread.join()
 
 
-def test_folders_that_move_while_they_are_read_are_the_agent_s_doing(root: Path, tmp_path: Path) -> None:
+def test_folders_moved_during_a_walk_are_an_agent_fault(root: Path, tmp_path: Path) -> None:
     list(deep(root, 80))
     (root / "dd/dd/zz").mkdir()
     (root / "dd/dd/zz/after").write_text("x")
@@ -264,12 +264,12 @@ def test_folders_that_move_while_they_are_read_are_the_agent_s_doing(root: Path,
         walking = tree.entries()
         assert next(walking).path.endswith(b"/file")
         (root / "dd/dd/dd").rename(root / "dd/away")
-        with pytest.raises(TreeTooLarge, match="move while they are read"):
+        with pytest.raises(TreeTooLarge, match="move while being read"):
             list(walking)
     flatten(root / "dd/away", tmp_path)
 
 
-def test_a_deleted_folder_is_an_empty_tree(root: Path) -> None:
+def test_deleted_folder_is_an_empty_tree(root: Path) -> None:
     (root / "x").write_text("x")
     with FolderTree.at(root) as tree:
         (root / "x").unlink()
@@ -277,14 +277,14 @@ def test_a_deleted_folder_is_an_empty_tree(root: Path) -> None:
         assert list(tree.entries()) == []
 
 
-def test_a_missing_or_symlinked_folder_of_ours_is_our_error(root: Path, tmp_path: Path) -> None:
+def test_missing_or_symlinked_root_is_a_harness_error(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     for path in (tmp_path / "missing", tmp_path / "link"):
         with pytest.raises(WorkspaceError, match="cannot open the folder"):
             FolderTree.at(path)
 
 
-def test_reading_a_folder_or_a_missing_file_says_so(root: Path) -> None:
+def test_reading_a_folder_or_missing_file_raises(root: Path) -> None:
     (root / "a").mkdir()
     with FolderTree.at(root) as tree:
         with pytest.raises(IsADirectoryError):
@@ -297,7 +297,7 @@ def test_reading_a_folder_or_a_missing_file_says_so(root: Path) -> None:
         assert tree.entry(b"no") is None
 
 
-AS_SOMEBODY = """
+AS_OTHER_USER = """
 import os, sys
 from agentbench.tree.folder import FolderTree
 os.setgroups([])
@@ -317,7 +317,7 @@ def test_unreadable_files_and_folders_are_entries_with_a_reason(root: Path) -> N
         if os.geteuid() == 0:
             assert [entry.kind for entry in listed(root).values()] == [Kind.FILE, Kind.FILE]
             fd = os.open(root, os.O_RDONLY)
-            _, written = child.run(AS_SOMEBODY, fd, pass_fds=(fd,))
+            _, written = child.run(AS_OTHER_USER, fd, pass_fds=(fd,))
             os.close(fd)
             report = written.decode().strip()
         else:
@@ -329,9 +329,9 @@ def test_unreadable_files_and_folders_are_entries_with_a_reason(root: Path) -> N
 
 
 class TestOverlay:
-    """What the upper layer does not hold is not read again."""
+    """Entries that the upper layer does not contain are not read again."""
 
-    def test_unchanged_files_are_taken_from_what_is_known(self, root: Path, tmp_path: Path) -> None:
+    def test_unchanged_files_are_not_read(self, root: Path, tmp_path: Path) -> None:
         for name in ("kept", "changed", "sub/kept", "sub/changed", "other/kept"):
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text("merged")
@@ -354,12 +354,12 @@ class TestOverlay:
         tree.close()
         os.close(upper_fd)
 
-    def test_an_upper_layer_that_does_not_hold_the_folder_changes_nothing(self, root: Path) -> None:
+    def test_upper_layer_without_the_folder_changes_nothing(self, root: Path) -> None:
         known = {b"a": Entry(b"a", Kind.FILE, False, 1, "known")}
         with FolderTree(os.open(root, os.O_RDONLY), known=known, changed_fd=NOTHING_CHANGED) as tree:
             assert list(tree.entries()) == list(known.values())
 
-    def test_a_file_that_is_not_known_is_read(self, root: Path, tmp_path: Path) -> None:
+    def test_unknown_file_is_read(self, root: Path, tmp_path: Path) -> None:
         (root / "new").write_text("x")
         upper_fd = os.open(tmp_path, os.O_RDONLY)
         with FolderTree(os.open(root, os.O_RDONLY), known={}, changed_fd=upper_fd) as tree:
@@ -376,12 +376,12 @@ class TestOverlay:
         ):
             list(tree.entries())
 
-    def test_half_of_the_pair_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="belong together"):
+    def test_known_and_changed_fd_must_be_passed_together(self) -> None:
+        with pytest.raises(ValueError, match="must be passed together"):
             FolderTree(0, owns=False, known={})
 
 
-def test_tree_digest_tells_content_mode_kind_and_path_apart() -> None:
+def test_tree_digest_depends_on_content_mode_kind_and_path() -> None:
     base = Entry(b"a", Kind.FILE, False, 1, "aa")
     variants = [
         base,

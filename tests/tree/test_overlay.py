@@ -1,4 +1,4 @@
-"""On a real overlay, what the shortcut says is what a full walk says."""
+"""On a real overlay, a walk with the shortcut gives the same entries as a full walk."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def same_file_by_swap(root: Path) -> None:
-    """The same size, the same times: only the content tells."""
+    """Change only the content, keeping size and times."""
     target = root / "d0/f0"
     info = target.stat()
     target.write_text(target.read_text()[::-1])
@@ -97,7 +97,7 @@ def same_file_by_swap(root: Path) -> None:
 
 
 def compare(base: Path, seed: int) -> str:
-    """A different overlay for each seed; the first difference, or nothing."""
+    """Make a random overlay and return the first difference, if any."""
     libc = ctypes.CDLL(None, use_errno=True)
     chance = random.Random(seed)
     place = base / str(seed)
@@ -153,7 +153,7 @@ print(json.dumps(in_a_namespace(Path(sys.argv[1]), range(25))))
 """
 
 
-def test_every_way_to_change_a_file_is_seen(tmp_path: Path) -> None:
+def test_every_way_to_change_a_file_is_detected(tmp_path: Path) -> None:
     code, written = child.run(IN_A_NAMESPACE, tmp_path)  # mounts live and die with the child's own namespace
     assert code == 0
     report = json.loads(written)

@@ -1,6 +1,6 @@
-"""Untrusted file trees, read safely from the host.
+"""Reads untrusted file trees safely from the host.
 
-A tree that an agent wrote may hold symlinks out of it, FIFOs, devices, names that are not UTF-8, a million entries.
-Nothing here follows a symlink, blocks on a special file, or loads more than it was told to. Paths are bytes, relative,
-with `/` between parts. Owns: entries, walking, reading, digests of trees. Runs nothing.
+Owns entries, walking, reading and digests of trees. A tree that an agent wrote may contain symlinks that leave it, FIFOs,
+devices, names that are not UTF-8 and millions of entries. Must not follow symlinks, block on special files, read more than its
+limits, or run anything. Paths are relative bytes with `/` between parts.
 """

@@ -1,8 +1,7 @@
-"""Opening a path that must stay below a folder: no symlink is followed, nothing outside can be reached.
+"""Opens paths beneath a folder without following symlinks.
 
-`openat2` lets the kernel enforce it in one call. Where it is missing (old kernels, seccomp profiles that refuse unknown
-calls) or the path is longer than the kernel takes at once, each part is opened on its own with O_NOFOLLOW, which gives
-the same guarantee one step at a time.
+`openat2` lets the kernel enforce this in one call. If it is not available (old kernels, strict seccomp profiles) or the path is
+longer than PATH_MAX, each part is opened with O_NOFOLLOW, which gives the same guarantee.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import ctypes
 import errno
 import os
 
-_SYS_OPENAT2 = 437  # the same number on every architecture: it was added after the tables were unified
+_SYS_OPENAT2 = 437  # the same number on every architecture
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
@@ -19,7 +18,7 @@ _PATH_MAX = 4096
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""O_NONBLOCK: a FIFO that took the place of a file must not hang us; the caller looks at fstat before reading."""
+"""O_NONBLOCK: a FIFO in place of a file must not block; the caller checks fstat before reading."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -64,7 +63,7 @@ HAS_OPENAT2 = _supported()
 
 
 def split(path: bytes) -> list[bytes]:
-    """The parts of a relative path.
+    """Split a relative path.
 
     Raises:
         ValueError: the path is empty, absolute, or has an empty, `.` or `..` part or a NUL.
@@ -77,18 +76,18 @@ def split(path: bytes) -> list[bytes]:
 
 
 def open_beneath(dirfd: int, path: bytes, flags: int = FILE) -> int:
-    """A descriptor of `path` below `dirfd`.
+    """Open `path` beneath `dirfd`.
 
     Raises:
-        OSError: as open(2); ELOOP or ENOTDIR where a symlink is on the way.
-        ValueError: the path is not a plain relative one.
+        OSError: as open(2); ELOOP or ENOTDIR if the path goes through a symlink.
+        ValueError: the path is not a plain relative path.
     """
     parts = split(path)
     if HAS_OPENAT2 and len(path) < _PATH_MAX:
         try:
             return _openat2(dirfd, path, flags)
         except OSError as error:
-            # A lookup that raced with a rename is retried by hand; a sandboxed harness may be refused the call itself.
+            # The lookup raced with a rename, or the system call is not permitted: open part by part.
             if error.errno not in {errno.EAGAIN, errno.ENOSYS, errno.EPERM}:
                 raise
     return _open_by_parts(dirfd, parts, flags)

@@ -1,4 +1,4 @@
-"""One digest for a whole tree."""
+"""The digest of a tree."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DOMAIN = b"agentbench tree 1\0"
 
 
 def tree_digest(entries: Iterable[Entry]) -> str:
-    """`sha256:…` over kind, executable bit, content and path of every entry, in the order of their paths."""
+    """Return `sha256:…` over kind, executable bit, content and path of every entry, in path order."""
     state = hashlib.sha256(_DOMAIN)
     for entry in sorted(entries, key=lambda entry: entry.path):
         mark = "x" if entry.executable else "-"
-        # A path cannot hold NUL, so the record is unambiguous.
+        # Paths cannot contain NUL, so the encoding is unambiguous.
         state.update(f"{entry.kind.value} {mark} {entry.sha256} ".encode() + entry.path + b"\0")
     return "sha256:" + state.hexdigest()

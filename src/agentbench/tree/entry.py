@@ -1,4 +1,4 @@
-"""One entry of a tree, and what can be read from a tree."""
+"""Tree entries and the interface of trees."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Kind(StrEnum):
     FILE = "file"
     SYMLINK = "symlink"
     SPECIAL = "special"
-    """FIFO, socket, device: an entry that exists but has no content we would read."""
+    """FIFO, socket, device or unreadable file: an entry without readable content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file, symlink or special file. Directories are implied by the paths (empty ones are not tracked, as in git).
+    """A file, symlink or special file. Folders are implied by paths; as in git, empty ones are not tracked.
 
-    `sha256` is over the content of a file or the target of a symlink; empty for a special file.
+    `sha256` is the digest of the content or of the symlink target; empty for special files.
     """
 
     path: bytes
@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:
-    """A change to the workspace made by the harness: content, or a deletion when both are None."""
+    """A write to a tree: content or symlink; a deletion if both are None."""
 
     path: bytes
     content: bytes | None = None
@@ -40,20 +40,20 @@ class FileWrite:
 
 
 class Tree(Protocol):
-    """A tree that can be listed and read, wherever it is: a folder, an overlay, a container."""
+    """A tree that can be listed and read: a folder, an overlay, a container."""
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry below the root, sorted by path. The folder `.git` at the root is not part of it.
+        """Yield every entry, sorted by path, except `.git` at the root.
 
         Raises:
-            TreeTooLarge: more entries or bytes than the tree's limits allow.
+            TreeTooLarge: the tree exceeds its limits.
         """
         ...
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
-        """Content of a file, or target of a symlink.
+        """Return the content of a file or the target of a symlink.
 
         Raises:
-            FileNotFoundError, IsADirectoryError, TreeTooLarge (an AgentFault: the tree is the agent's).
+            FileNotFoundError, IsADirectoryError, TreeTooLarge.
         """
         ...

@@ -1,4 +1,4 @@
-"""A tree in a folder that someone else wrote, read without trusting any of it."""
+"""A tree in a folder with untrusted content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentbench.tree.beneath import DIRECTORY, FILE, open_beneath, split
 from agentbench.tree.digest import tree_digest
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import Budget, TreeLimits, TreeTooLarge, too_large
-from agentbench.tree.overlay import Lower, ReadEverything, Shortcut
+from agentbench.tree.overlay import LowerLayers, NoShortcut, Shortcut
 from agentbench.tree.walk import Visit, walk
 
 __all__ = ["NOTHING_CHANGED", "FolderTree", "TreeLimits", "TreeTooLarge", "tree_digest"]
@@ -26,19 +26,18 @@ _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 NOTHING_CHANGED = -1
-"""As `changed_fd`: the upper layer does not hold the folder at all."""
+"""Value of `changed_fd` if the upper layer does not contain the folder."""
 
 
 class FolderTree:
     """The tree below a directory descriptor.
 
-    With `known` and `changed_fd` it is the merged view of an overlay: `known` has the entries of the lower layers,
-    `changed_fd` is the same folder in the upper layer. What the upper layer does not hold is taken from `known` and not
-    read again. That is sound only where a folder cannot be redirected (mount option `userxattr`, or `redirect_dir=off`)
-    and metadata is not copied up alone (`metacopy=off`): both are so under `userxattr`.
+    With `known` and `changed_fd` it is the merged view of an overlay: `known` has the entries of the lower layers, and
+    `changed_fd` is the same folder in the upper layer. Entries that the upper layer does not contain are taken from `known`
+    without reading them. This requires that folders cannot be redirected (`redirect_dir=off`) and that metadata is not copied
+    up alone (`metacopy=off`); the mount option `userxattr` implies both.
 
-    What could not be read (a harness without root and a file of mode 000) is an entry of kind SPECIAL, with the reason
-    in `problems` after a walk.
+    Unreadable files (mode 000, harness without root) become entries of kind SPECIAL; `problems` has the reasons after a walk.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class FolderTree:
         changed_fd: int | None = None,
     ) -> None:
         if (known is None) != (changed_fd is None):
-            msg = "`known` and `changed_fd` belong together"
+            msg = "`known` and `changed_fd` must be passed together"
             raise ValueError(msg)
         self._dirfd = dirfd
         self._owns = owns
@@ -62,10 +61,10 @@ class FolderTree:
 
     @classmethod
     def at(cls, path: Path, *, limits: TreeLimits | None = None) -> FolderTree:
-        """The tree of a folder of ours.
+        """Open the tree of a trusted folder path.
 
         Raises:
-            WorkspaceError: there is no such folder, or it is a symlink.
+            WorkspaceError: the folder does not exist or is a symlink.
         """
         try:
             return cls(os.open(path, DIRECTORY), limits=limits)
@@ -87,38 +86,38 @@ class FolderTree:
         self.close()
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry, sorted by path.
+        """Yield every entry, sorted by path.
 
         Raises:
-            TreeTooLarge: more than the limits allow.
-            WorkspaceError: the file system itself failed.
+            TreeTooLarge: the tree exceeds its limits.
+            WorkspaceError: the file system failed.
         """
         self.problems.clear()
         budget = Budget(self._limits)
-        shortcut: Shortcut = ReadEverything()
+        shortcut: Shortcut = NoShortcut()
         if self._known is not None and self._changed_fd is not None:
-            shortcut = Lower(self._known, self._changed_fd)
+            shortcut = LowerLayers(self._known, self._changed_fd)
         try:
             for visit in walk(self._dirfd, budget, shortcut, self.problems):
                 if isinstance(visit, Entry):
                     budget.content(visit.size if visit.kind is Kind.FILE else 0)
                     yield visit
                 else:
-                    entry = self._look(visit, budget)
+                    entry = self._entry_of(visit, budget)
                     if entry is not None:
                         yield entry
         except OSError as error:
-            if error.errno == errno.ESTALE:  # somebody moves folders while we are in them: not our trouble
-                raise too_large("folders that move while they are read") from error
-            msg = f"reading a workspace failed: {error}"
+            if error.errno == errno.ESTALE:  # folders were moved while being read: the agent's doing
+                raise too_large("folders that move while being read") from error
+            msg = f"cannot read the workspace: {error}"
             raise WorkspaceError(msg) from error
 
     def entry(self, path: bytes) -> Entry | None:
-        """The entry at one path, without a walk.
+        """Return the entry at one path without a walk.
 
         Raises:
-            IsADirectoryError: it is a folder.
-            NotADirectoryError: something on the way is not a folder.
+            IsADirectoryError: the path is a folder.
+            NotADirectoryError: a parent of the path is not a folder.
         """
         budget = Budget(self._limits)
         try:
@@ -129,7 +128,7 @@ class FolderTree:
             info = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "is a folder", path)
-            return self._look(Visit(path, name, parent, _kind(info.st_mode)), budget)
+            return self._entry_of(Visit(path, name, parent, _kind(info.st_mode)), budget)
         except FileNotFoundError:
             return None
         finally:
@@ -137,7 +136,7 @@ class FolderTree:
                 os.close(parent)
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
-        """Content of a file or target of a symlink.
+        """Return the content of a file or the target of a symlink.
 
         Raises:
             FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, TreeTooLarge.
@@ -161,10 +160,10 @@ class FolderTree:
         return content
 
     def open(self, path: bytes) -> int:
-        """A descriptor for reading a regular file; the caller closes it.
+        """Open a regular file for reading; the caller closes the descriptor.
 
         Raises:
-            OSError: there is none at this path.
+            OSError: there is no regular file at this path.
         """
         fd = open_beneath(self._dirfd, path, FILE)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -173,7 +172,7 @@ class FolderTree:
         return fd
 
     def _parent(self, path: bytes) -> tuple[int, bytes]:
-        """Descriptor of the folder that holds `path`, and its name there. The caller closes it unless it is the root."""
+        """Open the folder that contains `path`. The caller closes the descriptor unless it is the root."""
         parts = split(path)
         if len(parts) == 1:
             return self._dirfd, path
@@ -181,12 +180,12 @@ class FolderTree:
         try:
             return open_beneath(self._dirfd, folder, DIRECTORY), name
         except OSError as error:
-            if error.errno == errno.ELOOP:  # the kernel's word for "a symlink is on the way"
+            if error.errno == errno.ELOOP:  # the path goes through a symlink
                 raise NotADirectoryError(errno.ENOTDIR, "goes through a symlink", path) from error
             raise
 
-    def _look(self, visit: Visit, budget: Budget) -> Entry | None:
-        """The entry of what a walk met; None when it vanished meanwhile."""
+    def _entry_of(self, visit: Visit, budget: Budget) -> Entry | None:
+        """Return the entry of a visit, or None if it vanished meanwhile."""
         try:
             if visit.kind is Kind.SYMLINK:
                 target = os.readlink(visit.name, dir_fd=visit.parent)
@@ -221,7 +220,7 @@ def _hash(visit: Visit, budget: Budget) -> Entry:
         while chunk := os.read(fd, min(_CHUNK, info.st_size + 1)):
             size += len(chunk)
             if size > info.st_size:
-                budget.content(len(chunk))  # it grows while we read: never more than the limits in all
+                budget.content(len(chunk))  # the file grows while being read
             state.update(chunk)
         return Entry(visit.path, Kind.FILE, bool(info.st_mode & stat.S_IXUSR), size, state.hexdigest())
     finally:
@@ -235,7 +234,7 @@ def _read(name: bytes, parent: int, max_bytes: int) -> bytes:
         if not stat.S_ISREG(info.st_mode):
             raise FileNotFoundError(errno.ENOENT, "is not a regular file", name)
         if info.st_size > max_bytes:
-            raise too_large(f"a file of {info.st_size} bytes where at most {max_bytes} are read: {name!r}")
+            raise too_large(f"a file of {info.st_size} bytes (at most {max_bytes} allowed): {name!r}")
         parts: list[bytes] = []
         left = max_bytes + 1
         while left > 0 and (chunk := os.read(fd, min(_CHUNK, left))):

@@ -1,4 +1,4 @@
-"""How much of an untrusted tree we are willing to look at."""
+"""Limits for reading untrusted trees."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from agentbench.core.errors import AgentFault
 
 
 class TreeTooLarge(AgentFault):
-    """The tree has more entries, bytes or longer paths than we will look at."""
+    """The tree exceeds a limit: entries, bytes or path length."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeLimits:
-    """Bounds of one walk. Folders count as entries; bytes are apparent sizes, so a sparse file counts in full."""
+    """Limits of one walk. Folders count as entries; sizes are apparent sizes, so sparse files count in full."""
 
     entries: int = 250_000
     bytes: int = 8 * 1024 * MIB
     path_bytes: int = 8192
-    """Of one path. Longer than the kernel takes at once, so that what a tool inside could just about make is still seen."""
+    """Longest path. More than PATH_MAX, because programs in a sandbox can create longer paths step by step."""
     all_path_bytes: int = 128 * MIB
 
 
 class Budget:
-    """What one walk has used of its limits so far."""
+    """How much of its limits one walk has used."""
 
     def __init__(self, limits: TreeLimits) -> None:
         self._limits = limits
@@ -33,10 +33,10 @@ class Budget:
         self._path_bytes = 0
 
     def entry(self, path: bytes) -> None:
-        """Account for one more entry.
+        """Count one entry.
 
         Raises:
-            TreeTooLarge: one too many.
+            TreeTooLarge: a limit is exceeded.
         """
         self._entries += 1
         self._path_bytes += len(path)
@@ -48,15 +48,15 @@ class Budget:
             raise too_large(f"more than {self._limits.all_path_bytes} bytes of file names")
 
     def content(self, size: int) -> None:
-        """Account for the content of a file, before it is read.
+        """Count the content of a file before it is read.
 
         Raises:
-            TreeTooLarge: more than is left.
+            TreeTooLarge: a limit is exceeded.
         """
         self._bytes += size
         if self._bytes > self._limits.bytes:
             raise too_large(f"more than {self._limits.bytes} bytes of content")
 
 
-def too_large(what: str) -> TreeTooLarge:
-    return TreeTooLarge(f"the tree has {what}")
+def too_large(excess: str) -> TreeTooLarge:
+    return TreeTooLarge(f"the tree has {excess}")

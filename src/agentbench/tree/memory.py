@@ -1,4 +1,4 @@
-"""A tree held in memory: what a patch would produce, or a tree written down in a test."""
+"""A tree in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench.tree.limits import too_large
 
 
 class MemoryTree:
-    """Files by path. A value is the content of a plain file, or a whole `FileWrite` where there is more to say."""
+    """Files by path: the content of a plain file, or a `FileWrite`."""
 
     def __init__(self, files: Mapping[bytes, bytes | FileWrite] | None = None) -> None:
         self._files: dict[bytes, FileWrite] = {}
@@ -20,7 +20,7 @@ class MemoryTree:
 
     @classmethod
     def copy(cls, tree: Tree, *, max_bytes: int) -> MemoryTree:
-        """Everything of another tree; special files are left out."""
+        """Copy another tree without its special files."""
         result = cls()
         for entry in tree.entries():
             if entry.kind is Kind.FILE:
@@ -31,7 +31,7 @@ class MemoryTree:
         return result
 
     def put(self, write: FileWrite) -> None:
-        """Carry out one write or deletion."""
+        """Apply one write or deletion."""
         split(write.path)
         if write.content is None and write.symlink is None:
             self._files.pop(write.path, None)
@@ -48,15 +48,15 @@ class MemoryTree:
                 yield self._entry(self._files[path])
 
     def entry(self, path: bytes) -> Entry | None:
-        """The entry at `path`, as `entries` would give it.
+        """Return the entry at `path`.
 
         Raises:
-            IsADirectoryError: it is a folder.
-            NotADirectoryError: something on the way is not a folder.
+            IsADirectoryError: the path is a folder.
+            NotADirectoryError: a parent of the path is not a folder.
         """
-        found = self._files.get(path)
-        if found is not None:
-            return self._entry(found)
+        file = self._files.get(path)
+        if file is not None:
+            return self._entry(file)
         parts = path.split(b"/")
         if any(b"/".join(parts[:count]) in self._files for count in range(1, len(parts))):
             raise NotADirectoryError(path)
@@ -69,7 +69,7 @@ class MemoryTree:
         if entry is None:
             raise FileNotFoundError(path)
         if entry.size > max_bytes:
-            raise too_large(f"a file of {entry.size} bytes where at most {max_bytes} are read: {path!r}")
+            raise too_large(f"a file of {entry.size} bytes (at most {max_bytes} allowed): {path!r}")
         return _content(self._files[path])
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What the upper layer of an overlay does not hold need not be read again."""
+"""Shortcuts for walking overlays: entries that the upper layer does not contain need not be read again."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from agentbench.tree.entry import Entry
 
 
 class Shortcut(Protocol):
-    """Follows a walk and says what need not be read."""
+    """Tells a walk which entries are known without reading them."""
 
     def enter(self, path: bytes) -> Iterator[Entry] | None:
         """Enter a folder (b"" is the root).
 
-        None: it has to be walked, and `leave` follows. Otherwise these are all its entries, and it is not walked.
+        Returns all its entries if they are known. None: the folder must be walked, and `leave` follows.
         """
         ...
 
-    def settled(self, path: bytes, name: bytes) -> Entry | None:
-        """The entry at `path`, which is not a folder, if it is known without reading."""
+    def known_entry(self, path: bytes, name: bytes) -> Entry | None:
+        """Return the entry at `path`, which is not a folder, if it is known."""
         ...
 
     def leave(self) -> None: ...
 
 
-class ReadEverything:
-    """A plain folder: nothing is known before."""
+class NoShortcut:
+    """For plain folders: nothing is known."""
 
     def enter(self, path: bytes) -> Iterator[Entry] | None:
         return None
 
-    def settled(self, path: bytes, name: bytes) -> Entry | None:
+    def known_entry(self, path: bytes, name: bytes) -> Entry | None:
         return None
 
     def leave(self) -> None:
         return None
 
 
-class _Anything:
-    """Holds every name: a folder of the upper layer that vanished under us is read in full, never taken as unchanged."""
+class _AllNames:
+    """Contains every name: a folder of the upper layer that vanished meanwhile is read in full."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
-class Lower:
-    """The lower layers' entries, for everything that the upper layer (`changed_fd`, negative: empty) does not hold."""
+class LowerLayers:
+    """Entries of the lower layers, for everything that the upper layer (`changed_fd`; negative: empty) does not contain."""
 
     def __init__(self, known: Mapping[bytes, Entry], changed_fd: int) -> None:
         self._known = known
@@ -63,7 +63,7 @@ class Lower:
         self._upper.append(self._names(path))
         return None
 
-    def settled(self, path: bytes, name: bytes) -> Entry | None:
+    def known_entry(self, path: bytes, name: bytes) -> Entry | None:
         return None if name in self._upper[-1] else self._known.get(path)
 
     def leave(self) -> None:
@@ -73,7 +73,7 @@ class Lower:
         try:
             fd = open_beneath(self._root, path, DIRECTORY) if path else os.open(b".", DIRECTORY, dir_fd=self._root)
         except OSError:
-            return _Anything()
+            return _AllNames()
         try:
             with os.scandir(fd) as names:
                 return frozenset(os.fsencode(item.name) for item in names)
@@ -82,7 +82,7 @@ class Lower:
 
     def _below(self, path: bytes) -> Iterator[Entry]:
         if self._order is None:
-            self._order = sorted(self._known)  # every tree of ours lists in order, so this is a single pass
+            self._order = sorted(self._known)  # usually sorted already
         start = path + b"/" if path else b""
         index = bisect_left(self._order, start)
         while index < len(self._order) and self._order[index].startswith(start):

@@ -1,4 +1,4 @@
-"""A walk by directory descriptors: any depth, any names, a bounded number of open files, no recursion."""
+"""Walks trees by directory descriptors: any depth, any names, bounded open files, no recursion."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentbench.tree.limits import Budget
 from agentbench.tree.overlay import Shortcut
 
 _OPEN_FOLDERS = 64
-"""Descriptors kept open on the way down; further up a folder is found again through `..` and must be the same one."""
+"""Open descriptors on the way down. Folders further up are reopened through `..` and must be the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Something that is not a folder, as the listing of its folder names it. `parent` is open only until the next step."""
+    """An entry that is not a folder. `parent` is open only until the next step."""
 
     path: bytes
     name: bytes
@@ -27,7 +27,7 @@ class Visit:
 
 
 class _Folder:
-    """One folder on the way from the root to where the walk is."""
+    """A folder between the root and the current position."""
 
     __slots__ = ("fd", "identity", "items", "path")
 
@@ -40,11 +40,11 @@ class _Folder:
 
 
 def walk(dirfd: int, budget: Budget, shortcut: Shortcut, problems: dict[bytes, str]) -> Iterator[Visit | Entry]:
-    """Everything below `dirfd` that is not a folder, sorted by path; what the shortcut knows comes as an entry.
+    """Yield everything below `dirfd` that is not a folder, sorted by path; entries known to the shortcut as `Entry`.
 
     Raises:
-        TreeTooLarge: the budget is used up.
-        OSError: the file system failed, or a folder was moved while we were in it.
+        TreeTooLarge: the tree exceeds its limits.
+        OSError: the file system failed, or a folder was moved during the walk.
     """
     known = shortcut.enter(b"")
     if known is not None:
@@ -67,14 +67,14 @@ def walk(dirfd: int, budget: Budget, shortcut: Shortcut, problems: dict[bytes, s
                 if known is not None:
                     yield from _counted(known, budget)
                     continue
-                refused = _descend(stack, name, path, budget)
-                if refused is not None:
+                problem = _descend(stack, name, path, budget)
+                if problem is not None:
                     shortcut.leave()
-                if refused:
-                    problems[path] = refused
+                if problem:
+                    problems[path] = problem
                     yield Visit(path, name, folder.fd, Kind.SPECIAL)
                 continue
-            yield shortcut.settled(path, name) or Visit(path, name, folder.fd, kind)
+            yield shortcut.known_entry(path, name) or Visit(path, name, folder.fd, kind)
     finally:
         for folder in stack:
             if folder.fd >= 0:
@@ -88,8 +88,8 @@ def _counted(entries: Iterator[Entry], budget: Budget) -> Iterator[Entry]:
 
 
 def _list(folder: _Folder, budget: Budget) -> Iterator[tuple[bytes, Kind | None]]:
-    """Names and kinds (None: a folder) so ordered that whole paths come out sorted: a folder sorts as `name/`."""
-    found: list[tuple[bytes, bytes, Kind | None]] = []
+    """List names and kinds (None: folder) so that full paths are sorted: a folder sorts as `name/`."""
+    listed: list[tuple[bytes, bytes, Kind | None]] = []
     with os.scandir(folder.fd) as items:
         for item in items:
             name = os.fsencode(item.name)
@@ -97,37 +97,37 @@ def _list(folder: _Folder, budget: Budget) -> Iterator[tuple[bytes, Kind | None]
                 continue
             budget.entry(folder.path + b"/" + name)
             if item.is_symlink():
-                found.append((name, name, Kind.SYMLINK))
+                listed.append((name, name, Kind.SYMLINK))
             elif item.is_dir(follow_symlinks=False):
-                found.append((name + b"/", name, None))
+                listed.append((name + b"/", name, None))
             else:
-                found.append((name, name, Kind.FILE if item.is_file(follow_symlinks=False) else Kind.SPECIAL))
-    found.sort()
-    return iter([(name, kind) for _, name, kind in found])
+                listed.append((name, name, Kind.FILE if item.is_file(follow_symlinks=False) else Kind.SPECIAL))
+    listed.sort()
+    return iter([(name, kind) for _, name, kind in listed])
 
 
 def _descend(stack: list[_Folder], name: bytes, path: bytes, budget: Budget) -> str | None:
-    """Enter a folder, or the reason why it may not be read, which is empty when it vanished meanwhile."""
+    """Enter a folder. Return why it cannot be read; empty if it vanished meanwhile."""
     try:
         fd = os.open(name, DIRECTORY, dir_fd=stack[-1].fd)
     except OSError as error:
         if error.errno in {errno.EACCES, errno.EPERM}:
-            return f"folder cannot be read: {error.strerror}"
+            return f"cannot read the folder: {error.strerror}"
         if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
             return ""
         raise
     stack.append(_Folder(fd, path))
     stack[-1].items = _list(stack[-1], budget)
     if len(stack) > _OPEN_FOLDERS:
-        far = stack[-_OPEN_FOLDERS - 1]
-        if far.fd >= 0:
-            os.close(far.fd)
-        far.fd = -1
+        distant = stack[-_OPEN_FOLDERS - 1]
+        if distant.fd >= 0:
+            os.close(distant.fd)
+        distant.fd = -1
     return None
 
 
 def _ascend(stack: list[_Folder]) -> None:
-    """Leave the innermost folder. It is left open until its parent, if that was closed, was found through it."""
+    """Leave the innermost folder. If its parent was closed, reopen it through `..` first."""
     below = stack.pop()
     try:
         if stack and stack[-1].fd < 0:
@@ -135,7 +135,7 @@ def _ascend(stack: list[_Folder]) -> None:
             info = os.fstat(fd)
             if (info.st_dev, info.st_ino) != stack[-1].identity:
                 os.close(fd)
-                raise OSError(errno.ESTALE, "a folder was moved while it was read", stack[-1].path)
+                raise OSError(errno.ESTALE, "a folder was moved while being read", stack[-1].path)
             stack[-1].fd = fd
     finally:
         os.close(below.fd)
