@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.checks.pytest.records import Sight
+from agentbench.acceptance.checks.pytest.records import AuditEvent
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
@@ -516,7 +516,11 @@ def test_projects_that_print_stacks_may_continue(bed: Bed, tmp_path: Path) -> No
 
 
 def test_known_behaviour_needs_the_words_in_the_base_file() -> None:
-    seen = [Sight("sys.settrace", "a.py", 1), Sight("sys.settrace", "b.py", 1), Sight("open test", "a.py", 2)]
+    seen = [
+        AuditEvent("sys.settrace", "a.py", 1),
+        AuditEvent("sys.settrace", "b.py", 1),
+        AuditEvent("open test", "a.py", 2),
+    ]
     texts = {"a.py": b"sys.settrace(f); open(test)"}
     assert known_behaviour(seen, lambda file: texts.get(file, b"")) == {"sys.settrace a.py"}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.protected import RUNNER_FILES, Protection, compose, support_of, top_level_names
+from agentbench.acceptance.protected import RUNNER_FILES, Protection, compose, importable_test_files, top_level_names
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.contract.task_files import HiddenFile
 from agentbench.tree.entry import Entry, FileWrite, Kind
@@ -170,7 +170,7 @@ def test_names_that_r_provides_are_found_wherever_python_could_import_them() -> 
 
 def test_names_of_test_support_are_those_of_r() -> None:
     paths = [b"tests/expected.py", b"tests/six.py", b"tests/data/x.json", b"src/tests.py", b"lib/expected/__init__.py"]
-    found = support_of(paths, paths[:2], {"six"})
+    found = importable_test_files(paths, paths[:2], {"six"})
     assert found == {
         "tests.expected": ("tests/expected.py",),
         "expected": ("", "lib/expected/__init__.py", "tests/expected.py"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
-from agentbench.acceptance.checks.pytest.collect import collect
+from agentbench.acceptance.collect import collect
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import baseline, find_flakes, validate
 from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, Bed, delta_of

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.checks.junit import read_report
+from agentbench.acceptance.checks.junit import read_junit
 from agentbench.authoring.formats.django.runner.django_tests import outcomes, written
 from agentbench.authoring.formats.django.test_command import COMMAND, HOME, Job, job_for
 from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
@@ -153,7 +153,7 @@ def ran(tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] |
 
 
 def report(tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    return read_report((tmp_path / HOME / "report.xml").read_bytes())
+    return read_junit((tmp_path / HOME / "report.xml").read_bytes())
 
 
 def test_both_spellings_of_a_name_and_the_docstring_are_what_the_row_asks_for(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_every_character_of_an_id_is_kept_and_what_xml_cannot_say_does_no_harm(
     found: dict[str, tuple[str, str]],
 ) -> None:
     records = [{"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in found.items()]
-    read, _ = read_report(written(outcomes(records, list(found))).encode())
+    read, _ = read_junit(written(outcomes(records, list(found))).encode())
     assert read == {test: outcome for test, (outcome, _) in found.items()}
     assert "\x00" not in written({"a\x00b": ("failed", "\x1b[31mred\ud800")})
 

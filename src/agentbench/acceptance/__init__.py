@@ -1,14 +1,14 @@
-"""Acceptance: the verdict about a patch, taken in fresh sandboxes that its author never touched.
+"""Acceptance: decide about a patch in fresh sandboxes that its author never touched.
 
-Owns the grading replica (R + Δ, protected files restored, hidden files added), the checks and how their results are
-read, the inspection of Δ, and the validation of tasks (baseline, reference, flakes). Emits events and decides single
-checks; gates, scores and reasons are decided elsewhere, from the events alone. Never runs anything outside a sandbox.
+Owns the grading replica (base repository, patch, hidden files), the checks and how their results are read, the inspection of
+the patch, and the validation of tasks. Emits events and decides single checks; gates, scores and reasons are decided in
+`verdict/` from the events alone. Never runs anything outside a sandbox.
 
-    grade(patch, context)      acceptance.py   Δ → events of every canonical step, one acceptance event per check
-    validate(context, …)       validation.py   does the task's own oracle hold: baseline fails, reference passes, no flakes
-    baseline(context)          validation.py   the same for one attempt, cached per contract and environment
-    collect(context)           collect.py      test ids of R, for the lock file
-    run_scorers(…)           scorers/        the suite's mechanical rules, in the workspace the agent left
-    judge(model, case)       judging/        a model's opinion; like scorers, beside the gates and never among them
-    audit(context, …)          auditing/       how often the oracle accepts a wrong variant of the reference
+    grade(patch, context)     grade.py        run every step and check on a patch, one acceptance event per check
+    baseline(context)         validation.py   run the checks on the base repository, cached per contract and environment
+    validate(context, …)      validation.py   baseline must fail, reference must pass, results must be stable
+    collect(context)          collect.py      find the required tests for the lock file
+    run_scorers(…)            scorers/        apply the suite's mechanical rules to the workspace the agent left
+    judge(model, case)        judge/          ask a model for its opinion; like scorers, it never decides a gate
+    audit(context, …)         mutation/       measure how often the checks accept a wrong variant of the reference
 """

@@ -1,4 +1,4 @@
-"""Remembering on disk what was found out about untouched R, across attempts and processes."""
+"""Cache results about the base repository on disk, across attempts and processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentbench.core.errors import WorkspaceError
 from agentbench.core.file_lock import file_lock
 
 FORMAT = 2
-"""Raised when what is remembered, or how it is found out, changes meaning."""
+"""Raised when the meaning of a cached result, or how it is computed, changes."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -23,31 +23,33 @@ def key_of(*parts: Json) -> str:
     return digest([FORMAT, *parts]).removeprefix("sha256:")
 
 
-def remembered(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -> tuple[M, bool]:
-    """What is known under `key`, made now if nothing is; and whether it was known. One maker at a time.
+def load_or_make(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -> tuple[M, bool]:
+    """Return the result under `key`, made now if the cache has none, and whether the cache had it.
+
+    Only one process at a time makes the result of a key.
 
     Raises:
-        WorkspaceError: the folder cannot be used.
+        WorkspaceError: the cache folder cannot be used.
     """
     path = folder / f"{kind.__name__.lower()}-{key}.json"
-    known = _read(path, kind)
-    if known is not None:
-        return known, True
+    cached = _read(path, kind)
+    if cached is not None:
+        return cached, True
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with file_lock(path.with_suffix(".lock")):
-            known = _read(path, kind)
-            if known is not None:
-                return known, True
-            made = make()
-            write_atomic(path, made.model_dump_json().encode("utf-8", "surrogatepass"))
-            return made, False
+            cached = _read(path, kind)
+            if cached is not None:
+                return cached, True
+            result = make()
+            write_atomic(path, result.model_dump_json().encode("utf-8", "surrogatepass"))
+            return result, False
     except OSError as error:
         raise WorkspaceError(f"the cache {folder} cannot be used: {error.strerror or error}") from error
 
 
 def _read(path: Path, kind: type[M]) -> M | None:
-    """None for anything that is not whole: it is made again."""
+    """Return a cached result, or None if it is missing or damaged: then it is made again."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

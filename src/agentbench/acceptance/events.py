@@ -1,4 +1,4 @@
-"""The events of grading: one place that knows how results become payloads."""
+"""Write grading results to the log as events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentbench.trace.events import (
     TestsStarted,
 )
 
-SHOWN_FAILURES = 200
+MAX_FAILING_TESTS = 200
 
 
 def microseconds(seconds: float) -> int:
@@ -46,7 +46,7 @@ def step_finished(
     completed: Completed | None,
     decided: tuple[Outcome, str],
 ) -> None:
-    """`completed` None: nothing was run, by declaration or because it could not be."""
+    """Log the end of a step. `completed` is None if nothing ran: no command is declared, or it could not start."""
     context.log.append(
         kind(
             step=step,
@@ -61,47 +61,47 @@ def step_finished(
     )
 
 
-def tests_finished(context: GradingContext, step: str, seen: CheckOutcome) -> None:
+def tests_finished(context: GradingContext, step: str, outcome: CheckOutcome) -> None:
     context.log.append(
         TestsFinished(
             step=step,
-            outcome=seen.outcome,
-            exit_code=seen.exit_code,
-            timed_out=seen.timed_out,
-            duration_us=microseconds(seen.duration_sec),
-            stdout=_excerpt(context, seen.stdout),
-            stderr=_excerpt(context, seen.stderr),
-            why=seen.why,
+            outcome=outcome.outcome,
+            exit_code=outcome.exit_code,
+            timed_out=outcome.timed_out,
+            duration_us=microseconds(outcome.duration_sec),
+            stdout=_excerpt(context, outcome.stdout),
+            stderr=_excerpt(context, outcome.stderr),
+            why=outcome.why,
         )
     )
 
 
 def check_decided(context: GradingContext, result: CheckResult) -> None:
-    """The one acceptance event of a check."""
-    check, seen = result.check, result.decided
+    """Log the acceptance event of a check."""
+    check, decided = result.check, result.decided
     context.log.append(
         AcceptanceCheck(
             check_id=check.id,
             layer=check.layer,
             mandatory=check.mandatory,
-            outcome=seen.outcome,
-            why=seen.why,
+            outcome=decided.outcome,
+            why=decided.why,
             command=check_command(result),
             started_at=result.started_at,
-            exit_code=seen.exit_code,
-            duration_us=microseconds(seen.duration_sec),
+            exit_code=decided.exit_code,
+            duration_us=microseconds(decided.duration_sec),
             ceiling_us=microseconds(check.timeout_sec),
-            timed_out=seen.timed_out,
-            assurance=seen.assurance,
-            failing_tests=list(seen.failing[:SHOWN_FAILURES]),
-            omitted_failing=max(0, len(seen.failing) - SHOWN_FAILURES),
-            diagnostics=_excerpt(context, seen.diagnostics.encode("utf-8", "backslashreplace")),
-            stdout_sha256=seen.stdout.sha256,
-            stderr_sha256=seen.stderr.sha256,
-            f2p_passed=seen.f2p_passed,
-            f2p_total=seen.f2p_total,
-            p2p_kept=seen.p2p_kept,
-            p2p_total=seen.p2p_total,
+            timed_out=decided.timed_out,
+            assurance=decided.assurance,
+            failing_tests=list(decided.failing[:MAX_FAILING_TESTS]),
+            omitted_failing=max(0, len(decided.failing) - MAX_FAILING_TESTS),
+            diagnostics=_excerpt(context, decided.diagnostics.encode("utf-8", "backslashreplace")),
+            stdout_sha256=decided.stdout.sha256,
+            stderr_sha256=decided.stderr.sha256,
+            f2p_passed=decided.f2p_passed,
+            f2p_total=decided.f2p_total,
+            p2p_kept=decided.p2p_kept,
+            p2p_total=decided.p2p_total,
             run=result.runs,
             not_run=result.not_run,
         )
@@ -113,14 +113,14 @@ def check_command(result: CheckResult) -> str:
     return check.command or f"{check.candidate} | {check.driver}"
 
 
-def finding(context: GradingContext, found: Finding) -> None:
+def integrity_finding(context: GradingContext, finding: Finding) -> None:
     context.log.append(
         IntegrityFinding(
-            rule=found.rule,
-            severity=found.severity,
-            path=found.path,
-            line=found.line,
-            detail=found.detail,
-            excerpt=found.excerpt,
+            rule=finding.rule,
+            severity=finding.severity,
+            path=finding.path,
+            line=finding.line,
+            detail=finding.detail,
+            excerpt=finding.excerpt,
         )
     )

@@ -84,7 +84,7 @@ def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, 
         *_inspect(context, patches, planned.writes, tree, base),
     )
     for finding in findings:
-        events.finding(context, finding)
+        events.integrity_finding(context, finding)
     return Acceptance(application, steps, checks, findings, tree.restored, tree.dropped)
 
 

@@ -1,4 +1,4 @@
-"""What grading works with, and what it hands back."""
+"""The input of grading, and its results."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Severity = Literal["note", "penalty", "gate", "error"]
 
 
 class EventSink(Protocol):
-    """Where events go: an attempt's log, or nowhere that lasts."""
+    """Receives events: an attempt's log, or a list in memory."""
 
     def append(self, payload: Payload, actor: Actor = "harness") -> int: ...
 
 
 class Unlogged:
-    """For runs outside any attempt (validation): counts events and keeps the payloads."""
+    """Keeps events in memory, for runs outside any attempt such as validation."""
 
     def __init__(self) -> None:
         self.payloads: list[Payload] = []
@@ -38,10 +38,10 @@ class Unlogged:
 
 @dataclass(frozen=True, slots=True)
 class GradingContext:
-    """One prepared contract and where its evidence goes.
+    """A prepared task and where its evidence is written.
 
-    `spec` describes the grading sandboxes; phase and network are set here whatever it says. `cache` is a folder for what
-    was found out about untouched R (survey, baseline); it may be shared by all attempts and processes.
+    `spec` describes the grading sandboxes; its phase and network are overridden. `cache` is a folder for results about the
+    base repository (survey, baseline), which attempts and processes may share.
     """
 
     backend: Backend
@@ -60,7 +60,7 @@ class GradingContext:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about Δ that people should see; `gate` fails G4."""
+    """An integrity finding about a patch. Severity `gate` makes the patch unsafe."""
 
     rule: str
     severity: Severity
@@ -72,10 +72,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """One run of one check, decided.
+    """The decision of one run of a check, with its evidence.
 
-    `tests` has the outcome of each test by id, where the check has tests: passed, failed, skipped, xfailed, xpassed,
-    missing, or a mixture that is none of them (`broken`).
+    `tests`: outcome by test id, if the check has tests: passed, failed, skipped, xfailed, xpassed, missing, or `broken` if
+    the reports of a test contradict each other.
     """
 
     outcome: Outcome
@@ -97,7 +97,7 @@ class CheckOutcome:
 
 
 def with_run(decided: CheckOutcome, completed: Completed) -> CheckOutcome:
-    """A decision with how the run that it is about went."""
+    """Add exit code, duration and output of the command that was decided."""
     return dataclasses.replace(
         decided,
         exit_code=completed.exit_code,
@@ -125,7 +125,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of Δ's application, of the build, or of one static command."""
+    """The outcome of applying the patch, of the build, or of one static command."""
 
     step: str
     outcome: Outcome
@@ -134,7 +134,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Everything grading found, as it also went into the log."""
+    """Everything grading found; the log has it too."""
 
     application: StepResult
     steps: tuple[StepResult, ...]
@@ -145,10 +145,10 @@ class Acceptance:
 
     @property
     def accepted(self) -> bool:
-        """Every step and mandatory check passed and nothing fails G4: a summary for validation, not the verdict."""
+        """Whether every step and mandatory check passed and no finding is severe: a summary for validation, not the verdict."""
         steps = (self.application, *self.steps)
         return (
             all(step.outcome is Outcome.PASS for step in steps)
-            and all(one.outcome is Outcome.PASS for one in self.checks if one.check.mandatory)
+            and all(result.outcome is Outcome.PASS for result in self.checks if result.check.mandatory)
             and not any(finding.severity in {"gate", "error"} for finding in self.findings)
         )

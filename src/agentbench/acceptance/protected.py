@@ -1,7 +1,7 @@
-"""What the grading replica holds: R, then Δ without what Δ may not decide, then the hidden files. Pure.
+"""Compose the tree of a grading replica: base repository, patch without protected files, hidden files. Pure.
 
-A protected file that Δ changed or deleted is simply not changed: the replica starts from R. Nothing here punishes; what
-was taken back or left out is listed, so that it can be reported.
+A protected file that the patch changed or deleted stays as in the base repository. Restored and dropped files are listed so
+that they can be reported; they cost nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from agentbench.tree.entry import Entry, FileWrite
 from agentbench.workspace.diff.compare import Globs
 
 RUNNER_FILES = frozenset({b"conftest.py", b"pytest.ini", b".pytest.ini", b"pytest.toml", b".pytest.toml", b"tox.ini"})
-"""Names that steer the test runner at any level of the tree: only R's own count."""
+"""Names that configure the test runner in any folder: only the base repository's own files count."""
 ENVIRONMENT = b"pyvenv.cfg"
-"""What a folder has that setup made an environment of: the runner may be in it, and an agent's installs do not count."""
+"""Marks a folder as a virtual environment that setup made: the runner may be in it, and an agent's installs do not count."""
 TEST_FOLDERS = frozenset({b"tests", b"test"})
 CODE = (b".py", b".so", b".pyd")
 BYTECODE = ("**/__pycache__/**", "**/*.pyc", "**/*.pyo")
@@ -25,11 +25,11 @@ BYTECODE = ("**/__pycache__/**", "**/*.pyc", "**/*.pyo")
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Which paths Δ does not decide.
+    """The paths that a patch does not decide.
 
-    `globs`: the contract's own list. Beside it, always: the files of the required tests, what lies with them in a folder
-    called tests (their helpers and data), and the files that steer the runner. Tests that Δ adds are its author's own
-    and are not graded: left in, they would be code that runs in one process with the tests that count.
+    `globs` is the contract's own list. Always protected: `files`, the files of the required tests; everything beside them in a
+    folder named tests (helpers and data); the files that configure the test runner. Tests that the patch adds are not graded:
+    they would run in one process with the required tests.
     """
 
     globs: tuple[str, ...] = ()
@@ -48,34 +48,34 @@ class Protection:
         return self._generated.match(path)
 
     def restores(self, path: bytes) -> bool:
-        """Whether a file of R stays as it is in R."""
-        return self._steers(path) or path in self.files or self._beside_tests(path)
+        """Return whether a file of the base repository is restored."""
+        return self._configures(path) or path in self.files or self._beside_tests(path)
 
     def keeps_out(self, path: bytes, *, link: bool = False) -> bool:
-        """Whether a file that R does not have may not be added by Δ. A link may lead to a package, whatever it is called."""
+        """Return whether the patch may not add this file. A symlink may lead to a package, whatever its name."""
         if path in self.files:
             return False
-        return self._steers(path) or ((link or path.endswith(CODE)) and self._beside_tests(path))
+        return self._configures(path) or ((link or path.endswith(CODE)) and self._beside_tests(path))
 
     def guards(self, path: bytes, *, there: bool) -> bool:
-        """Whether what Δ runs may not decide about a file either. `there`: whether it was, before anything ran."""
+        """Return whether a build may not change this file either. `there`: whether it existed before the build."""
         return not self.is_generated(path) and (self.restores(path) if there else self.keeps_out(path))
 
-    def _steers(self, path: bytes) -> bool:
+    def _configures(self, path: bytes) -> bool:
         return posixpath.basename(path) in RUNNER_FILES or self._globs.match(path)
 
     def _beside_tests(self, path: bytes) -> bool:
         return any(path.startswith(folder + b"/") for folder in self._folders)
 
     def is_other_test(self, path: bytes) -> bool:
-        """Whether a file has the name of a test and is none of the required ones."""
+        """Return whether a file is named like a test but holds no required one."""
         name = posixpath.basename(path)
-        looks = name.endswith(b".py") and (name.startswith(b"test_") or name.endswith(b"_test.py"))
-        return looks and bool(self.files) and path not in self.files
+        named_like_test = name.endswith(b".py") and (name.startswith(b"test_") or name.endswith(b"_test.py"))
+        return named_like_test and bool(self.files) and path not in self.files
 
 
 def _test_folder(file: bytes) -> bytes:
-    """The outermost folder called tests above a file, or nothing."""
+    """Return the outermost folder named tests above a file, or an empty path."""
     parts = file.split(b"/")[:-1]
     for count, part in enumerate(parts, start=1):
         if part in TEST_FOLDERS:
@@ -89,32 +89,32 @@ def _text(path: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GradedTree:
-    """The writes that turn R into the replica, and what of Δ is not among them."""
+    """The writes that turn the base repository into the replica, and the parts of the patch that are not among them."""
 
     writes: tuple[FileWrite, ...] = ()
     restored: tuple[bytes, ...] = ()
-    """Files of R that Δ changed or deleted and that are as in R again."""
+    """Files of the base repository that the patch changed or deleted."""
     dropped: tuple[bytes, ...] = ()
-    """Files that Δ added and that were left out."""
+    """Files that the patch added and that were left out."""
     overwritten: tuple[bytes, ...] = ()
-    """Hidden paths that Δ had made something else of."""
+    """Hidden files that the patch had written something else to."""
     generated: tuple[bytes, ...] = ()
 
 
 def compose(
     base: Mapping[bytes, Entry],
-    delta: Sequence[FileWrite],
+    patch: Sequence[FileWrite],
     protection: Protection,
     hidden: Mapping[bytes, HiddenFile],
 ) -> GradedTree:
-    """Put the replica together."""
-    work = _Composition(base, {write.path: write for write in delta})
-    work.leave_out_generated(protection)
-    work.protect(protection)
+    """Compose the tree of a replica."""
+    composition = _Composition(base, {write.path: write for write in patch})
+    composition.drop_generated(protection)
+    composition.protect(protection)
     for path, file in hidden.items():
-        work.lay_over(path, file)
-    work.forget_bytecode()
-    return work.result()
+        composition.add_hidden(path, file)
+    composition.delete_stale_bytecode()
+    return composition.result()
 
 
 class _Composition:
@@ -126,7 +126,7 @@ class _Composition:
         self._overwritten: set[bytes] = set()
         self._generated: set[bytes] = set()
 
-    def leave_out_generated(self, protection: Protection) -> None:
+    def drop_generated(self, protection: Protection) -> None:
         for path in [path for path in self._changes if protection.is_generated(path)]:
             del self._changes[path]
             self._generated.add(path)
@@ -147,30 +147,30 @@ class _Composition:
             ):
                 self._drop(path)
         for path in self._restored:
-            self._clear_the_way(path)
+            self._make_way(path)
 
     def _in_package(self, path: bytes) -> bool:
-        """A module of a package may have any name: `ab_test.py` need not be a test."""
+        """Return whether the file is a module of a package: there `ab_test.py` need not be a test."""
         marker = posixpath.join(posixpath.dirname(path), b"__init__.py")
         return marker in self._base or marker in self._changes
 
     def _drop(self, path: bytes) -> None:
-        if _makes(self._changes.pop(path)):
+        if _creates(self._changes.pop(path)):
             self._dropped.add(path)
 
-    def _clear_the_way(self, path: bytes) -> None:
-        """Nothing of Δ may stand where a folder above `path` or `path` itself has to be."""
+    def _make_way(self, path: bytes) -> None:
+        """Drop files of the patch that stand in the way of `path` or of a folder above it."""
         for above in _above(path):
-            if above in self._changes and _makes(self._changes[above]):
+            if above in self._changes and _creates(self._changes[above]):
                 self._drop(above)
         for below in [other for other in self._changes if other.startswith(path + b"/")]:
             self._drop(below)
 
-    def lay_over(self, path: bytes, file: HiddenFile) -> None:
+    def add_hidden(self, path: bytes, file: HiddenFile) -> None:
         before = self._changes.get(path)
         if before is not None and before.content != file.content:
             self._overwritten.add(path)
-        self._clear_the_way(path)
+        self._make_way(path)
         for above in _above(path):
             if above in self._base:
                 self._changes[above] = FileWrite(above)
@@ -179,8 +179,8 @@ class _Composition:
                 self._changes[below] = FileWrite(below)
         self._changes[path] = FileWrite(path, content=file.content, executable=file.executable)
 
-    def forget_bytecode(self) -> None:
-        """Bytecode that setup left for a file which is another one now."""
+    def delete_stale_bytecode(self) -> None:
+        """Delete bytecode that setup left for a file which now differs."""
         caches: dict[bytes, list[bytes]] = {}
         for path in self._base:
             if path.endswith(b".pyc"):
@@ -190,8 +190,8 @@ class _Composition:
                 self._changes[cached] = FileWrite(cached)
 
     def result(self) -> GradedTree:
-        deletions = sorted(path for path, write in self._changes.items() if not _makes(write) and path in self._base)
-        files = sorted(path for path, write in self._changes.items() if _makes(write))
+        deletions = sorted(path for path, write in self._changes.items() if not _creates(write) and path in self._base)
+        files = sorted(path for path, write in self._changes.items() if _creates(write))
         return GradedTree(
             writes=(*(FileWrite(path) for path in deletions), *(self._changes[path] for path in files)),
             restored=tuple(sorted(self._restored)),
@@ -201,7 +201,7 @@ class _Composition:
         )
 
 
-def _makes(write: FileWrite) -> bool:
+def _creates(write: FileWrite) -> bool:
     return write.content is not None or write.symlink is not None
 
 
@@ -211,30 +211,30 @@ def _above(path: bytes) -> Iterable[bytes]:
 
 
 def bytecode_of(source: bytes, base: Collection[bytes]) -> list[bytes]:
-    """What setup left in R of a file's bytecode."""
+    """Return the bytecode files of a source file in the base repository."""
     return [path for path in base if path.endswith(b".pyc") and _source(path) == source]
 
 
 def _source(bytecode: bytes) -> bytes:
-    """`a/__pycache__/b.cpython-311.pyc` → `a/b.py`."""
+    """Return the source of a bytecode file: `a/__pycache__/b.cpython-311.pyc` → `a/b.py`."""
     folder, name = posixpath.split(bytecode)
     if posixpath.basename(folder) == b"__pycache__":
         return posixpath.join(posixpath.dirname(folder), name.split(b".")[0] + b".py")
     return bytecode[:-1]
 
 
-def support_of(
-    paths: Collection[bytes], tests: Collection[bytes], taken: Collection[str]
+def importable_test_files(
+    paths: Collection[bytes], tests: Collection[bytes], installed: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """By what names tests may import what lies with them, and which files of R have that name (empty: a folder).
+    """Return the names under which tests may import files beside them, with the base files of each name.
 
-    `taken`: names that are installed, whatever R has.
+    An empty file stands for a folder. `installed`: top-level names of the environment, which win over the repository.
     """
     homes: dict[str, set[str]] = {}
     for path in tests:
         parts = _module_parts(path)
         for end in {len(parts), *(count for count, part in enumerate(parts, 1) if part in {"tests", "test"})}:
-            homes |= {name: set() for name in _suffixes(parts[:end]) if name.split(".")[0] not in taken}
+            homes |= {name: set() for name in _suffixes(parts[:end]) if name.split(".")[0] not in installed}
     lasts = {name.rpartition(".")[2] for name in homes}
     for path in paths:
         parts = _module_parts(path) if path.endswith((b".py", b".so")) else []
@@ -246,11 +246,11 @@ def support_of(
         for name in _suffixes(_text(folder).split("/")):
             if name in homes:
                 homes[name].add("")
-    return {name: tuple(sorted(found)) for name, found in homes.items()}
+    return {name: tuple(sorted(files)) for name, files in homes.items()}
 
 
 def _suffixes(parts: Sequence[str]) -> list[str]:
-    """`a.b` and `b` of a and b: wherever a path that is searched may begin."""
+    """Return `a.b` and `b` for a and b: an entry of sys.path may be any folder above."""
     return [".".join(parts[start:]) for start in range(len(parts))]
 
 
@@ -261,7 +261,7 @@ def _module_parts(path: bytes) -> list[str]:
 
 
 def top_level_names(paths: Collection[bytes]) -> frozenset[str]:
-    """Names of R that Python could import at top level, whatever folder is put on its path."""
+    """Return the names that Python could import at top level from the repository, whatever folder is on sys.path."""
     packages = {posixpath.dirname(path) for path in paths if posixpath.basename(path) == b"__init__.py"}
     names: set[str] = set()
     for path in paths:

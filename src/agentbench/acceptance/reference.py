@@ -1,4 +1,4 @@
-"""The reference solution as a patch. It is read or run here and never enters an agent's sandbox."""
+"""The reference solution as a patch. It never enters an agent's sandbox."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ FOLDER = "/opt/reference"
 
 
 class ReferenceFailed(TaskError):
-    """The script that is the reference did not come to a patch."""
+    """The reference script failed, or its changes are not a patch."""
 
 
 def reference_patch(context: GradingContext) -> bytes | None:
-    """The bytes of the patch, or of what the script made of R; None when the task has no reference.
+    """Return the reference patch, or what the reference script changed in the base repository; None if the task has none.
 
     Raises:
-        ReferenceFailed: the script failed, or what it made is no patch.
+        ReferenceFailed: the script failed, or its changes are not a patch.
         ContractError: the file cannot be read.
-        SandboxError: ours.
+        SandboxError: the sandbox failed.
     """
     file = context.loaded.reference_file
     if file is None:
         return None
-    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run(context, file)
+    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run_script(context, file)
 
 
-def _run(context: GradingContext, file: Path) -> bytes:
+def _run_script(context: GradingContext, file: Path) -> bytes:
     target = f"{FOLDER}/{file.name}"
     argv = ("python", target) if file.suffix == ".py" else ("sh", target)
     with context.backend.open(grading_spec(context, [Mount(file, target)]), context.prepared) as sandbox:
         timeout = context.loaded.task.environment.timeout_sec
         completed = sandbox.run(Command(argv=argv, cwd=context.spec.workdir, timeout_sec=timeout))
         if not completed.ok:
-            said = completed.stderr.kept.decode("utf-8", "replace").strip()[-300:]
-            how = "ran out of time" if completed.timed_out else f"ended with exit {completed.exit_code}"
-            raise ReferenceFailed(f"the reference {file.name} {how}: {said}")
+            stderr = completed.stderr.kept.decode("utf-8", "replace").strip()[-300:]
+            how = f"timed out after {timeout} s" if completed.timed_out else f"failed with exit {completed.exit_code}"
+            raise ReferenceFailed(f"the reference {file.name} {how}: {stderr}")
         sandbox.kill_processes()
-        delta = extract(context.prepared.base_tree, sandbox.tree(), generated=context.loaded.task.oracle.generated)
-    if delta.problem is not None:
-        raise ReferenceFailed(f"the reference {file.name}: {delta.problem}")
-    return delta.patch
+        extracted = extract(context.prepared.base_tree, sandbox.tree(), generated=context.loaded.task.oracle.generated)
+    if extracted.problem is not None:
+        raise ReferenceFailed(f"the reference {file.name}: {extracted.problem}")
+    return extracted.patch

@@ -1,8 +1,7 @@
-"""Opening a grading replica: a fresh sandbox on the prepared environment, with the tree that is to be graded.
+"""Open a grading replica: a fresh sandbox on the prepared environment, with the tree to grade.
 
-Every check gets a replica of its own, so that none sees what an earlier one left behind; it costs some tens of
-milliseconds. A declared build is therefore run in each of them: copying its products instead would miss what it
-installed outside the workspace.
+Every check gets a replica of its own, so that none sees what an earlier one left behind; it costs some tens of milliseconds.
+A declared build runs in each of them: copying its products would miss what it installed outside the workspace.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from agentbench.tree.entry import Entry
 
 NONE = "none"
 ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Of every command of the oracle: bytecode written by one step must not be what the next one runs."""
+"""For every command of grading: bytecode written by one step must not run in the next."""
 BUILD_TIMEOUT_SEC = 1800
 STATIC_TIMEOUT_SEC = 600
 
@@ -42,10 +41,10 @@ def base_tree(context: GradingContext, base: Mapping[bytes, Entry] | None = None
 
 @contextmanager
 def open_replica(context: GradingContext, tree: GradedTree, mounts: Sequence[Mount] = ()) -> Iterator[Sandbox]:
-    """A replica, not built yet.
+    """Open a replica that is not built yet.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the sandbox failed.
         PatchInvalid: a path of the tree cannot be written.
     """
     with context.backend.open(grading_spec(context, mounts), context.prepared) as sandbox:
@@ -59,7 +58,7 @@ def declares_build(context: GradingContext) -> bool:
 
 
 def run_build(context: GradingContext, sandbox: Sandbox) -> Completed | None:
-    """Run the declared build; None when there is none."""
+    """Run the declared build. Return None if none is declared."""
     if not declares_build(context):
         return None
     return sandbox.run(shell(context, context.loaded.task.oracle.build, BUILD_TIMEOUT_SEC))

@@ -1,4 +1,4 @@
-"""Does a task's own oracle hold: the baseline fails, the reference passes, and both do so every time."""
+"""Validate a task: the baseline must fail, the reference must pass, and results must be stable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import key_of, remembered
+from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.candidate import BaseCandidate
 from agentbench.acceptance.checks.exit_status import missing_program
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
@@ -21,13 +21,18 @@ from agentbench.core.command import Completed
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 
-PYTEST_WORDS = {2: "collection was interrupted", 3: "internal error", 4: "usage error", 5: "no tests were collected"}
+PYTEST_EXIT_CODES = {
+    2: "collection was interrupted",
+    3: "internal error",
+    4: "usage error",
+    5: "no tests were collected",
+}
 LISTED = 20
 KEPT = 64 * 1024
 
 
 class Baseline(BaseModel):
-    """What untouched R does. `fail` is what is wanted."""
+    """The checks on the base repository. A valid task has outcome `fail`."""
 
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
     outcome: Outcome
@@ -35,7 +40,7 @@ class Baseline(BaseModel):
     why: str = ""
     stdout: bytes = b""
     stderr: bytes = b""
-    """The beginnings of what it printed."""
+    """The start of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,41 +56,41 @@ class BaselineReport:
 
 
 def baseline(context: GradingContext) -> BaselineReport:
-    """The baseline of a contract in its environment: run once, then remembered.
+    """Run the baseline of a contract in its environment; cached.
 
     Raises:
-        BrokenCheck: a check cannot be run on R; the task's own trouble.
-        SandboxError: ours.
+        BrokenCheck: a check cannot be run on the base repository.
+        SandboxError: the sandbox failed.
     """
     key = key_of(context.contract_id, context.prepared.digest, context.backend.name, "baseline")
-    found, cached = remembered(context.cache, key, Baseline, lambda: run_baseline(context.unlogged())[0])
-    failed = found.outcome is Outcome.FAIL
-    return BaselineReport(failed, found.exit_code, cached, found.why, found.stdout, found.stderr)
+    result, cached = load_or_make(context.cache, key, Baseline, lambda: run_baseline(context.unlogged())[0])
+    failed = result.outcome is Outcome.FAIL
+    return BaselineReport(failed, result.exit_code, cached, result.why, result.stdout, result.stderr)
 
 
 def run_baseline(context: GradingContext) -> tuple[Baseline, Mapping[str, CheckOutcome]]:
-    """Run it now: the failing command of the short form, or every mandatory check.
+    """Run the baseline now: the failing command of the short form, or every mandatory check.
 
     Raises:
-        TaskError: a check cannot be run on R.
-        SandboxError: ours.
+        TaskError: a check cannot be run on the base repository.
+        SandboxError: the sandbox failed.
     """
     checks = [check for check in context.loaded.checks if check.mandatory]
     command = context.loaded.baseline_command
     if command is not None and command != checks[0].command:
-        return _failing_command(context, command), {}
-    seen = run_checks_on_base(context, checks)
-    broken = next((one for one in seen.items() if one[1].outcome is Outcome.ERROR), None)
-    if broken is not None:
-        raise BrokenCheck(f"check {broken[0]} on untouched R: {broken[1].why}")
-    failed = next((one for one in seen.items() if one[1].outcome is Outcome.FAIL), None)
-    if failed is None:
-        return Baseline(outcome=Outcome.PASS, exit_code=0, why="every mandatory check passes on R"), seen
-    name, one = failed
-    return _seen(Outcome.FAIL, f"{name}: {one.why}", one), seen
+        return _run_failing_command(context, command), {}
+    outcomes = run_checks_on_base(context, checks)
+    for name, outcome in outcomes.items():
+        if outcome.outcome is Outcome.ERROR:
+            raise BrokenCheck(f"check {name} on the base repository: {outcome.why}")
+    for name, outcome in outcomes.items():
+        if outcome.outcome is Outcome.FAIL:
+            return _baseline(Outcome.FAIL, f"{name}: {outcome.why}", outcome), outcomes
+    why = "every mandatory check passes on the base repository"
+    return Baseline(outcome=Outcome.PASS, exit_code=0, why=why), outcomes
 
 
-def _seen(outcome: Outcome, why: str, output: CheckOutcome | Completed) -> Baseline:
+def _baseline(outcome: Outcome, why: str, output: CheckOutcome | Completed) -> Baseline:
     return Baseline(
         outcome=outcome,
         exit_code=output.exit_code,
@@ -95,7 +100,7 @@ def _seen(outcome: Outcome, why: str, output: CheckOutcome | Completed) -> Basel
     )
 
 
-def _failing_command(context: GradingContext, line: str) -> Baseline:
+def _run_failing_command(context: GradingContext, line: str) -> Baseline:
     timeout = context.loaded.checks[0].timeout_sec
     with open_replica(context, base_tree(context)) as sandbox:
         run_build(context, sandbox)
@@ -104,11 +109,12 @@ def _failing_command(context: GradingContext, line: str) -> Baseline:
     if program:
         raise BrokenCheck(f"validation.failing_command: `{program}` is not in the environment")
     if completed.ok:
-        return _seen(Outcome.PASS, f"`{line}` passes on R", completed)
-    why = f"`{line}` ran out of time" if completed.timed_out else f"`{line}` ends with {completed.exit_code}"
-    if "pytest" in line and completed.exit_code in PYTEST_WORDS:
-        why += f" ({PYTEST_WORDS[completed.exit_code]})"
-    return _seen(Outcome.FAIL, why, completed)
+        return _baseline(Outcome.PASS, f"`{line}` passes on the base repository", completed)
+    how = f"timed out after {timeout} s" if completed.timed_out else f"exits with {completed.exit_code}"
+    why = f"`{line}` {how}"
+    if "pytest" in line and completed.exit_code in PYTEST_EXIT_CODES:
+        why += f" ({PYTEST_EXIT_CODES[completed.exit_code]})"
+    return _baseline(Outcome.FAIL, why, completed)
 
 
 def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict[str, CheckOutcome]:
@@ -117,15 +123,15 @@ def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict
     return {check.id: run_check(candidate, check).decided for check in checks}
 
 
-# --- the whole task ---------------------------------------------------------------------------------------------------
+# --- validation of a task -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TaskValidation:
-    """The state of a task's oracle.
+    """Whether a task is valid, and why.
 
-    `baseline`: fail (as it must), pass, error. `reference`: pass (as it must), fail, error, none. `flaky`: what gave
-    different outcomes under the same conditions, `check` or `check: test id`.
+    `baseline`: fail (as required), pass, mixed or error. `reference`: pass (as required), fail, error or none. `flaky`: checks
+    and tests with different outcomes under the same conditions, as `check` or `check: test id`.
     """
 
     task_id: str
@@ -137,67 +143,67 @@ class TaskValidation:
 
 
 def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
-    """Run baseline and reference `repeats` times (at least twice) and compare.
+    """Run baseline and reference `repeats` times (at least twice) and compare the outcomes.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the sandbox failed.
     """
     context = context.unlogged()
     times = max(2, repeats)
     try:
-        before = [run_baseline(context) for _ in range(times)]
+        baseline_runs = [run_baseline(context) for _ in range(times)]
     except TaskError as error:
         return TaskValidation(context.loaded.id, False, "error", "none", (), error.message)
-    baselines = [one for one, _ in before]
-    screened: list[tuple[str, list[Outcomes]]] = [("baseline", [{"": one.outcome.value} for one in baselines])]
-    screened += _by_check(context, [seen for _, seen in before if seen])
-    reference, why, after = _reference(context, times)
-    screened += _by_check(context, [_mandatory(one) for one in after])
-    flaky, blocking = find_flakes(context, screened)
-    state = _common([one.outcome.value for one in baselines])
+    baselines = [result for result, _ in baseline_runs]
+    repeated: list[tuple[str, list[Outcomes]]] = [("baseline", [{"": result.outcome.value} for result in baselines])]
+    repeated += _by_check(context, [outcomes for _, outcomes in baseline_runs if outcomes])
+    reference, why, gradings = _grade_reference(context, times)
+    repeated += _by_check(context, [_mandatory(graded) for graded in gradings])
+    flaky, blocking = find_flakes(context, repeated)
+    state = _common([result.outcome.value for result in baselines])
     problems = [
-        *([f"the baseline does not fail: {baselines[0].why}"] if state == "pass" else []),
-        *(["the baseline fails only sometimes"] if state == "mixed" else []),
+        *([f"the baseline must fail but passes: {baselines[0].why}"] if state == "pass" else []),
+        *(["the baseline fails in some runs and passes in others"] if state == "mixed" else []),
         *([f"the reference does not pass: {why}"] if reference not in {"pass", "none"} else []),
         *([f"flaky: {', '.join(blocking[:LISTED])}"] if blocking else []),
     ]
     remark = "; ".join(problems) or (
-        why if reference == "pass" else f"{baselines[0].why}; there is no reference to prove it solvable"
+        why if reference == "pass" else f"{baselines[0].why}; no reference proves that the task can be solved"
     )
     return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark)
 
 
-def _reference(context: GradingContext, times: int) -> tuple[str, str, list[Acceptance]]:
-    """Outcome, reason and all gradings of the reference."""
+def _grade_reference(context: GradingContext, times: int) -> tuple[str, str, list[Acceptance]]:
+    """Return outcome, reason and all gradings of the reference."""
     try:
         patch = reference_patch(context)
     except (TaskError, PatchInvalid) as error:
         return "error", error.message, []
     if patch is None:
         return "none", "", []
-    graded = [grade(patch, context) for _ in range(times)]
-    refused = next((one for one in graded if not one.accepted), None)
+    gradings = [grade(patch, context) for _ in range(times)]
+    refused = next((graded for graded in gradings if not graded.accepted), None)
     if refused is None:
-        return "pass", "baseline fails, reference passes", graded
-    why = why_not(refused)
-    undecided = any(one.outcome is Outcome.ERROR for one in refused.checks if one.check.mandatory)
-    return ("error" if undecided else "fail"), why, graded
+        return "pass", "baseline fails, reference passes", gradings
+    undecided = any(result.outcome is Outcome.ERROR for result in refused.checks if result.check.mandatory)
+    return ("error" if undecided else "fail"), why_not(refused), gradings
 
 
 def why_not(refused: Acceptance) -> str:
-    """What kept a patch from being accepted, in words."""
+    """Explain why a patch was not accepted."""
     for step in (refused.application, *refused.steps):
         if step.outcome is not Outcome.PASS:
             return f"{step.step}: {step.why}"
-    for one in refused.checks:
-        if one.check.mandatory and one.outcome is not Outcome.PASS:
-            failing = f" ({', '.join(one.decided.failing[:5])})" if one.decided.failing else ""
-            return f"{one.check.id}: {one.decided.why}{failing}"
-    return next((f"{one.rule}: {one.detail}" for one in refused.findings if one.severity in {"gate", "error"}), "")
+    for result in refused.checks:
+        if result.check.mandatory and result.outcome is not Outcome.PASS:
+            failing = f" ({', '.join(result.decided.failing[:5])})" if result.decided.failing else ""
+            return f"{result.check.id}: {result.decided.why}{failing}"
+    severe = (finding for finding in refused.findings if finding.severity in {"gate", "error"})
+    return next((f"{finding.rule}: {finding.detail}" for finding in severe), "")
 
 
 def _mandatory(graded: Acceptance) -> Mapping[str, CheckOutcome]:
-    return {one.check.id: one.decided for one in graded.checks if one.check.mandatory}
+    return {result.check.id: result.decided for result in graded.checks if result.check.mandatory}
 
 
 def _common(values: Sequence[str]) -> str:
@@ -207,7 +213,7 @@ def _common(values: Sequence[str]) -> str:
 # --- flakes -----------------------------------------------------------------------------------------------------------
 
 Outcomes = Mapping[str, str]
-"""By test id; the check itself under the empty id."""
+"""Outcome by test id; the check itself has the empty id."""
 
 
 def _by_check(context: GradingContext, runs: Sequence[Mapping[str, CheckOutcome]]) -> list[tuple[str, list[Outcomes]]]:
@@ -219,18 +225,18 @@ def _by_check(context: GradingContext, runs: Sequence[Mapping[str, CheckOutcome]
 
 
 def find_flakes(
-    context: GradingContext, screened: Sequence[tuple[str, Sequence[Outcomes]]]
+    context: GradingContext, repeated: Sequence[tuple[str, Sequence[Outcomes]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What differed between runs beyond the tolerance; and what of it has no multi-run rule to hold it."""
+    """Return what differed between runs beyond the tolerance, and which of it invalidates the task: no rerun rule covers it."""
     checks = {check.id: check for check in context.loaded.checks}
     flaky: list[str] = []
     blocking: list[str] = []
-    for name, runs in screened:
+    for name, runs in repeated:
         check = checks.get(name)
-        names = [f"{name}: {test}" if test else name for test in _differing(runs, check)]
-        flaky += [one for one in names if one not in flaky]
+        labels = [f"{name}: {test}" if test else name for test in _differing(runs, check)]
+        flaky += [label for label in labels if label not in flaky]
         if check is None or not check.reruns:
-            blocking += [one for one in names if one not in blocking]
+            blocking += [label for label in labels if label not in blocking]
     return tuple(flaky), tuple(blocking)
 
 

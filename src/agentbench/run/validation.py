@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentbench.acceptance.checks.pytest.collect import collect
+from agentbench.acceptance.collect import collect
 from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask

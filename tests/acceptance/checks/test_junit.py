@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.checks.junit import ReportRefused, read_report
+from agentbench.acceptance.checks.junit import ReportRefused, read_junit
 
 
 def suite(body: str) -> bytes:
@@ -15,7 +15,7 @@ def suite(body: str) -> bytes:
 
 @pytest.mark.req("C-06")
 def test_outcomes_are_read_by_class_and_name() -> None:
-    outcomes, whys = read_report(
+    outcomes, whys = read_junit(
         suite(
             '<testcase classname="a.B" name="ok &amp; [x y] é" time="1"/>'
             '<testcase name="alone"><system-out>x</system-out></testcase>'
@@ -52,12 +52,12 @@ def test_outcomes_are_read_by_class_and_name() -> None:
 )  # fmt: skip
 def test_why_a_test_failed_is_its_message_and_its_text_however_they_are_written(failure: str, why: str) -> None:
     """jest, phpunit and gotestsum have it in the text; further lines stand to the right, so that none looks like another test."""
-    _, whys = read_report(suite(f'<testcase name="t">{failure}<system-out>noise</system-out></testcase>'))
+    _, whys = read_junit(suite(f'<testcase name="t">{failure}<system-out>noise</system-out></testcase>'))
     assert whys["t"] == why
 
 
 def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
-    assert read_report(suite('<testcase name="a" status="notrun"/><testcase name="b" status="run"/>'))[0] == {
+    assert read_junit(suite('<testcase name="a" status="notrun"/><testcase name="b" status="run"/>'))[0] == {
         "a": "skipped",
         "b": "passed",
     }
@@ -65,9 +65,9 @@ def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
 
 def test_of_tests_with_one_name_the_worst_counts() -> None:
     """Two suites may each have a test of a name, and writers leave out the names of suites."""
-    assert read_report(suite('<testcase name="a"/><testcase name="a"/>')) == ({"a": "passed"}, {})
-    assert read_report(suite('<testcase name="a"/><testcase name="a"><skipped/></testcase>'))[0] == {"a": "skipped"}
-    assert read_report(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
+    assert read_junit(suite('<testcase name="a"/><testcase name="a"/>')) == ({"a": "passed"}, {})
+    assert read_junit(suite('<testcase name="a"/><testcase name="a"><skipped/></testcase>'))[0] == {"a": "skipped"}
+    assert read_junit(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_of_tests_with_one_name_the_worst_counts() -> None:
 )
 def test_what_is_no_plain_report_is_refused(data: bytes) -> None:
     with pytest.raises(ReportRefused):
-        read_report(data)
+        read_junit(data)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     try:
-        outcomes, _ = read_report(data)
+        outcomes, _ = read_junit(data)
     except ReportRefused:
         return
     assert isinstance(outcomes, dict)

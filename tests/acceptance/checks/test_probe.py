@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.checks.probe import read_report
+from agentbench.acceptance.checks.probe import read_driver_report
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckResult
 from agentbench.core.reasons import Assurance, Outcome
@@ -118,7 +118,7 @@ def test_a_candidate_that_spoils_the_report_does_not_hide_as_an_error(
 def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
     assert (result.outcome, result.decided.timed_out) == (Outcome.FAIL, True)
-    assert result.decided.why.endswith("of 1 s")
+    assert result.decided.why.endswith("(limit 1 s)")
 
 
 @pytest.mark.req("G-14")
@@ -146,7 +146,7 @@ def test_the_driver_sees_nothing_of_the_candidate(bed: Bed, tmp_path: Path) -> N
 
 def test_a_whole_report_is_needed() -> None:
     lines = [{"id": "a", "outcome": "pass"}, {"id": "b", "outcome": "fail", "why": "no"}, {"end": 2}]
-    report = read_report("\n".join(map(json.dumps, lines)).encode())
+    report = read_driver_report("\n".join(map(json.dumps, lines)).encode())
     assert (report.outcomes, report.problem) == ({"a": "passed", "b": "failed"}, "")
     for broken in (
         b"",
@@ -157,4 +157,4 @@ def test_a_whole_report_is_needed() -> None:
         b"[]\n[]",
         b"{}\n{}",
     ):
-        assert read_report(broken).problem
+        assert read_driver_report(broken).problem

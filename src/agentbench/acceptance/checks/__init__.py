@@ -1,1 +1,1 @@
-"""Acceptance checks: running one check on a candidate and deciding it."""
+"""Acceptance checks: run one check on a candidate and decide it."""

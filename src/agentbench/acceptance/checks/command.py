@@ -8,13 +8,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agentbench.acceptance.cache import key_of, remembered
+from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
-from agentbench.acceptance.checks.exit_status import ending, missing_program
-from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_report, worse
-from agentbench.acceptance.checks.pytest.base_survey import check_key, remade_by_build, remade_by_r
-from agentbench.acceptance.checks.pytest.runner_integrity import remade_findings
-from agentbench.acceptance.checks.required_tests import Requirement, declared, from_both, tally, words
+from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
+from agentbench.acceptance.checks.exit_status import exit_outcome, missing_program
+from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_junit, worse_outcome
+from agentbench.acceptance.checks.pytest.base_survey import check_key
+from agentbench.acceptance.checks.required_tests import (
+    Requirement,
+    declared_requirement,
+    requirement_from_reference,
+    summarize,
+    tally,
+)
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext, with_run
 from agentbench.acceptance.replica import shell
 from agentbench.acceptance.steps import CheckStep
@@ -40,7 +46,7 @@ def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> 
     with _replica(candidate) as (sandbox, findings):
         step.start()
         completed = sandbox.run(shell(context, line, check.timeout_sec))
-    outcome, why = ending(completed, check.timeout_sec)
+    outcome, why = exit_outcome(completed, check.timeout_sec)
     return _with_evidence(context, check, completed, CheckOutcome(outcome, why, findings=findings))
 
 
@@ -53,10 +59,10 @@ def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     """
     report = _run_and_read(candidate, check, step)
     if report.refused:
-        _, why = ending(report.completed, check.timeout_sec)
+        _, why = exit_outcome(report.completed, check.timeout_sec)
         decided = CheckOutcome(Outcome.FAIL, f"{why}; {report.refused}" if why else report.refused)
     else:
-        decided = _decide_report(check, declared(check) or _expected_tests(candidate, check), report)
+        decided = _decide_report(check, declared_requirement(check) or _expected_tests(candidate, check), report)
     return _with_evidence(
         candidate.context, check, report.completed, dataclasses.replace(decided, findings=report.findings)
     )
@@ -66,14 +72,14 @@ def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
 def _replica(candidate: Candidate) -> Iterator[tuple[Sandbox, tuple[Finding, ...]]]:
     """Open a built replica, with findings about protected files that the build changed."""
     with candidate.replica() as sandbox:
-        changed = remade_by_build(sandbox, candidate.context, candidate.tree)
-        yield sandbox, remade_findings(remade_by_r(candidate.context).paths, changed) if changed else ()
+        changed = build_changes(sandbox, candidate.context, candidate.tree)
+        yield sandbox, changed_file_findings(candidate.context, changed)
 
 
 def _with_evidence(context: GradingContext, check: Check, completed: Completed, decided: CheckOutcome) -> CheckOutcome:
     program = missing_program(context, check.command or "", completed)
     if program:
-        why = f"the check's command does not exist: `{program}` is not in the environment"
+        why = f"command not found: `{program}` is not in the environment"
         decided = CheckOutcome(Outcome.ERROR, why, findings=decided.findings)
     return with_run(decided, completed)
 
@@ -127,9 +133,9 @@ def _read(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]
     try:
         paths = [entry.path for entry in tree.entries() if pattern.match(entry.path)]
         for path in paths:
-            reported, messages = read_report(tree.read(path, max_bytes=MAX_BYTES))
+            reported, messages = read_junit(tree.read(path, max_bytes=MAX_BYTES))
             for test, outcome in reported.items():
-                outcomes[test] = worse(outcomes.get(test), outcome)
+                outcomes[test] = worse_outcome(outcomes.get(test), outcome)
             whys |= messages
     except (OSError, AgentFault) as error:  # too large, or the candidate's own code ended the sandbox
         raise ReportRefused(f"the report {report} cannot be read: {error}") from error
@@ -155,12 +161,12 @@ def _expected_tests(candidate: Candidate, check: Check) -> Requirement:
         before = _outcomes(BaseCandidate(context, candidate.base), check)
         reference = _reference(candidate)
         after = before if reference is None else _outcomes(reference, check)
-        required = from_both(before, after)
+        required = requirement_from_reference(before, after)
         return LockedCheck(fail_to_pass=required.fail_to_pass, pass_to_pass=required.pass_to_pass)
 
     file = candidate.reference_file
     key = key_of(check_key(context, check), "" if file is None else sha256_hex(read_bytes(file)))
-    locked, _ = remembered(context.cache, key, LockedCheck, make)
+    locked, _ = load_or_make(context.cache, key, LockedCheck, make)
     return Requirement(locked.fail_to_pass, locked.pass_to_pass)
 
 
@@ -180,14 +186,14 @@ def _outcomes(candidate: Candidate, check: Check) -> Mapping[str, str]:
 
 def _decide_report(check: Check, required: Requirement, report: _Report) -> CheckOutcome:
     completed, outcomes = report.completed, report.outcomes
-    if declared(check) is None:
+    if declared_requirement(check) is None:
         # Tests that only the candidate has may be new or skipped, but must not fail.
         others = set(outcomes).difference(required.fail_to_pass, required.pass_to_pass)
         required = dataclasses.replace(required, neutral=tuple(sorted(others)))
     counted = tally(required, outcomes)
-    ended, ended_why = ending(completed, check.timeout_sec)
+    ended, ended_why = exit_outcome(completed, check.timeout_sec)
     failed = sum(outcome in {"failed", "broken"} for outcome in outcomes.values())
-    outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+    outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), summarize(counted)
     if completed.timed_out:
         outcome, why = ended, ended_why
     elif outcome is Outcome.PASS and "passed" not in outcomes.values():

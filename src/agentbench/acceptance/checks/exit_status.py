@@ -1,4 +1,4 @@
-"""Deciding a command by how it ended, and telling a candidate's failure from a command that was never there."""
+"""Decide a command by its exit status, and recognise programs that the environment does not have."""
 
 from __future__ import annotations
 
@@ -11,40 +11,44 @@ from agentbench.core.command import Command, Completed
 from agentbench.core.reasons import Outcome
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
-_PLAIN = re.compile(r"[\w.+/-]+")
-"""A program's name and nothing of a shell's own: brackets, redirections and variables are no program that could be missing."""
+OUT_OF_MEMORY = "out of memory: a process was killed"
+_PROGRAM_NAME = re.compile(r"[\w.+/-]+")
+"""A program's name without shell syntax: brackets, redirections and variables are not programs that could be missing."""
 
 
-def ending(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
-    """Pass for exit 0, fail for everything else that a candidate's own code can bring about."""
+def exit_outcome(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
+    """Return pass for exit 0, and fail with the reason for any other exit: a candidate's own code can cause them all."""
     if completed.timed_out:
-        return Outcome.FAIL, f"ran out of time: {completed.duration_sec:.1f} s of {ceiling_sec:g} s"
+        return Outcome.FAIL, timed_out(completed, ceiling_sec)
     if completed.exit_code == 0:
         return Outcome.PASS, ""
     if completed.oom:
-        return Outcome.FAIL, "a process was killed for memory"
+        return Outcome.FAIL, OUT_OF_MEMORY
     if completed.signal is not None:
         return Outcome.FAIL, f"killed by signal {completed.signal}"
     return Outcome.FAIL, f"exit {completed.exit_code}"
 
 
+def timed_out(completed: Completed, ceiling_sec: float) -> str:
+    return f"timed out after {completed.duration_sec:.1f} s (limit {ceiling_sec:g} s)"
+
+
 def step_result(context: GradingContext, step: str, line: str, completed: Completed, ceiling_sec: float) -> StepResult:
     """Decide a build or static step by how its command ended."""
-    outcome, why = ending(completed, ceiling_sec)
     program = missing_program(context, line, completed, built=step != "build")
     if program:
-        return StepResult(step, Outcome.ERROR, f"the command does not exist: `{program}` is not in the environment")
-    return StepResult(step, outcome, why)
+        return StepResult(step, Outcome.ERROR, f"command not found: `{program}` is not in the environment")
+    return StepResult(step, *exit_outcome(completed, ceiling_sec))
 
 
 def missing_program(context: GradingContext, line: str, completed: Completed, *, built: bool = True) -> str:
-    """The program of a command that ended as not found, if the environment itself does not have it; else empty.
+    """Return the program of a command that was not found, if the environment does not have it; else an empty string.
 
-    Only a bare name counts, and with a build before the command (`built`) none: a path in the workspace, or a program
-    that a build installs, may be the candidate's to provide.
+    Only a bare name counts, and none after a declared build (`built`): a path in the workspace, or a program that the build
+    installs, may be the candidate's to provide.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the sandbox failed.
     """
     if completed.exit_code not in {NOT_EXECUTABLE, NOT_FOUND} or (built and declares_build(context)):
         return ""
@@ -52,12 +56,14 @@ def missing_program(context: GradingContext, line: str, completed: Completed, *,
     if not program or "/" in program:
         return ""
     with open_replica(context, base_tree(context)) as sandbox:
-        look = Command(argv=("sh", "-c", 'command -v -- "$1"', "sh", program), cwd=context.spec.workdir, timeout_sec=30)
-        return "" if sandbox.run(look).ok else program
+        lookup = Command(
+            argv=("sh", "-c", 'command -v -- "$1"', "sh", program), cwd=context.spec.workdir, timeout_sec=30
+        )
+        return "" if sandbox.run(lookup).ok else program
 
 
 def _program(line: str) -> str:
-    """The first word that is run: after assignments and `cd folder &&`. Empty where only a shell can tell what it is."""
+    """Return the first word that is run, after assignments and `cd folder &&`; empty if only a shell could tell."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -67,5 +73,5 @@ def _program(line: str) -> str:
     for word in words:
         name, is_assignment, _ = word.partition("=")
         if not (is_assignment and name.isidentifier()):
-            return word if _PLAIN.fullmatch(word) else ""
+            return word if _PROGRAM_NAME.fullmatch(word) else ""
     return ""

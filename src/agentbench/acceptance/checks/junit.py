@@ -1,7 +1,7 @@
-"""Reading JUnit reports of any language. The file was written by the code under test: hostile input.
+"""Read JUnit reports of any language. The code under test wrote them: hostile input.
 
-A test's id is `classname::name`, or `name` alone where there is no class name; both byte for byte as the report has
-them. A report that declares a document type or entities, nests too deeply or lists too much is refused.
+A test's id is `classname::name`, or `name` if there is no class name, exactly as in the report. A report that declares a
+document type or entities, is nested too deeply or lists too many tests is refused.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from xml.parsers import expat
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_TESTS = 1_000_000
-MAX_WORDS = 1000
-"""Characters of why a test failed."""
+MAX_MESSAGE = 1000
+"""Characters of a failure message."""
 NOT_RUN = frozenset({"notrun", "disabled", "skipped"})
-"""What writers say of a test in its `status` when they have no element for it, as googletest does."""
+"""Values of `status` for tests that did not run, from writers without an element for it, such as googletest."""
 _RANK = {"failed": 0, "skipped": 1, "passed": 2}
 
 
 class ReportRefused(ValueError):
-    """The report cannot be read; the text says why."""
+    """The report cannot be used; the text says why."""
 
 
 class _Reader:
@@ -30,9 +30,9 @@ class _Reader:
         self._test: str | None = None
         self._test_depth = 0
         self._outcome = "passed"
-        self._told = ""
-        self._telling = 0
-        """How deep the element is whose text says why; 0 outside of one."""
+        self._text = ""
+        self._text_depth = 0
+        """Depth of the failure element whose text is being read; 0 outside one."""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -48,23 +48,23 @@ class _Reader:
         elif self._test is not None and tag in {"failure", "error"}:
             self._outcome = "failed"
             if self._test not in self.whys:
-                self.whys[self._test] = attributes.get("message", "")[:MAX_WORDS]
-                self._told, self._telling = "", self._depth
+                self.whys[self._test] = attributes.get("message", "")[:MAX_MESSAGE]
+                self._text, self._text_depth = "", self._depth
         elif self._test is not None and tag == "skipped" and self._outcome == "passed":
             self._outcome = "skipped"
 
     def text(self, text: str) -> None:
-        """Some writers have a message, others only text, and some a message that says no more than that it failed."""
-        if self._telling and len(self._told) < MAX_WORDS:
-            self._told += text[:MAX_WORDS]
+        """Collect the text of a failure: some writers give no message, or one that only says that the test failed."""
+        if self._text_depth and len(self._text) < MAX_MESSAGE:
+            self._text += text[:MAX_MESSAGE]
 
     def end(self, _name: str) -> None:
-        if self._test is not None and self._depth == self._telling:
-            message, told = self.whys[self._test].strip(), self._told.strip()
-            said = told if message in told else f"{message}\n{told}".strip()
-            # Further lines stand to the right: they are of this test and of no other.
-            self.whys[self._test] = "\n    ".join(said[:MAX_WORDS].splitlines())
-            self._telling = 0
+        if self._test is not None and self._depth == self._text_depth:
+            message, text = self.whys[self._test].strip(), self._text.strip()
+            why = text if message in text else f"{message}\n{text}".strip()
+            # Further lines are indented, so that they are seen to belong to this test.
+            self.whys[self._test] = "\n    ".join(why[:MAX_MESSAGE].splitlines())
+            self._text_depth = 0
         if self._test is not None and self._depth == self._test_depth:
             self._keep(self._test)
             self._test = None
@@ -73,22 +73,22 @@ class _Reader:
     def _keep(self, test: str) -> None:
         if len(self.outcomes) >= MAX_TESTS:
             raise ReportRefused(f"lists more than {MAX_TESTS} tests")
-        self.outcomes[test] = worse(self.outcomes.get(test), self._outcome)
+        self.outcomes[test] = worse_outcome(self.outcomes.get(test), self._outcome)
 
     def refuse(self, *_: object) -> None:
         raise ReportRefused("declares a document type")
 
 
-def worse(one: str | None, other: str) -> str:
-    """Of tests that have one name, as in two suites whose names the writer leaves out, the worst counts."""
-    return other if one is None else min(one, other, key=_RANK.__getitem__)
+def worse_outcome(first: str | None, second: str) -> str:
+    """Return the worse outcome of two tests with the same id, as in two suites whose names the writer leaves out."""
+    return second if first is None else min(first, second, key=_RANK.__getitem__)
 
 
-def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """Outcome by test id, and the message of each failure.
+def read_junit(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """Return outcomes and failure messages by test id.
 
     Raises:
-        ReportRefused: not XML, or not the kind of XML we read.
+        ReportRefused: the report is not XML, or not XML of the accepted kind.
     """
     if len(data) > MAX_BYTES:
         raise ReportRefused(f"is larger than {MAX_BYTES} bytes")
@@ -105,6 +105,6 @@ def read_report(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
         raise ReportRefused(f"is not well-formed: {error}") from None
     except ReportRefused:
         raise
-    except (LookupError, ValueError) as error:  # its encoding is one that nobody knows, or that expat cannot take
+    except (LookupError, ValueError) as error:  # an unknown encoding, or one that expat does not support
         raise ReportRefused(f"cannot be decoded: {error}") from None
     return reader.outcomes, reader.whys

@@ -1,7 +1,7 @@
-"""Probe checks: a driver in a sandbox of its own talks to the candidate and judges its answers.
+"""Probe checks: a driver in a sandbox of its own talks to the candidate's program and checks its answers.
 
-The judge never shares a process, a file system or a descriptor with candidate code: stdin and stdout of the two are
-joined through the host, and results leave by the driver's side channel alone.
+The driver never shares a process, a file system or a descriptor with candidate code: the host connects stdin and stdout of the
+two, and results leave through the driver's side channel only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import remembered
+from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.candidate import BaseCandidate, Candidate
+from agentbench.acceptance.checks.exit_status import timed_out
 from agentbench.acceptance.checks.pytest.base_survey import check_key
-from agentbench.acceptance.checks.required_tests import Requirement, declared, tally, words
+from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, grading_spec
 from agentbench.acceptance.steps import CheckStep
@@ -32,29 +33,29 @@ from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox
 
 DRIVER_FOLDER = "/opt/driver"
 GRACE_SEC = 1.0
-"""How long a candidate may go on after the driver has ended: it gets the end of its input first."""
+"""How long the candidate's program may run after the driver ended and its input was closed."""
 MAX_BACKLOG = 16 * MIB
 MAX_TESTS = 100_000
 
 
 @dataclass(slots=True)
-class Report:
-    """What the driver said."""
+class DriverReport:
+    """The results that the driver reported."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     whys: dict[str, str] = field(default_factory=dict)
     problem: str = ""
-    """Why it is no whole report; empty when it is."""
+    """Why the report is incomplete or malformed; empty if it is neither."""
     repeated: bool = False
-    """That is because an id comes twice."""
+    """The problem is an id that comes twice."""
 
 
-def read_report(data: bytes) -> Report:
+def read_driver_report(data: bytes) -> DriverReport:
     """Read the JSON lines of a driver: results with distinct ids, then their number."""
-    report = Report()
+    report = DriverReport()
     lines = [line for line in data.split(b"\n") if line.strip()]
     if not lines:
-        report.problem = "the driver reported nothing"
+        report.problem = "the driver reported no results"
         return report
     for number, line in enumerate(lines[:-1], start=1):
         try:
@@ -64,7 +65,7 @@ def read_report(data: bytes) -> Report:
             report.problem = f"line {number} of the driver's results cannot be read"
             return report
         if not isinstance(test, str) or outcome not in {"pass", "fail"} or test in report.outcomes:
-            report.problem = f"line {number} of the driver's results is no new result with outcome pass or fail"
+            report.problem = f"line {number} of the driver's results has no new id with outcome pass or fail"
             report.repeated = isinstance(test, str) and test in report.outcomes
             return report
         report.outcomes[test] = "passed" if outcome == "pass" else "failed"
@@ -79,14 +80,14 @@ def _end_problem(line: bytes, count: int) -> str:
     except (ValueError, RecursionError):
         end = None
     if not isinstance(end, dict) or end.get("end") is None:
-        return "the driver's results have no end"
+        return "the driver's results have no end line"
     if end["end"] != count or not 0 < count <= MAX_TESTS:
-        return f"the driver counted {end['end']} results and reported {count}"
+        return f"the driver's end line counts {end['end']} results, but it reported {count}"
     return ""
 
 
 class Pipe:
-    """One direction of the conversation: fed by a reader thread that must not wait, drained by a thread of its own."""
+    """One direction of the conversation: fed by a reader thread that must not block, drained by a thread of its own."""
 
     def __init__(self, *, on_flood: Callable[[], None]) -> None:
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -136,7 +137,7 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     outcome = _decide_probe(check, program, driver)
     # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver, flood
     # the side channel, or make it report one id twice.
-    spoiled = driver.exit_code != 0 or driver.side_truncated or read_report(driver.side).repeated
+    spoiled = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).repeated
     if outcome.outcome is Outcome.ERROR and spoiled and _finishes_on_base(candidate, check):
         why = f"the driver finishes on the base repository but not with this candidate: {outcome.why}"
         return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=why)
@@ -156,9 +157,9 @@ def _finishes_on_base(candidate: Candidate, check: Check) -> bool:
     def probe_base() -> ProbeOfBase:
         base = BaseCandidate(context.unlogged(), candidate.base)
         _, driver = _run(base, check, CheckStep(base.context, check, check.id))
-        return ProbeOfBase(whole=driver.exit_code == 0 and not read_report(driver.side).problem)
+        return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem)
 
-    return remembered(context.cache, check_key(context, check), ProbeOfBase, probe_base)[0].whole
+    return load_or_make(context.cache, check_key(context, check), ProbeOfBase, probe_base)[0].whole
 
 
 def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed, Completed]:
@@ -175,7 +176,7 @@ def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed
 
 @contextmanager
 def _driver_box(context: GradingContext, driver: Path) -> Iterator[Callable[[], Sandbox]]:
-    """A sandbox with what setup installed and R, but nothing of the candidate; opened while the candidate's is."""
+    """Open a sandbox with the prepared base repository and nothing of the candidate, while the candidate's replica opens."""
     spec = grading_spec(context, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
     with ExitStack() as opened, ThreadPoolExecutor(1, thread_name_prefix="driver") as aside:
         yield aside.submit(lambda: opened.enter_context(context.backend.open(spec, context.prepared))).result
@@ -208,20 +209,16 @@ def _converse(
     waiting = threading.Thread(target=wait_for_candidate, daemon=True)
     waiting.start()
     try:
-        judged = driver.wait()
+        driver_completed = driver.wait()
     finally:
         to_candidate.end()
-        waiting.join(GRACE_SEC if ended or not waiting.is_alive() else _patience(check))
+        waiting.join(GRACE_SEC)
         if waiting.is_alive():
             candidate.kill()
             waiting.join(GRACE_SEC)
         to_driver.join()
         to_candidate.join()
-    return (ended[0] if ended else candidate.wait()), judged
-
-
-def _patience(check: Check) -> float:
-    return min(GRACE_SEC, check.timeout_sec)
+    return (ended[0] if ended else candidate.wait()), driver_completed
 
 
 def _driver_command(check: Check, name: str) -> Command:
@@ -230,26 +227,26 @@ def _driver_command(check: Check, name: str) -> Command:
     return Command(argv=argv, cwd="/tmp", env=ENV, timeout_sec=check.timeout_sec, side_channel=True)
 
 
-def _decide_probe(check: Check, candidate: Completed, judged: Completed) -> CheckOutcome:
-    report = read_report(judged.side)
+def _decide_probe(check: Check, program: Completed, driver: Completed) -> CheckOutcome:
+    report = read_driver_report(driver.side)
     outcome, why = Outcome.PASS, ""
-    if judged.timed_out:
-        outcome, why = Outcome.FAIL, f"ran out of time: {judged.duration_sec:.1f} s of {check.timeout_sec:g} s"
-    elif judged.exit_code != 0 or report.problem:
-        outcome, why = _without_report(candidate, judged, report)
-    requirement = declared(check) or Requirement(pass_to_pass=tuple(report.outcomes))
+    if driver.timed_out:
+        outcome, why = Outcome.FAIL, timed_out(driver, check.timeout_sec)
+    elif driver.exit_code != 0 or report.problem:
+        outcome, why = _decide_without_report(program, driver, report)
+    requirement = declared_requirement(check) or Requirement(pass_to_pass=tuple(report.outcomes))
     counted = tally(requirement, report.outcomes)
     if outcome is Outcome.PASS:
-        outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), words(counted)
+        outcome, why = (Outcome.FAIL if counted.failing else Outcome.PASS), summarize(counted)
     return CheckOutcome(
         outcome=outcome,
         why=why,
         assurance=Assurance.OUT_OF_PROCESS,
-        exit_code=judged.exit_code,
-        duration_sec=judged.duration_sec,
-        timed_out=judged.timed_out,
-        stdout=candidate.stdout,
-        stderr=judged.stderr if judged.exit_code else candidate.stderr,
+        exit_code=driver.exit_code,
+        duration_sec=driver.duration_sec,
+        timed_out=driver.timed_out,
+        stdout=program.stdout,
+        stderr=driver.stderr if driver.exit_code else program.stderr,
         tests=report.outcomes,
         failing=counted.failing,
         diagnostics="\n".join(f"{test}: {report.whys.get(test, 'not reported')}" for test in counted.failing[:20]),
@@ -260,11 +257,11 @@ def _decide_probe(check: Check, candidate: Completed, judged: Completed) -> Chec
     )
 
 
-def _without_report(candidate: Completed, judged: Completed, report: Report) -> tuple[Outcome, str]:
-    """The driver did not finish its work. Its own fault, unless the candidate had broken off the conversation."""
-    problem = report.problem or f"the driver ended with exit {judged.exit_code}"
-    crashed = candidate.exit_code not in {0, None} and candidate.duration_sec < judged.duration_sec
-    if crashed or candidate.oom:
-        return Outcome.FAIL, f"the candidate ended with exit {candidate.exit_code} during the probe; {problem}"
-    tail = judged.stderr.kept.decode("utf-8", "replace").strip()[-200:]
+def _decide_without_report(program: Completed, driver: Completed, report: DriverReport) -> tuple[Outcome, str]:
+    """Decide a probe whose driver did not finish: a fault of the driver, unless the candidate's program crashed first."""
+    problem = report.problem or f"the driver failed with exit {driver.exit_code}"
+    crashed = program.exit_code not in {0, None} and program.duration_sec < driver.duration_sec
+    if crashed or program.oom:
+        return Outcome.FAIL, f"the candidate's program exited with {program.exit_code} during the probe; {problem}"
+    tail = driver.stderr.kept.decode("utf-8", "replace").strip()[-200:]
     return Outcome.ERROR, f"{problem}: {tail}" if tail else problem

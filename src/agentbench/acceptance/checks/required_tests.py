@@ -1,4 +1,4 @@
-"""Which tests a check requires, and what the outcomes of a run come to against them. Pure."""
+"""The tests that a check requires, and how the outcomes of a run compare with them. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.schema import Check
 
 NEUTRAL = frozenset({"skipped", "xfailed", "xpassed"})
-"""Outcomes that are neither a pass nor a failure. A test with one of them on R is not required, only not to fail."""
+"""Neither a pass nor a failure. A test with one of these outcomes on the base repository is not required, but must not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The tests that decide.
+    """The tests that decide a check.
 
-    `files`: test files that could not be imported on R, so that their tests have no ids yet: each must come to hold a
-    passing test, and none that fails.
+    `files`: test files that cannot be imported on the base repository, so that the ids of their tests are unknown. Each must
+    end up with a passing test and no failing one.
     """
 
     fail_to_pass: tuple[str, ...] = ()
@@ -31,44 +31,44 @@ class Requirement:
 
     @property
     def test_files(self) -> frozenset[str]:
-        """Files that hold required tests, as the ids name them."""
+        """Files that contain required tests, as the ids name them."""
         return files_of((*self.fail_to_pass, *self.pass_to_pass, *self.neutral)) | frozenset(self.files)
 
 
 def files_of(tests: Iterable[str]) -> frozenset[str]:
-    """Files that hold tests. A module that only has examples in its docstrings is not one: it is what a fix changes."""
-    found: dict[str, bool] = {}
+    """Return the files that contain the tests. A module with nothing but doctests is left out: a fix changes such modules."""
+    holds_tests: dict[str, bool] = {}
     for test in tests:
         file, _, name = test.partition("::")
-        found[file] = found.get(file, False) or is_test(file) or not _is_example(file, name)
-    return frozenset(file for file, holds in found.items() if holds)
+        holds_tests[file] = holds_tests.get(file, False) or is_test(file) or not _is_doctest(file, name)
+    return frozenset(file for file, holds in holds_tests.items() if holds)
 
 
-def _is_example(file: str, name: str) -> bool:
-    """Whether an id is that of a doctest: `src/toy/core.py::toy.core.median` says its module."""
+def _is_doctest(file: str, name: str) -> bool:
+    """Return whether an id is that of a doctest: `src/toy/core.py::toy.core.median` repeats its module."""
     *folders, last = file.removesuffix(".py").split("/")
     parts = folders if last == "__init__" else [*folders, last]
     modules = (".".join(parts[at:]) for at in range(len(parts)))
     return file.endswith(".py") and any(name == module or name.startswith(module + ".") for module in modules)
 
 
-def declared(check: Check) -> Requirement | None:
-    """What the contract or its lock lists; None when they list nothing."""
+def declared_requirement(check: Check) -> Requirement | None:
+    """Return what the contract or its lock requires, or None if they list no tests."""
     if not check.fail_to_pass and not check.pass_to_pass:
         return None
     return Requirement(check.fail_to_pass, check.pass_to_pass)
 
 
-def from_outcomes(outcomes: Mapping[str, str], uncollected: Sequence[str]) -> Requirement:
-    """Require whatever R has: what passes must go on passing, what fails must pass."""
+def requirement_from_base(outcomes: Mapping[str, str], uncollected: Sequence[str]) -> Requirement:
+    """Require every test of the base repository: passing tests must still pass, failing tests must pass."""
     neutral = tuple(test for test, outcome in outcomes.items() if outcome in NEUTRAL)
-    kept = tuple(test for test, outcome in outcomes.items() if outcome == "passed")
-    others = tuple(test for test, outcome in outcomes.items() if outcome not in NEUTRAL and outcome != "passed")
-    return Requirement(others, kept, neutral, tuple(uncollected))
+    passing = tuple(test for test, outcome in outcomes.items() if outcome == "passed")
+    failing = tuple(test for test, outcome in outcomes.items() if outcome not in NEUTRAL and outcome != "passed")
+    return Requirement(failing, passing, neutral, tuple(uncollected))
 
 
-def from_both(before: Mapping[str, str], after: Mapping[str, str]) -> Requirement:
-    """Require whatever passes with the reference."""
+def requirement_from_reference(before: Mapping[str, str], after: Mapping[str, str]) -> Requirement:
+    """Require every test that passes with the reference (`after`); `before` are the outcomes on the base repository."""
     passing = [test for test, outcome in after.items() if outcome == "passed"]
     return Requirement(
         fail_to_pass=tuple(test for test in passing if before.get(test) != "passed"),
@@ -78,7 +78,7 @@ def from_both(before: Mapping[str, str], after: Mapping[str, str]) -> Requiremen
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Outcomes held against a requirement."""
+    """Outcomes counted against a requirement."""
 
     failing: tuple[str, ...]
     """Required tests (or files) that did not pass."""
@@ -86,11 +86,11 @@ class Tally:
     f2p_passed: int
     p2p_kept: int
     unlisted_failures: int
-    """Tests outside the requirement that failed: told, not counted."""
+    """Failed tests that are not required: reported, not counted."""
 
 
 def tally(requirement: Requirement, outcomes: Mapping[str, str], uncollected: Sequence[str] = ()) -> Tally:
-    """Count. A required test passes only when it is reported as passed; missing, skipped or expected to fail is not."""
+    """Count outcomes. Only `passed` is a pass: missing, skipped and expected failures are not."""
     by_file: dict[str, list[str]] = {}
     for test, outcome in outcomes.items():
         by_file.setdefault(test.split("::")[0], []).append(outcome)
@@ -117,10 +117,11 @@ def tally(requirement: Requirement, outcomes: Mapping[str, str], uncollected: Se
 
 
 def _file_passes(outcomes: Sequence[str], uncollected: bool) -> bool:  # noqa: FBT001
-    return not uncollected and "passed" in outcomes and all(one == "passed" or one in NEUTRAL for one in outcomes)
+    passing = all(outcome == "passed" or outcome in NEUTRAL for outcome in outcomes)
+    return not uncollected and "passed" in outcomes and passing
 
 
-def words(counted: Tally) -> str:
+def summarize(counted: Tally) -> str:
     """The `why` of a check with required tests."""
     if not counted.failing:
         return f"{counted.required} required tests passed"

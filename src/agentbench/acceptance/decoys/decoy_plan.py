@@ -7,7 +7,7 @@ import posixpath
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from agentbench.acceptance.cache import key_of, remembered
+from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.pytest.check import PytestCheck
@@ -46,7 +46,7 @@ def decoy_plan(tests: PytestCheck) -> DecoyPlan:
     context = tests.candidate.context
     file = context.loaded.reference_file
     key = key_of(VERSION, check_key(context, tests.check), "" if file is None else sha256_hex(read_bytes(file)))
-    return remembered(context.cache, key, DecoyPlan, lambda: _create_plan(tests))[0]
+    return load_or_make(context.cache, key, DecoyPlan, lambda: _create_plan(tests))[0]
 
 
 def _create_plan(tests: PytestCheck) -> DecoyPlan:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
-from agentbench.acceptance.checks.pytest.decide import sound
+from agentbench.acceptance.checks.pytest.decide import is_trustworthy
 from agentbench.acceptance.checks.pytest.records import TestRecord, Transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.mutate import MAX_SOURCE, Place, apply_mutations, find_mutations
@@ -218,7 +218,7 @@ def combine_runs(runs: Sequence[DecoyRun], *, passing_canary: bool) -> PytestRun
         test: record for test, record in first.run.transcript.tests.items() if test not in decoys
     }
     for other in others:
-        if not sound(other.run, passing_canary=passing_canary):
+        if not is_trustworthy(other.run, passing_canary=passing_canary):
             continue
         results = other.run.transcript.tests
         for target in other.assignment.plan.targets:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agentbench.acceptance.checks.pytest.records import Sight
+from agentbench.acceptance.checks.pytest.records import AuditEvent
 
 TELLING_WORDS = {
     "open test line by line": (b"linecache", b"extract_stack", b"format_stack", b"print_stack", b"walk_stack"),
@@ -25,7 +25,7 @@ TELLING_WORDS = {
 """Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""
 
 
-def known_behaviour(seen: Iterable[Sight], before: Callable[[str], bytes]) -> frozenset[str]:
+def known_behaviour(seen: Iterable[AuditEvent], before: Callable[[str], bytes]) -> frozenset[str]:
     """Return the keys of observations whose file in the base repository contains the words for them.
 
     `before` returns the content of a file in the base repository, empty if it does not exist there.

@@ -11,9 +11,15 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import key_of, remembered
-from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, Pristine, check_key, pristine, run_pristine
-from agentbench.acceptance.checks.pytest.decide import OUT_OF_MEMORY
+from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.checks.exit_status import OUT_OF_MEMORY
+from agentbench.acceptance.checks.pytest.base_survey import (
+    BaseTestRun,
+    BrokenCheck,
+    base_test_run,
+    check_key,
+    run_tests_on_base,
+)
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.authoring.commit import failure_causes as symptoms
@@ -84,7 +90,7 @@ def telling(message: str) -> str:
     return message if not last or last in lines[0] else f"{last}\n{message}"
 
 
-def _begun(run: Pristine) -> list[str]:
+def _begun(run: BaseTestRun) -> list[str]:
     """Tests that were set up and never over."""
     return [test for test, outcome in run.outcomes.items() if outcome == "broken"]
 
@@ -125,7 +131,9 @@ def prove(prepared: PreparedTask, lab: Lab, *, repeats: int = 2, known: Circumst
     runs = _Runs(context, known or Circumstance())
     times = max(2, repeats)
     # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.
-    kept, _ = remembered(context.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times))))
+    kept, _ = load_or_make(
+        context.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times)))
+    )
     return Proof(**kept.model_dump())
 
 
@@ -185,10 +193,10 @@ class _Runs:
 
     # --- the parent -------------------------------------------------------------------------------------------
 
-    def _parent(self, number: int) -> Pristine:
+    def _parent(self, number: int) -> BaseTestRun:
         try:
-            # The first is remembered: grading asks for it too, and so does a second harvest.
-            make = run_pristine if number else lambda *given: pristine(*given)[0]
+            # The first is cached: grading asks for it too, and so does a second harvest.
+            make = run_tests_on_base if number else base_test_run
             run = make(self._context, self._check, self._command)
         except BrokenCheck as error:
             raise Unsuitable("tests cannot run", f"on the parent: {telling(error.message)}") from error
@@ -196,11 +204,11 @@ class _Runs:
             raise self._out_of_memory("on the parent")
         if run.timed_out:
             raise self._hanging(run)
-        if run.trouble:
+        if run.problem:
             at = next(iter(_begun(run)), "")
             raise Unsuitable(
                 "tests cannot run",
-                f"on the parent: {telling(run.trouble)}{f', at {at}' if at else ''}",
+                f"on the parent: {telling(run.problem)}{f', at {at}' if at else ''}",
                 remedy="a parent that ends the process of its tests leaves no outcome for each; choose another commit, or write "
                 "the task by hand with a test that starts a process of its own (ab task new)"
                 if at
@@ -208,7 +216,7 @@ class _Runs:
             )
         return run
 
-    def _hanging(self, run: Pristine) -> Unsuitable:
+    def _hanging(self, run: BaseTestRun) -> Unsuitable:
         """Whether the parent hangs or everything is slow: the fix tells."""
         limit = self._check.timeout_sec
         missing = (test for test, outcome in run.outcomes.items() if outcome == "missing")

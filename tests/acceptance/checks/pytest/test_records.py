@@ -12,7 +12,7 @@ from agentbench.acceptance.checks.pytest.decide import decide_run
 from agentbench.acceptance.checks.pytest.records import read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
-from agentbench.acceptance.checks.required_tests import Requirement, from_outcomes, tally
+from agentbench.acceptance.checks.required_tests import Requirement, requirement_from_base, tally
 from agentbench.core.command import Completed, Stream
 from agentbench.core.reasons import Outcome
 
@@ -56,7 +56,7 @@ def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom
 
 def decided(side: bytes, exit_code: int | None = 77, **ending: bool) -> tuple[Outcome, str, list[str]]:
     requirement = Requirement(("t::new",), ("t::old",))
-    seen = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, usual=(), passing_canary=True)
+    seen = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, known=(), passing_canary=True)
     return seen.outcome, seen.why, [finding.rule for finding in seen.findings]
 
 
@@ -159,17 +159,17 @@ def test_lines_after_the_end_are_foreign() -> None:
 
 @pytest.mark.req("E-06")
 def test_a_timeout_says_both_times() -> None:
-    assert decided(lines(GOOD[:-2]), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
+    assert decided(lines(GOOD[:-2]), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s)"
 
 
 @pytest.mark.req("E-06")
 @pytest.mark.parametrize("phases", [("setup",), ("setup", "call")])
 def test_the_test_is_named_that_a_run_ended_in(phases: tuple[str, ...]) -> None:
     cut = [*told(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
-    assert decided(lines(cut), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s, in t::new"
-    assert decided(lines(cut), 0)[1] == "the test run did not come to its end: it left with exit status 0, in t::new"
+    assert decided(lines(cut), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s), in t::new"
+    assert decided(lines(cut), 0)[1] == "the test run did not finish: exit status 0, in t::new"
     canary = [*told(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
-    assert decided(lines(canary), None, timed_out=True)[1] == "ran out of time: 1.5 s of 60 s"
+    assert decided(lines(canary), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s)"
 
 
 def test_memory_is_named_when_it_was_the_cause() -> None:
@@ -204,14 +204,14 @@ def test_a_test_that_was_marked_as_failing_on_r_may_come_to_pass(why: str, outco
     ]
     side = lines(told(passing("t::new"), known))
     neutral = Requirement(("t::new",), neutral=("t::known",))
-    assert decide_run(run(side), neutral, ceiling_sec=60, usual=(), passing_canary=True).outcome is outcome
+    assert decide_run(run(side), neutral, ceiling_sec=60, known=(), passing_canary=True).outcome is outcome
     required = Requirement(("t::new", "t::known"))
-    assert decide_run(run(side), required, ceiling_sec=60, usual=(), passing_canary=True).outcome is Outcome.FAIL
+    assert decide_run(run(side), required, ceiling_sec=60, known=(), passing_canary=True).outcome is Outcome.FAIL
 
 
 def test_a_run_on_r_tells_what_to_require() -> None:
     outcomes = {"a": "passed", "b": "failed", "c": "skipped", "d": "xfailed", "e": "missing", "f": "xpassed"}
-    found = from_outcomes(outcomes, ("new.py",))
+    found = requirement_from_base(outcomes, ("new.py",))
     assert found == Requirement(("b", "e"), ("a",), ("c", "d", "f"), ("new.py",))
     good = {"a": "passed", "b": "passed", "c": "skipped", "e": "passed", "new.py::x": "passed"}
     assert tally(found, good).failing == ()

@@ -1,4 +1,4 @@
-"""A pytest check on a tree: which tests it requires, one run of them in a replica, and what the run shows."""
+"""A pytest check on a candidate: the tests it requires, a run of them in a replica, and the decision."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import key_of, remembered
+from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.candidate import BuildFailed, Candidate
+from agentbench.acceptance.checks.build_integrity import (
+    build_changes,
+    changed_file_findings,
+    changed_runner_findings,
+    fingerprint,
+)
 from agentbench.acceptance.checks.pytest.base_survey import (
     BrokenCheck,
     Survey,
+    base_test_run,
     check_key,
     configuration_file,
     pins_of,
-    pristine,
-    remade_by_build,
-    remade_by_r,
     survey,
 )
-from agentbench.acceptance.checks.pytest.decide import DATA, decide_run, findings_of
+from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
-from agentbench.acceptance.checks.pytest.runner_bundle import packed
-from agentbench.acceptance.checks.pytest.runner_integrity import build_findings, fingerprint, remade_findings
-from agentbench.acceptance.checks.required_tests import Requirement, declared, from_outcomes
+from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
+from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour
 from agentbench.acceptance.protected import GradedTree
@@ -40,36 +43,36 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.tree.limits import TreeTooLarge
 
-MOST_CLOSELY = 1000
-"""Tests that the watch over the runner looks at without exception; a look takes about a millisecond."""
+MAX_CLOSELY = 1000
+"""Fail-to-pass tests around which the runner is always inspected; one inspection takes about a millisecond."""
 MAX_BEFORE = 32 * 1024 * 1024
 
 
 def requirement_of(context: GradingContext, check: Check) -> Requirement:
-    """The tests a pytest check requires: the contract's, or all that R has.
+    """Return the tests that a pytest check requires: those of the contract, or all tests of the base repository.
 
     Raises:
-        BrokenCheck: there is nothing to require.
-        SandboxError: ours.
+        BrokenCheck: there is no test to require.
+        SandboxError: the sandbox failed.
     """
-    found = declared(check)
-    if found is not None:
-        return found
+    declared = declared_requirement(check)
+    if declared is not None:
+        return declared
     command = parse_pytest_command(check.command or "")
     if check.parser != "pytest" or command is None:
         return Requirement()
-    before, _ = pristine(context, check, command)
-    if before.trouble and not before.outcomes:
-        raise BrokenCheck(f"check {check.id} on untouched R: {before.trouble}")
-    found = from_outcomes(before.outcomes, tuple(before.uncollected))
-    if found.empty:
-        raise BrokenCheck(f"check {check.id}: `{check.command}` finds no test on R that could be required")
-    return found
+    before = base_test_run(context, check, command)
+    if before.problem and not before.outcomes:
+        raise BrokenCheck(f"check {check.id} on the base repository: {before.problem}")
+    requirement = requirement_from_base(before.outcomes, tuple(before.uncollected))
+    if requirement.empty:
+        raise BrokenCheck(f"check {check.id}: `{check.command}` finds no tests in the base repository")
+    return requirement
 
 
-def required_files(context: GradingContext, found: Survey, requirement: Requirement) -> set[bytes]:
-    """Files of the required tests, as paths of the workspace."""
-    root = posixpath.relpath(found.rootdir, context.spec.workdir)
+def required_files(context: GradingContext, surveyed: Survey, requirement: Requirement) -> set[bytes]:
+    """Files of the required tests, relative to the workspace."""
+    root = posixpath.relpath(surveyed.rootdir, context.spec.workdir)
     return {posixpath.normpath(posixpath.join(root, file)).encode() for file in requirement.test_files}
 
 
@@ -130,24 +133,24 @@ class PytestCheck:
         candidate, context = self.candidate, self.candidate.context
         tests = tests or SelectedTests(candidate.tree)
         with (
-            packed(configuration_file(context, self.survey)) as kit,
-            candidate.replica(tests.tree, [kit.mount]) as sandbox,
+            unpacked_bundle(configuration_file(context, self.survey)) as bundle,
+            candidate.replica(tests.tree, [bundle.mount]) as sandbox,
         ):
             on_built()
             built = (
-                fingerprint(sandbox, kit, self.survey.python, self.survey.plugins) if declares_build(context) else {}
+                fingerprint(sandbox, bundle, self.survey.python, self.survey.plugins) if declares_build(context) else {}
             )
             files = required_files(context, self.survey, self.requirement)
-            remade = remade_by_build(sandbox, context, tests.tree, files)
+            changed_files = build_changes(sandbox, context, tests.tree, files)
             run = run_pytest(
                 sandbox,
                 context.spec,
                 self._command(tests),
-                kit,
+                bundle,
                 pins=self._pins(tests),
                 timeout_sec=self.check.timeout_sec,
             )
-        return dataclasses.replace(run, built=built, remade=remade)
+        return dataclasses.replace(run, built=built, changed_files=changed_files)
 
     def _command(self, tests: SelectedTests) -> PytestCommand:
         # Where tests fail on purpose, long tracebacks are most of what pytest spends its time on.
@@ -158,7 +161,7 @@ class PytestCheck:
         pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
         return dataclasses.replace(
             pins,
-            closely=self.requirement.fail_to_pass[:MOST_CLOSELY],
+            closely=self.requirement.fail_to_pass[:MAX_CLOSELY],
             written=self._written(),
             only=tests.only,
             tests={
@@ -180,28 +183,32 @@ class PytestCheck:
             run,
             self.requirement,
             ceiling_sec=self.check.timeout_sec,
-            usual=self._known_behaviour(run),
+            known=self._known_behaviour(run),
             passing_canary=self.survey.passing_canary,
         )
         return dataclasses.replace(outcome, findings=(*outcome.findings, *self._build_findings(run)))
 
     def findings(self, run: PytestRun) -> tuple[Finding, ...]:
-        """What a run shows beside the outcomes of its tests."""
-        return (*findings_of(run, self._known_behaviour(run)), *self._build_findings(run))
+        """Tampering findings of a run and of the build before it."""
+        return (*run_findings(run, self._known_behaviour(run)), *self._build_findings(run))
 
     def _build_findings(self, run: PytestRun) -> tuple[Finding, ...]:
-        usual = remade_by_r(self.candidate.context).paths if run.remade else ()
-        return (*build_findings(self.survey.fingerprint, run.built), *remade_findings(usual, run.remade))
+        return (
+            *changed_runner_findings(self.survey.fingerprint, run.built),
+            *changed_file_findings(self.candidate.context, run.changed_files),
+        )
 
     def _known_behaviour(self, run: PytestRun) -> set[str]:
         """What the runner also reports about the base repository or the reference, which is no tampering."""
-        known = set(self.survey.usual)
+        known = set(self.survey.behaviour)
         transcript = run.transcript
-        if set(transcript.unusual()) - known:
+        if set(transcript.behaviour()) - known:
             # Tests of the base repository may do the same when they run, not only when they are collected.
-            known.update(pristine(self.candidate.context, self.check, self.command)[0].usual)
-            known.update(known_behaviour(transcript.seen, self._before))
-        data = [event for event in transcript.seen if event.what.startswith(DATA) and event.key not in known]
+            known.update(base_test_run(self.candidate.context, self.check, self.command).behaviour)
+            known.update(known_behaviour(transcript.audit_events, self._before))
+        data = [
+            event for event in transcript.audit_events if event.what.startswith(OPEN_DATA) and event.key not in known
+        ]
         if data:
             allowed = self._reference_reads()
             known.update(event.key for event in data if event.what in allowed)
@@ -216,13 +223,15 @@ class PytestCheck:
         def make() -> ReferenceReads:
             try:
                 reference = self.on_reference()
-                seen = [] if reference is None else reference.run().transcript.seen
+                observed = [] if reference is None else reference.run().transcript.audit_events
             except (TaskError, ContractError, AgentFault, BuildFailed):
-                seen = []  # validation reports it
-            return ReferenceReads(events=tuple(sorted({event.what for event in seen if event.what.startswith(DATA)})))
+                observed = []  # validation reports it
+            return ReferenceReads(
+                events=tuple(sorted({event.what for event in observed if event.what.startswith(OPEN_DATA)}))
+            )
 
         key = key_of(check_key(context, self.check), sha256_hex(read_bytes(file)))
-        return frozenset(remembered(context.cache, key, ReferenceReads, make)[0].events)
+        return frozenset(load_or_make(context.cache, key, ReferenceReads, make)[0].events)
 
     def _before(self, file: str) -> bytes:
         """A file of the base repository; empty if there is none or it cannot be read."""

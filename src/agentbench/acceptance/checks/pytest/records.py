@@ -1,7 +1,7 @@
-"""What the pinned runner said on the side channel, read as hostile input. Pure.
+"""Read the results that the pinned runner wrote to the side channel. They are hostile input. Pure.
 
-The code under test shares a process with the runner and can write to the same descriptor. Lines that do not carry the
-run's nonce and the next number are foreign; they are counted and never believed.
+The code under test shares a process with the runner and can write to the same descriptor. Lines without the run's nonce and
+the next number are foreign: they are counted and never used.
 """
 
 from __future__ import annotations
@@ -16,66 +16,66 @@ from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
 MAX_LINE = 4 * 1024 * 1024
 PHASES = ("setup", "call", "teardown")
 OWN_REPORT = "TestReport"
-"""Other report types (subtests) may come any number of times, and none of them may have failed."""
+"""Reports of other types (subtests) may come any number of times; if one failed, the test failed."""
 
-AGAIN = "rerun"
-"""What a plugin that repeats failing tests reports of an attempt that does not count; another one follows it."""
+RERUN = "rerun"
+"""Outcome that a plugin which repeats failing tests reports for a try that does not count; another try follows."""
 
-UNEXPECTED = ("[XPASS(strict)]", "Unexpected success")
-"""How pytest says why a test failed that was expected to: by a strict mark, and by that of unittest."""
+UNEXPECTED_PASS = ("[XPASS(strict)]", "Unexpected success")
+"""How pytest explains that a test failed because it passed: with a strict xfail mark, and with that of unittest."""
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 
 @dataclass(slots=True)
 class TestRecord:
-    """Everything that was reported about one test id."""
+    """Everything reported about one test id."""
 
     phases: dict[str, list[str]] = field(default_factory=dict)
-    """Outcomes of each phase in the order they came."""
+    """Outcomes of each phase, in order."""
     expected_failure: bool = False
     extra_failed: bool = False
     why: str = ""
-    again: bool = False
-    """The attempt that is under way does not count."""
+    rerunning: bool = False
+    """The current try does not count."""
 
     def take(self, when: str, outcome: str) -> None:
-        """One phase. An attempt that is repeated leaves nothing but its failures to clear up."""
-        if outcome == AGAIN:
-            self.again = True
+        """Add one phase. Of a try that is repeated, only a failure in a later phase counts."""
+        if outcome == RERUN:
+            self.rerunning = True
             self.phases.clear()
-        elif self.again and when != PHASES[0]:
+        elif self.rerunning and when != PHASES[0]:
             self.extra_failed |= outcome == "failed"
         else:
-            self.again = False
+            self.rerunning = False
             self.phases.setdefault(when, []).append(outcome)
 
     @property
     def outcome(self) -> str:
-        """passed, failed, skipped, xfailed, xpassed; `broken` when the phases do not add up to any of them."""
-        said = [outcome for outcomes in self.phases.values() for outcome in outcomes]
-        if "failed" in said or self.extra_failed:
+        """passed, failed, skipped, xfailed or xpassed; `broken` if the phases contradict each other."""
+        reported = [outcome for outcomes in self.phases.values() for outcome in outcomes]
+        if "failed" in reported or self.extra_failed:
             return "failed"
         if any(len(outcomes) != 1 for outcomes in self.phases.values()) or not self.phases.keys() <= set(PHASES):
             return "broken"
         call = self.phases.get("call", [""])[0]
         if self.expected_failure:
             return "xpassed" if call == "passed" else "xfailed"
-        if "skipped" in said:
+        if "skipped" in reported:
             return "skipped"
-        return "passed" if said == ["passed"] * len(PHASES) else "broken"
+        return "passed" if reported == ["passed"] * len(PHASES) else "broken"
 
     @property
     def passed_unexpectedly(self) -> bool:
-        """It failed for no other reason than that it passes, which it was marked not to do."""
-        said = [outcome for outcomes in self.phases.values() for outcome in outcomes]
-        once = self.phases.get("call") == ["failed"] and said.count("failed") == 1 and not self.extra_failed
-        return once and self.why.startswith(UNEXPECTED)
+        """Whether it failed only because it passed although it is marked as an expected failure."""
+        reported = [outcome for outcomes in self.phases.values() for outcome in outcomes]
+        once = self.phases.get("call") == ["failed"] and reported.count("failed") == 1 and not self.extra_failed
+        return once and self.why.startswith(UNEXPECTED_PASS)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Something that code of the workspace did and the interpreter reported. `file` is relative to the workspace."""
+class AuditEvent:
+    """An action of workspace code that the interpreter reported. `file` is relative to the workspace."""
 
     what: str
     file: str
@@ -83,23 +83,23 @@ class Sight:
 
     @property
     def key(self) -> str:
-        """Without the line, which moves with every edit."""
+        """What it is compared by; without the line, which moves with every edit."""
         return f"{self.what} {self.file}"
 
 
 @dataclass(slots=True)
 class Transcript:
-    """One run of the pinned runner, as far as it told."""
+    """What the pinned runner reported about one run."""
 
     started: bool = False
     no_pytest: str = ""
     names: list[str] = field(default_factory=list)
     python: tuple[str, str, list[str]] | None = None
-    """The interpreter behind the environment, the folder of its programs, its package folders."""
+    """The base interpreter of the environment, its folder of programs, its package folders."""
     runner_modules: list[str] = field(default_factory=list)
-    """Installed top-level modules that the runner itself has loaded."""
+    """Installed top-level modules that the runner itself loaded."""
     test_code: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """Modules of the tests: file, and a digest of each function."""
+    """Test modules: their file, and a digest of each function."""
     declared_plugins: list[tuple[str, str]] = field(default_factory=list)
     loaded_plugins: list[str] = field(default_factory=list)
     rootdir: str = ""
@@ -109,42 +109,42 @@ class Transcript:
     uncollected: dict[str, str] = field(default_factory=dict)
     canaries: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TestRecord] = field(default_factory=dict)
-    under_way: str = ""
-    """The test that was begun last and has not ended; no canary."""
+    running_test: str = ""
+    """The test that started last and has not finished; never a canary test."""
     changed: list[str] = field(default_factory=list)
-    seen: list[Sight] = field(default_factory=list)
-    trouble: str = ""
-    """What pytest or the session died of, if it did."""
-    conftest: bool = False
-    """A conftest could not be imported, so nothing was run."""
+    audit_events: list[AuditEvent] = field(default_factory=list)
+    crash: str = ""
+    """Why pytest or the session crashed; empty if it did not."""
+    conftest_failed: bool = False
+    """A conftest could not be imported, so no test ran."""
     status: int | None = None
-    """Exit status that pytest would have had without canaries."""
+    """Exit status that pytest would have had without canary tests."""
     ended: bool = False
     foreign: list[str] = field(default_factory=list)
-    """Beginnings of lines that the runner did not write."""
+    """The starts of lines that the runner did not write."""
 
-    def unusual(self) -> tuple[str, ...]:
-        """Everything that the watch over the runner reported, in a form that can be compared between runs."""
-        return (*self.changed, *(sight.key for sight in self.seen))
+    def behaviour(self) -> tuple[str, ...]:
+        """Runner changes and audit events, in a form that can be compared between runs."""
+        return (*self.changed, *(event.key for event in self.audit_events))
 
     def outcomes(self) -> dict[str, str]:
-        """Outcome by test id, canaries apart."""
-        found = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
+        """Outcome by test id, without canary tests."""
+        outcomes = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
         for item in self.items:
-            found.setdefault(item, "missing")
-        return found
+            outcomes.setdefault(item, "missing")
+        return outcomes
 
     def counted(self, neutral: Collection[str]) -> dict[str, str]:
-        """Outcomes for what is required. `neutral`: tests that do not pass on R and need not.
+        """Outcomes to count against the required tests. `neutral`: tests that neither pass nor fail on the base repository.
 
-        One of them may document the fault that is mended, and be marked as failing: that it passes now is no failure of the work.
+        A neutral test may be a strict expected failure that documents the bug: passing after the fix is not a failure.
         """
-        mended = [test for test in neutral if test in self.tests and self.tests[test].passed_unexpectedly]
-        return {**self.outcomes(), **dict.fromkeys(mended, "xpassed")}
+        fixed = [test for test in neutral if test in self.tests and self.tests[test].passed_unexpectedly]
+        return {**self.outcomes(), **dict.fromkeys(fixed, "xpassed")}
 
 
 def read_transcript(data: bytes, nonce: str) -> Transcript:
-    """Read what came over the side channel."""
+    """Read the bytes of the side channel."""
     transcript = Transcript()
     expected = 0
     for raw in data.split(b"\n"):
@@ -173,10 +173,10 @@ def _record(raw: bytes, nonce: str, expected: int) -> list[Value] | None:
 
 
 def _encodable(value: Value) -> Value:
-    """Names that are not UTF-8 come as lone surrogates, which no log could hold."""
+    """Escape names that are not UTF-8: they come as lone surrogates, which a log cannot store."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
-    return [_encodable(one) for one in value] if isinstance(value, list) else value
+    return [_encodable(part) for part in value] if isinstance(value, list) else value
 
 
 def _take(transcript: Transcript, record: list[Value]) -> None:
@@ -188,10 +188,10 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
         case ["changed", list(names)] if _strings(names):
             transcript.changed += names
         case ["seen", str(what), str(file), int(line)]:
-            transcript.seen.append(Sight(what, file, line))
+            transcript.audit_events.append(AuditEvent(what, file, line))
         case ["crash" | "internal" | "conftest", str(why)]:
-            transcript.trouble = transcript.trouble or why
-            transcript.conftest |= record[0] == "conftest"
+            transcript.crash = transcript.crash or why
+            transcript.conftest_failed |= record[0] == "conftest"
         case ["finish", int(_), int(own)]:
             transcript.status = own
         case ["end", _]:
@@ -233,16 +233,16 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
         case ["uncollected", str(test), str(why)]:
             transcript.uncollected[test] = why
         case ["report", str(test), str(when), str(outcome), str(kind), bool(expected), str(why)]:
-            found = transcript.tests.setdefault(test, TestRecord())
-            found.expected_failure |= expected
+            report = transcript.tests.setdefault(test, TestRecord())
+            report.expected_failure |= expected
             if kind == OWN_REPORT:
-                found.take(when, outcome)
+                report.take(when, outcome)
                 if when in {PHASES[0], PHASES[-1]}:
-                    transcript.under_way = test if when == PHASES[0] and test not in transcript.canaries else ""
+                    transcript.running_test = test if when == PHASES[0] and test not in transcript.canaries else ""
             elif outcome == "failed":
-                found.extra_failed = True
-            if outcome != "passed" and not found.why:
-                found.why = why
+                report.extra_failed = True
+            if outcome != "passed" and not report.why:
+                report.why = why
         case _:
             transcript.foreign.append(str(record)[:80])
 
@@ -251,10 +251,10 @@ def _strings(values: list[Value]) -> TypeGuard[list[str]]:
     return all(isinstance(value, str) for value in values)
 
 
-def canaries_lied(transcript: Transcript, canaries: Canaries) -> str:
-    """How the canaries show that reports are not what happened; empty when they do not.
+def forged_canary(transcript: Transcript, canaries: Canaries) -> str:
+    """Return how a canary test that must fail was misreported; empty if none was.
 
-    Canaries that were never reached say nothing: then the end is missing too, and that decides.
+    Canary tests that never ran prove nothing: then the end of the run is missing too, and that decides.
     """
     by_name = _by_name(transcript)
     for name in sorted(canaries.failing):
@@ -262,12 +262,12 @@ def canaries_lied(transcript: Transcript, canaries: Canaries) -> str:
         if record is None or not record.phases:
             continue
         if record.outcome != "failed" and "call" in record.phases:
-            return f"a test that must fail was reported as {record.outcome}"
+            return f"canary test reported as {record.outcome}"
     return ""
 
 
-def canaries_held(transcript: Transcript, canaries: Canaries) -> bool:
-    """Whether every canary that must fail was run and failed."""
+def failing_canaries_failed(transcript: Transcript, canaries: Canaries) -> bool:
+    """Return whether every canary test that must fail ran and failed."""
     by_name = _by_name(transcript)
     return all(name in by_name and by_name[name].outcome == "failed" for name in canaries.failing)
 

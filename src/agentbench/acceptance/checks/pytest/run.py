@@ -1,7 +1,7 @@
-"""Running pytest through the pinned runner, and the pins themselves.
+"""Run pytest through the pinned runner.
 
-The pins come from a survey on untouched R (`pristine.py`): which plugins setup installed, which file configures pytest,
-which names can be imported. A run of a patch uses those and nothing that the patch could have put in their place.
+The pins come from a survey of the base repository (`base_survey.py`): the plugins that setup installed, the file that
+configures pytest, the names that can be imported. A run of a patch uses those and nothing that the patch put in their place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentbench.acceptance.checks.pytest.records import Transcript, read_transcript
-from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, Kit
+from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, RunnerBundle
 from agentbench.acceptance.replica import ENV
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command, Completed
@@ -25,12 +25,12 @@ OPTIONAL_MODULES = (
     "attrs", "argcomplete", "py", "pexpect", "sitecustomize", "usercustomize", "xdist", "execnet", "setuptools",
     "pkg_resources", "numpy", "faulthandler", "readline",
 )  # fmt: skip
-"""What the runner would import if it were there. Where setup did not install it, a patch cannot bring it along."""
+"""Modules that the runner imports if they exist. If setup did not install one, a patch cannot add it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """R's own pytest configuration. `inifile` is None when R has none: then an empty one keeps others out."""
+    """The base repository's pytest configuration. Without an `inifile`, an empty one keeps others out."""
 
     rootdir: str
     confcutdir: str
@@ -39,26 +39,26 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What a run of a patch is held to."""
+    """What a run of a patch may load, and what is watched while it runs."""
 
     plugins: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
     absent: tuple[str, ...]
     configuration: Configuration
     guarded: tuple[str, ...] = ()
-    """Files of the tests that count, as seen inside: code under test has no business in them."""
+    """Files of the tests, as paths in the sandbox: code under test must not read or change them."""
     tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    """Modules of the tests as they are when nothing but R is there."""
+    """Test modules of the base repository: their file, and a digest of each function."""
     support: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of what lies with the tests, and the files of R that may have them."""
+    """Names under which tests may import files beside them, and the base repository's files of that name."""
     replaced: tuple[str, ...] = ()
     """Names that the tests themselves replace while they run."""
     conftests: tuple[str, ...] = ()
-    """R's own, as seen inside."""
+    """Those of the base repository, as paths in the sandbox."""
     closely: tuple[str, ...] = ()
-    """Tests that have to come to pass: the watch never leaves them out."""
+    """Fail-to-pass tests: the runner is inspected around every one of them."""
     written: tuple[str, ...] = ()
-    """Python files of the patch, relative to the workspace: code under test whatever they are called."""
+    """Python files of the patch, relative to the workspace: code under test whatever their names."""
     only: tuple[str, ...] = ()
     """Tests to run; empty for all that the command collects."""
 
@@ -73,22 +73,28 @@ class PytestRun:
     exit_expected: int
     built: Mapping[str, str] = field(default_factory=dict)
     """Digests of the runner's files after a declared build."""
-    remade: tuple[str, ...] = ()
-    """Files of the tests that the build changed."""
+    changed_files: tuple[str, ...] = ()
+    """Protected files that the build changed."""
 
     @property
     def whole(self) -> bool:
-        """The runner came to its end and left by its own door."""
+        """Whether the runner finished and exited with the status it was given."""
         return self.transcript.ended and self.completed.exit_code == self.exit_expected
 
 
 def run_pytest(
-    sandbox: Sandbox, spec: SandboxSpec, command: PytestCommand, kit: Kit, *, pins: Pins | None, timeout_sec: float
+    sandbox: Sandbox,
+    spec: SandboxSpec,
+    command: PytestCommand,
+    bundle: RunnerBundle,
+    *,
+    pins: Pins | None,
+    timeout_sec: float,
 ) -> PytestRun:
-    """Run the tests, or without pins survey them: natural configuration, nothing but canaries is run.
+    """Run the tests. Without pins, survey them: pytest finds its configuration itself and runs only canary tests.
 
     Raises:
-        SandboxError: ours.
+        SandboxError: the sandbox failed.
     """
     nonce = secrets.token_hex(16)
     exit_expected = 64 + secrets.randbelow(50)
@@ -106,7 +112,7 @@ def run_pytest(
         "plugins": [] if pins is None else [list(pair) for pair in pins.plugins],
         "pinned": [] if pins is None else list(pins.names),
         "absent": [] if pins is None else list(pins.absent),
-        "configuration": None if pins is None else _configuration(pins.configuration, kit),
+        "configuration": None if pins is None else _configuration(pins.configuration, bundle),
         "tests": {} if pins is None else {name: [file, dict(code)] for name, (file, code) in pins.tests.items()},
         "support": {} if pins is None else {name: list(files) for name, files in pins.support.items()},
         "replaced": [] if pins is None else list(pins.replaced),
@@ -116,12 +122,12 @@ def run_pytest(
         "written": [] if pins is None else list(pins.written),
         "only": [] if pins is None else list(pins.only),
         "cache": f"/tmp/{secrets.token_hex(6)}",
-        "canary": kit.canary_file,
+        "canary": bundle.canary_file,
     }
     runner = Command(
-        # -s, -S and no PYTHONPATH: nothing of the workspace is importable until the runner says so. Not -I, which would
+        # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which would
         # also ignore variables that the contract declares, such as PYTHONHASHSEED.
-        argv=(interpreter(spec, command), "-s", "-S", *command.options, kit.runner),
+        argv=(interpreter(spec, command), "-s", "-S", *command.options, bundle.runner),
         cwd=spec.workdir,
         env={**ENV, **command.env, "PYTHONPATH": ""},
         timeout_sec=timeout_sec,
@@ -130,7 +136,7 @@ def run_pytest(
         side_bytes=SIDE_BYTES,
     )
     completed = sandbox.run(runner)
-    return PytestRun(completed, read_transcript(completed.side, nonce), kit.canaries, exit_expected)
+    return PytestRun(completed, read_transcript(completed.side, nonce), bundle.canaries, exit_expected)
 
 
 def interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
@@ -140,10 +146,10 @@ def interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
     return posixpath.normpath(posixpath.join(spec.workdir, command.folder, command.python))
 
 
-def _configuration(found: Configuration, kit: Kit) -> dict[str, str | None]:
+def _configuration(configuration: Configuration, bundle: RunnerBundle) -> dict[str, str | None]:
     return {
-        "copy": kit.configuration,
-        "original": found.inifile,
-        "rootdir": found.rootdir,
-        "confcutdir": found.confcutdir,
+        "copy": bundle.configuration,
+        "original": configuration.inifile,
+        "rootdir": configuration.rootdir,
+        "confcutdir": configuration.confcutdir,
     }

@@ -1,6 +1,6 @@
-"""What a pytest run gets from us beside the workspace: the runner, canaries, R's configuration. Mounted read-only.
+"""The runner bundle: test runner, canary tests and pytest configuration, mounted read-only beside the workspace.
 
-Names and contents that a patch must not be able to foresee are drawn anew for every run.
+Names and contents that a patch must not be able to predict are random and new for every run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """Tests whose outcome is known: a runner that reports them otherwise does not report what happened."""
+    """Tests with a known outcome: a run that reports them otherwise has forged reports."""
 
     module: str
     failing: frozenset[str]
@@ -48,8 +48,8 @@ class Canaries:
 
 
 @cache
-def programs() -> str:
-    """Digest of what is mounted: what another runner saw of R says nothing about this one."""
+def runner_digest() -> str:
+    """Digest of the runner's programs, part of cache keys: results of another version do not apply."""
     return sha256_hex(b"\0".join(_program(name) for name in _PROGRAMS))
 
 
@@ -58,9 +58,9 @@ def _program(name: str) -> bytes:
 
 
 def draw_canaries() -> Canaries:
-    """Some that must fail (plain assertions about values of several kinds, a unittest one) and one that must pass.
+    """Generate canary tests that must fail (plain assertions on several types, one of unittest) and one that must pass.
 
-    They are named like nothing in particular.
+    Their names are random.
     """
     names = [f"test_{secrets.token_hex(5)}" for _ in range(7)]
     left, right = secrets.token_hex(8), secrets.token_hex(8)
@@ -113,13 +113,13 @@ class T{names[3]}(unittest.TestCase):
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """A kit as it is seen inside."""
+class RunnerBundle:
+    """The bundle as mounted in the sandbox."""
 
     mount: Mount
     canaries: Canaries
     configuration: str | None
-    """The copy of R's configuration file."""
+    """The copy of the base repository's configuration file."""
 
     @property
     def runner(self) -> str:
@@ -131,22 +131,22 @@ class Kit:
 
 
 @contextmanager
-def packed(configuration: tuple[str, bytes] | None) -> Iterator[Kit]:
-    """A kit on the host for as long as the context lasts. `configuration`: name and content of R's file.
+def unpacked_bundle(configuration: tuple[str, bytes] | None) -> Iterator[RunnerBundle]:
+    """Write a bundle to a temporary folder on the host. `configuration`: name and content of the base repository's file.
 
     Raises:
-        SandboxError: the host could not write it.
+        SandboxError: the bundle could not be written.
     """
     canaries = draw_canaries()
     target = f"/opt/{secrets.token_hex(6)}"
     with ExitStack() as stack:
         try:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-kit-")))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-runner-")))
             _lay_out(folder, canaries, configuration)
         except OSError as error:
-            raise SandboxError(f"the test runner could not be laid out: {error}") from error
+            raise SandboxError(f"the test runner could not be written to a temporary folder: {error}") from error
         copy = None if configuration is None else f"{target}/{_COPY}/{configuration[0]}"
-        yield Kit(Mount(folder, target), canaries, copy)
+        yield RunnerBundle(Mount(folder, target), canaries, copy)
 
 
 def _lay_out(folder: Path, canaries: Canaries, configuration: tuple[str, bytes] | None) -> None:

@@ -1,0 +1,189 @@
+"""Find out whether a declared build changed the tests or the test runner.
+
+A build runs code of the patch, so it can change what the patch itself may not. Its effects on disk are compared with those of
+the same build on the base repository.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES
+from agentbench.acceptance.checks.pytest.runner_bundle import RunnerBundle
+from agentbench.acceptance.grading_context import Finding, GradingContext
+from agentbench.acceptance.protected import GradedTree, Protection
+from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
+from agentbench.acceptance.runner.runner_monitor import is_test
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.command import Command
+from agentbench.core.errors import PatchInvalid, SandboxError
+from agentbench.sandbox.protocol import Sandbox
+from agentbench.tree.entry import Entry
+from agentbench.tree.limits import TreeTooLarge
+from agentbench.workspace.diff.events import path_text
+
+MAX_FINDINGS = 20
+
+# --- the test runner --------------------------------------------------------------------------------------------------
+
+
+class Interpreter(BaseModel):
+    """Paths of the environment's Python."""
+
+    model_config = ConfigDict(frozen=True)
+    behind: str
+    """The base interpreter of the environment, where a build cannot write."""
+    programs: str
+    folders: tuple[str, ...]
+    runner: tuple[str, ...] = ()
+    """Top-level modules that the runner had loaded from those folders before any code of the repository ran."""
+
+
+def fingerprint(
+    sandbox: Sandbox, bundle: RunnerBundle, python: Interpreter, plugins: Sequence[tuple[str, str]]
+) -> dict[str, str]:
+    """Return digests of the test runner, its plugins and all start-up files, by path.
+
+    Raises:
+        SandboxError: the sandbox failed, or its answer cannot be read: no candidate code takes part in it.
+    """
+    modules = {target.split(":")[0].split(".")[0] for _, target in plugins}
+    job = {
+        "names": sorted({*OPTIONAL_MODULES, *python.runner, *modules}),
+        "folders": list(python.folders),
+        "programs": python.programs,
+    }
+    command = Command(
+        argv=(python.behind, "-I", "-S", f"{bundle.mount.target}/fingerprint.py"),
+        cwd="/",
+        timeout_sec=120,
+        stdin=json.dumps(job).encode(),
+        side_channel=True,
+    )
+    completed = sandbox.run(command)
+    try:
+        digests = json.loads(completed.side)
+    except ValueError:
+        digests = None
+    if not completed.ok or not isinstance(digests, dict):
+        raise SandboxError(f"the test runner's files could not be read after the build (exit {completed.exit_code})")
+    return {str(path): str(digest) for path, digest in digests.items()}
+
+
+def changed_runner_findings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Report what a candidate's build changed of the test runner that the base repository's build does not."""
+    findings = []
+    for path in sorted({*before, *after}):
+        if before.get(path) == after.get(path):
+            continue
+        # An editable install writes a path file of its own, whose name contains the version.
+        severity: Literal["note", "gate"] = "note" if posixpath.basename(path).startswith("__editable__") else "gate"
+        detail = "the build changed a file of the test runner or of the interpreter's start-up"
+        findings.append(Finding("build_changed_runner", severity, detail, path=path))
+    return tuple(findings[:MAX_FINDINGS])
+
+
+# --- the tests --------------------------------------------------------------------------------------------------------
+
+
+class BaseBuildChanges(BaseModel):
+    """Test files that the base repository's own build changes or makes; None if its build fails or leaves too much."""
+
+    model_config = ConfigDict(frozen=True)
+    paths: tuple[str, ...] | None
+
+
+def base_build_changes(context: GradingContext) -> BaseBuildChanges:
+    """Find out what the build does to the tests of the base repository; cached.
+
+    Raises:
+        SandboxError: the sandbox failed.
+    """
+
+    def make() -> BaseBuildChanges:
+        with open_replica(context, base_tree(context)) as sandbox:
+            built = run_build(context, sandbox)
+            if built is not None and (built.exit_code != 0 or built.timed_out):
+                return BaseBuildChanges(paths=None)
+            try:
+                changed = _changed_files(sandbox, base_tree(context), base_entries(context), _may_matter(context))
+            except PatchInvalid:
+                return BaseBuildChanges(paths=None)
+            return BaseBuildChanges(paths=changed)
+
+    key = key_of(context.contract_id, context.prepared.digest, context.backend.name)
+    return load_or_make(context.cache, key, BaseBuildChanges, make)[0]
+
+
+def build_changes(
+    sandbox: Sandbox, context: GradingContext, tree: GradedTree, tests: Collection[bytes] = ()
+) -> tuple[str, ...]:
+    """Return the protected files that the declared build of a candidate changed. `tests`: files of required tests.
+
+    Raises:
+        PatchInvalid: the build left more files than can be read, and the base repository's build does not.
+        SandboxError: the sandbox failed.
+    """
+    if not declares_build(context):
+        return ()
+    base, tests = base_entries(context), frozenset({*tests, *context.loaded.hidden_files()})
+    oracle = context.loaded.task.oracle
+    protection = Protection(oracle.protected or (), tests, oracle.generated)
+    try:
+        return _changed_files(
+            sandbox, tree, base, lambda path: protection.guards(path, there=path in base or path in tests)
+        )
+    except PatchInvalid:
+        if base_build_changes(context).paths is None:
+            return ()
+        raise
+
+
+def changed_file_findings(context: GradingContext, changed: Collection[str]) -> tuple[Finding, ...]:
+    """Report files of the tests that a candidate's build changed and the base repository's build does not.
+
+    If the base repository does not build, there is nothing to compare with, and the findings are notes.
+
+    Raises:
+        SandboxError: the sandbox failed.
+    """
+    if not changed:
+        return ()
+    expected = base_build_changes(context).paths
+    severity: Literal["note", "gate"] = "note" if expected is None else "gate"
+    detail = "the build changed a file of the tests or of their configuration"
+    paths = [path for path in changed if path not in (expected or ())]
+    return tuple(Finding("build_changed_runner", severity, detail, path=path) for path in paths[:MAX_FINDINGS])
+
+
+def _changed_files(
+    sandbox: Sandbox, tree: GradedTree, base: Mapping[bytes, Entry], matters: Callable[[bytes], bool]
+) -> tuple[str, ...]:
+    """Return the files that matter and differ from what was there before the build, those it added included.
+
+    Raises:
+        PatchInvalid: the build left more files than can be read.
+        SandboxError: the sandbox failed.
+    """
+    before: dict[bytes, str | None] = {path: entry.sha256 for path, entry in base.items()}
+    for write in tree.writes:
+        content = write.content if write.symlink is None else write.symlink
+        before[write.path] = None if content is None else sha256_hex(content)
+    try:
+        after: dict[bytes, str | None] = {entry.path: entry.sha256 for entry in sandbox.tree().entries()}
+    except TreeTooLarge as error:
+        raise PatchInvalid(f"the files that the build left cannot be read: {error.message}") from error
+    paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
+    return tuple(path_text(path)[0] for path in paths if matters(path))
+
+
+def _may_matter(context: GradingContext) -> Callable[[bytes], bool]:
+    """Select all test files and protected files: which tests are required is not known yet."""
+    protection = Protection(context.loaded.task.oracle.protected or (), frozenset(context.loaded.hidden_files()))
+    return lambda path: protection.restores(path) or is_test(path.decode("utf-8", "surrogateescape"))
