@@ -64,7 +64,7 @@ class SocketForward:
         except OSError as error:
             listener.close()
             msg = f"the {self.name} cannot listen in {self.folder}: {error.strerror or error}"
-            raise SandboxError(msg) from error
+            raise SandboxError(msg, remedy="set AB_STATE to a writable folder") from error
         return listener
 
     @property
@@ -88,8 +88,8 @@ class SocketForward:
         command = Command(argv=argv, cwd="/", timeout_sec=wall_sec + _EXTRA_SEC)
         sandbox.start(command, on_stdout=lambda _data: ready.set())
         if not ready.wait(READY_SEC):
-            msg = f"the forwarder to the {self.name} did not start inside the sandbox (it needs python3 there)"
-            raise SandboxError(msg)
+            msg = f"the forwarder to the {self.name} did not start inside the sandbox"
+            raise SandboxError(msg, remedy="check that python3 is installed in the task's image")
 
     def remove(self) -> None:
         for file in (self.socket, self.mounted / FORWARDER):

@@ -23,15 +23,15 @@ from tests.sandbox.conftest import SPEC
 
 
 @pytest.fixture
-def mine(state: Path) -> Iterator[BwrapBackend]:
+def own_backend(state: Path) -> Iterator[BwrapBackend]:
     backend = BwrapBackend(state)
     yield backend
     backend.close()
 
 
 @pytest.fixture
-def box(mine: BwrapBackend) -> Iterator[BwrapSandbox]:
-    opened = mine.start(SPEC, mine._environments.without_setup(SPEC))
+def box(own_backend: BwrapBackend) -> Iterator[BwrapSandbox]:
+    opened = own_backend.start(SPEC, own_backend._environments.without_setup(SPEC))
     yield opened
     opened.close()
 
@@ -76,23 +76,23 @@ class TestCauseOfDeath:
 
 
 class TestServer:
-    def test_contract_variables_do_not_reach_pid_1(self, mine: BwrapBackend) -> None:
+    def test_contract_variables_do_not_reach_pid_1(self, own_backend: BwrapBackend) -> None:
         spec = replace(SPEC, env={"LD_DEBUG": "libs", "PYTHONHOME": "/nowhere", "MINE": "yes"})
-        opened = mine.start(spec, mine._environments.without_setup(spec))
+        opened = own_backend.start(spec, own_backend._environments.without_setup(spec))
         try:
             assert opened.run(Command(line="echo $MINE")).stdout.kept == b"yes\n"
             assert opened._spawned.stderr() == ""
         finally:
             opened.close()
 
-    def test_values_that_look_like_bubblewrap_options_stay_values(self, mine: BwrapBackend) -> None:
+    def test_values_that_look_like_bubblewrap_options_stay_values(self, own_backend: BwrapBackend) -> None:
         spec = replace(SPEC, env={"A": "{info}", "B": "{seccomp}", "C": "--bind", "D": ""})
-        with mine.open(spec, None) as opened:
+        with own_backend.open(spec, None) as opened:
             assert opened.run(Command(line='echo "$A $B $C [$D]"')).stdout.kept == b"{info} {seccomp} --bind []\n"
 
-    def test_process_limit_does_not_count_the_server(self, mine: BwrapBackend) -> None:
+    def test_process_limit_does_not_count_the_server(self, own_backend: BwrapBackend) -> None:
         spec = replace(SPEC, limits=Limits(cpus=1, memory_mb=128, pids=5, disk_mb=16))
-        with mine.open(spec, None) as opened:
+        with own_backend.open(spec, None) as opened:
             assert opened.run(Command(line="sleep 0.01 & sleep 0.01 & sleep 0.01 & sleep 0.01 & wait")).ok
             assert not opened.run(Command(line="for i in 1 2 3 4 5 6; do sleep 1 & done; wait")).ok
 
@@ -125,39 +125,43 @@ class TestCopies:
         with copying.open(SPEC, prepared) as again:
             assert again.run(Command(line="ls run.sh")).ok
 
-    def test_refused_overlay_falls_back_to_copies(self, mine: BwrapBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-        spawn = mine._supervisor.spawner.spawn
+    def test_refused_overlay_falls_back_to_copies(
+        self, own_backend: BwrapBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spawn = own_backend._supervisor.spawner.spawn
 
         def refuse(request: SpawnRequest) -> SpawnedSandbox:
             if not request["copies"]:
                 raise SandboxError("the sandbox did not start: mount overlay on /tmp/m: Operation not permitted")
             return spawn(request)
 
-        monkeypatch.setattr(mine._supervisor.spawner, "spawn", refuse)
-        with mine.open(SPEC, None) as opened:
+        monkeypatch.setattr(own_backend._supervisor.spawner, "spawn", refuse)
+        with own_backend.open(SPEC, None) as opened:
             assert opened.run(Command(line="python -c 'print(1)'")).stdout.kept == b"1\n"
-        assert any("overlay mounts are refused" in note for note in mine.limits().notes)
+        assert any("overlay mounts are refused" in note for note in own_backend.limits().notes)
 
 
 class TestFailedStart:
-    def test_error_of_bubblewrap_is_quoted_with_a_remedy(self, mine: BwrapBackend, tmp_path: Path) -> None:
+    def test_error_of_bubblewrap_is_quoted_with_a_remedy(self, own_backend: BwrapBackend, tmp_path: Path) -> None:
         fake = tmp_path / "bwrap"
         fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
         fake.chmod(0o755)
-        mine._program = str(fake)
+        own_backend._program = str(fake)
         with pytest.raises(SandboxUnavailable, match=r"uid map: Permission denied") as caught:
-            mine.open(SPEC, None).__enter__()
+            own_backend.open(SPEC, None).__enter__()
         assert caught.value.remedy
 
-    def test_bubblewrap_outside_of_usr_works(self, mine: BwrapBackend, tmp_path: Path) -> None:
-        shutil.copy(mine._program, tmp_path / "bwrap")
-        mine._program = str(tmp_path / "bwrap")
-        with mine.open(SPEC, None) as opened:
+    def test_bubblewrap_outside_of_usr_works(self, own_backend: BwrapBackend, tmp_path: Path) -> None:
+        shutil.copy(own_backend._program, tmp_path / "bwrap")
+        own_backend._program = str(tmp_path / "bwrap")
+        with own_backend.open(SPEC, None) as opened:
             assert opened.run(Command(line="echo up")).stdout.kept == b"up\n"
 
-    def test_missing_mount_source_is_an_error(self, mine: BwrapBackend, prepared: Prepared, tmp_path: Path) -> None:
+    def test_missing_mount_source_is_an_error(
+        self, own_backend: BwrapBackend, prepared: Prepared, tmp_path: Path
+    ) -> None:
         from agentbench.sandbox.protocol import Mount
 
         spec = replace(SPEC, mounts=(Mount(tmp_path / "absent", "/x"),))
         with pytest.raises(SandboxError, match="no such file or folder"):
-            mine.open(spec, None).__enter__()
+            own_backend.open(spec, None).__enter__()

@@ -69,7 +69,7 @@ def etc_folder(state: Path, interpreter: Interpreter) -> Path:
             _build(folder, interpreter)
         except OSError as error:
             msg = f"cannot write {folder}: {error}"
-            raise SandboxError(msg) from error
+            raise SandboxError(msg, remedy="set AB_STATE to a writable folder") from error
     return folder
 
 

@@ -159,7 +159,10 @@ class BwrapSandbox(ServedSandbox):
             self._kernel_ooms = kills
             return oom_result()
         details = self._spawned.stderr() or why
-        raise SandboxError(f"sandbox {self._name} ended unexpectedly (wait status {report.status}): {details}")
+        raise SandboxError(
+            f"sandbox {self._name} ended unexpectedly (wait status {report.status}): {details}",
+            remedy="look for killed processes in the kernel log (`dmesg`)",
+        )
 
     def _oom_total(self, by_kernel: int | None) -> int | None:
         return (by_kernel or 0) + self._harness_ooms if self._harness_ooms else by_kernel

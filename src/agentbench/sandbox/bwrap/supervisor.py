@@ -167,7 +167,8 @@ class Spawner:
             for sock in (control, channel):
                 sock.close()
             os.close(errors)
-            raise SandboxError(f"the sandbox spawner has exited: {error.strerror}") from error
+            msg = f"the sandbox spawner has exited: {error.strerror}"
+            raise SandboxError(msg, remedy="look for killed processes in the kernel log (`dmesg`)") from error
         finally:
             their_control.close()
             their_channel.close()
