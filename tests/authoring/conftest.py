@@ -1,4 +1,4 @@
-"""Small repositories with a history, and one laboratory for all tests of a process."""
+"""Small git repositories, a package index, and one lab per test process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.run.lab import Lab
-from tests.authoring.made_up_index import Shelf
+from tests.authoring.package_index import PackageIndex
 from tests.workspace.reference_git import commit_all, git, repository
 
 BEFORE: Mapping[str, str | bytes] = {
@@ -27,7 +27,7 @@ FIX: Mapping[str, str | bytes] = {
 
 
 def put(folder: Path, files: Mapping[str, str | bytes], message: str) -> str:
-    """Write files and commit them; the commit's id."""
+    """Write files, commit them and return the commit id."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,17 +44,17 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def index(tmp_path: Path) -> PackageIndex:
     """An empty package index."""
-    return Shelf(tmp_path / "index")
+    return PackageIndex(tmp_path / "index")
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with Lab(sandbox="bwrap", state=shared / "authoring-state") as found:
-        yield found
+    with Lab(sandbox="bwrap", state=shared / "authoring-state") as lab:
+        yield lab
 
 
-__all__ = ["BEFORE", "FIX", "git", "lab", "put", "repo", "shelf"]
+__all__ = ["BEFORE", "FIX", "git", "index", "lab", "put", "repo"]

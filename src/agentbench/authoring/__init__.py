@@ -1,6 +1,10 @@
-"""Tasks from what exists already: commits of a repository's history, and the files of other benchmarks.
+"""Create tasks from commits of a repository and from the files of other benchmarks.
 
-Owns: choosing and splitting a commit, detecting its setup, proving it in the sandbox, writing the task folder, formats of
-others. Must not touch: how a patch is graded (oracle) or how a sandbox works. Git and the network are reached through
-workspace alone.
+    commit/        one commit: read, split, verify in the sandbox, write the task folder
+    harvest/       many commits of a history, and the flake screen of a suite
+    environment/   detect, install and pin the dependencies that a commit's tests need
+    formats/       exchange with SWE-bench and Harbor
+    task_lock      one command at a time creates a task folder
+
+Must not grade patches or manage sandboxes. Reaches git and the network through `workspace` alone.
 """

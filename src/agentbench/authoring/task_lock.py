@@ -1,146 +1,146 @@
-"""Where a task is made and where it comes to be: one maker at a time, and what is there already stays."""
+"""Reserve a task folder while it is created, so that only one command at a time creates it.
+
+A task is written into a draft folder and moved to its target when it is complete. Existing tasks are never overwritten.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.authoring.commit.task_draft import named
+from agentbench.authoring.commit.task_draft import check_name
 from agentbench.core.errors import InputError, Interrupted
+from agentbench.core.file_lock import try_lock
 
 _POLL_SEC = 0.2
-_VANISHED = 1000
-"""So often in a row the folder of drafts may be removed by the last who used it, just before it is used here."""
+_ATTEMPTS = 1000
+"""Attempts to create the lock file while others keep removing its empty folder."""
 
 
-class PlaceTaken(InputError):
-    """Something is where a task is to be."""
+class TaskExists(InputError):
+    """The target folder of a task already exists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A task to be made: the suite, its id, and what helps where that place is taken."""
+class TaskLocation:
+    """Suite and id of a task to be created."""
 
     suite_dir: Path
     task_id: str
-    remedy: str = "remove it, or give another --suite-dir"
-    what: str = "task id"
-    """What the id was drawn from, for who has to change it."""
+    remedy: str = "remove it, or pass another --suite-dir"
+    id_source: str = "task id"
+    """Where the id comes from, for error messages."""
 
-    def place(self) -> Path:
-        """Where it is to be.
+    def target(self) -> Path:
+        """Return the final folder of the task.
 
         Raises:
-            InputError: names that are none, a path among them.
-            PlaceTaken: a place that is taken.
+            InputError: the task id or the suite name is not valid.
+            TaskExists: the folder exists.
         """
         suite = self.suite_dir.absolute()
-        named(self.task_id, self.what)
-        named(suite.name, f"--suite-dir {self.suite_dir}")
-        place = suite / self.task_id
-        if place.exists():
-            raise PlaceTaken(f"{place} exists already", remedy=self.remedy)
-        return place
+        check_name(self.task_id, self.id_source)
+        check_name(suite.name, f"--suite-dir {self.suite_dir}")
+        target = suite / self.task_id
+        if target.exists():
+            raise TaskExists(f"{target} already exists", remedy=self.remedy)
+        return target
 
     def draft(self) -> Path:
-        """Where it is made: as deep as its place, so that paths relative to it stay what they are."""
+        """Return the draft folder, as deep as the target so that relative paths stay valid."""
         suite = self.suite_dir.absolute()
         return suite.parent / f".{suite.name}.draft" / self.task_id
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How one waits for another who makes the same task."""
-
-    tell: Callable[[str], None] = lambda _line: None
-    cancelled: threading.Event = field(default_factory=threading.Event)
-
-
 @contextlib.contextmanager
-def workshop(site: Site, patience: Patience | None = None) -> Iterator[tuple[Path, Path]]:
-    """The place of a task and a folder to make it in, for one maker at a time, thread or process. The folder is gone afterwards.
+def locked_draft(
+    location: TaskLocation,
+    *,
+    tell: Callable[[str], None] = lambda _line: None,
+    cancelled: threading.Event | None = None,
+) -> Iterator[tuple[Path, Path]]:
+    """Lock a task against other threads and processes; yield its target and its draft folder.
+
+    Waits while another command creates the same task, and says so through `tell`. Removes the draft folder at the end.
 
     Raises:
-        InputError: names that are none, or a folder that cannot be written.
-        PlaceTaken: a place that is taken, perhaps by who was waited for.
-        Interrupted: while waiting.
+        InputError: a name is not valid, or the folder cannot be written.
+        TaskExists: the target exists, possibly created by the command that was waited for.
+        Interrupted: `cancelled` was set while waiting.
     """
-    site.place()
-    folder = site.draft()
-    # No task is called so, and while it lies there the folder of drafts is not empty: nobody removes that meanwhile.
-    lock = folder.with_name(f".{site.task_id}.lock")
-    fd = _held(lock, site.task_id, patience or Patience())
+    location.target()
+    draft = location.draft()
+    # Task ids cannot start with a dot. The lock file also keeps the folder of drafts from being removed as empty.
+    lock = draft.with_name(f".{location.task_id}.lock")
+    fd = _acquire(lock, location.task_id, tell, cancelled or threading.Event())
     try:
-        yield site.place(), folder
+        yield location.target(), draft
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         with contextlib.suppress(OSError):
             lock.unlink()
-            folder.parent.rmdir()
+            draft.parent.rmdir()
         os.close(fd)
 
 
-def publish(folder: Path, place: Path) -> None:
-    """Move a finished draft to its place.
+def publish(draft: Path, target: Path) -> None:
+    """Move a complete draft to its target.
 
     Raises:
-        PlaceTaken: something came to be there meanwhile.
-        InputError: the place cannot be written.
+        TaskExists: the target was created in the meantime.
+        InputError: the target cannot be written.
     """
-    if place.exists():
-        raise PlaceTaken(f"{place} exists already", remedy="remove it, or give another --suite-dir")
+    if target.exists():
+        raise TaskExists(f"{target} already exists", remedy="remove it, or pass another --suite-dir")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.rename(target)
     except OSError as error:
-        raise InputError(f"{place}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{target}: cannot write: {error.strerror}") from None
 
 
-def _held(lock: Path, task_id: str, patience: Patience) -> int:
-    """A lock that ends with its holder, however that ends."""
-    told = False
+def _acquire(lock: Path, task_id: str, tell: Callable[[str], None], cancelled: threading.Event) -> int:
+    announced = False
     while True:
-        fd = _opened(lock)
+        fd = _open(lock)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
+            locked = try_lock(fd)
         except OSError as error:
             os.close(fd)
-            raise InputError(f"{lock}: cannot be locked: {error.strerror}") from None
-        else:
-            if _lies_there(fd, lock):
-                return fd
-            os.close(fd)  # its holder has removed it: whoever comes now would lock another one
-            continue
-        if not told:
-            patience.tell(f"{task_id}: another command is making it; waiting")
-            told = True
-        if patience.cancelled.wait(_POLL_SEC):
-            raise Interrupted(f"{task_id}: interrupted while another command was making it")
+            raise InputError(f"{lock}: cannot lock: {error.strerror}") from None
+        if locked and _is_current(fd, lock):
+            return fd
+        os.close(fd)
+        if locked:
+            continue  # the previous holder has removed this file; lock the new one
+        if not announced:
+            tell(f"{task_id}: waiting for another command that creates it")
+            announced = True
+        if cancelled.wait(_POLL_SEC):
+            raise Interrupted(f"{task_id}: interrupted while waiting for another command that creates it")
 
 
-def _opened(lock: Path) -> int:
+def _open(lock: Path) -> int:
     try:
         lock.parent.parent.mkdir(parents=True, exist_ok=True)
-        for _ in range(_VANISHED):
-            # The last maker removes the folder when it is empty: between these two, for one.
+        for _ in range(_ATTEMPTS):
+            # Another command may remove the empty folder between these two calls.
             with contextlib.suppress(FileExistsError):
                 lock.parent.mkdir()
             with contextlib.suppress(FileNotFoundError):
                 return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise InputError(f"{error.filename or lock}: cannot be written: {error.strerror}") from None
-    raise InputError(f"{lock.parent}: is no folder", remedy="remove it")
+        raise InputError(f"{error.filename or lock}: cannot write: {error.strerror}") from None
+    raise InputError(f"{lock.parent} is not a folder", remedy="remove it")
 
 
-def _lies_there(fd: int, lock: Path) -> bool:
+def _is_current(fd: int, lock: Path) -> bool:
+    """Tell whether the open file is still the one at `lock`."""
     try:
         return os.path.samestat(os.fstat(fd), lock.stat(follow_symlinks=False))
     except FileNotFoundError:

@@ -15,8 +15,8 @@ import click
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.authoring.commit.from_commit import Made, Wanted
-    from agentbench.authoring.harvest.harvest import Harvest, Request
+    from agentbench.authoring.commit.from_commit import CreatedTask, TaskRequest
+    from agentbench.authoring.harvest.harvest import Harvest, HarvestRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,10 +64,10 @@ def common_options(function: F) -> F:
     return functools.reduce(lambda inner, one: one(inner), reversed(decorators), function)
 
 
-def _wanted(repo: str, suite_dir: Path, common: Common) -> Wanted:
-    from agentbench.authoring.commit.from_commit import Wanted
+def _wanted(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
+    from agentbench.authoring.commit.from_commit import TaskRequest
 
-    return Wanted(
+    return TaskRequest(
         repo=repo,
         suite_dir=suite_dir,
         timeout_sec=common["timeout"],
@@ -105,7 +105,7 @@ def _asked_for() -> Iterator[None]:
 @click.option(
     "--suite-dir", type=FOLDER, default=Path("tasks/harvested"), show_default=True, help="The suite's folder."
 )
-@click.option("--statement-file", type=FILE, help="The issue's text; without it the commit message is taken.")
+@click.option("--statement-file", type=FILE, help="The issue's text; without it the commit message is fix.")
 @click.option("--id", "task_id", help="The task's id; drawn from repository and commit if not given.")
 @click.option("--first-parent", is_flag=True, help="Take a merge as one change against its first parent.")
 @click.option("--all-tests", is_flag=True, help="Require the whole test suite, not only the test files of the commit.")
@@ -159,24 +159,26 @@ def _statement(path: Path | None) -> str | None:
     return text
 
 
-def _show_made(made: Made, *, as_json: bool) -> None:
+def _show_made(made: CreatedTask, *, as_json: bool) -> None:
     from agentbench.core.text import printable
 
-    proof = made.proof
+    verification = made.verification
     if as_json:
         row = {
             "task_id": made.draft.id,
             "folder": str(made.folder),
-            "fail_to_pass": list(proof.fail_to_pass),
-            "pass_to_pass": list(proof.pass_to_pass),
-            "unsteady": list(proof.unsteady),
+            "fail_to_pass": list(verification.fail_to_pass),
+            "pass_to_pass": list(verification.pass_to_pass),
+            "unsteady": list(verification.unsteady),
             "needs_approval": list(made.flags),
             "setup": made.plan,
             "dependencies": made.remark,
         }
         click.echo(json.dumps(row, indent=2))
         return
-    counts = f"{len(proof.fail_to_pass)} tests must come to pass, {len(proof.pass_to_pass)} must go on passing"
+    counts = (
+        f"{len(verification.fail_to_pass)} tests must come to pass, {len(verification.pass_to_pass)} must go on passing"
+    )
     folder = made.folder.relative_to(Path.cwd()) if made.folder.is_relative_to(Path.cwd()) else made.folder
     click.echo(printable(f"made task {made.draft.id}: {folder} ({counts})"))
     _tell(f"  {made.remark}")
@@ -223,15 +225,15 @@ def harvest(
     Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
     """
     from agentbench.authoring.commit.from_commit import repository_name
-    from agentbench.authoring.commit.task_draft import named
-    from agentbench.authoring.harvest.harvest import Request
+    from agentbench.authoring.commit.task_draft import check_name
+    from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as gather
     from agentbench.cli.live_line import LiveLine
     from agentbench.run.lab import Lab
 
-    called = named(name or repository_name(repo), "--name")
-    request = Request(
-        wanted=_wanted(repo, tasks_dir / f"{called}-dev", common),
+    called = check_name(name or repository_name(repo), "--name")
+    request = HarvestRequest(
+        task=_wanted(repo, tasks_dir / f"{called}-dev", common),
         heldout_dir=tasks_dir / f"{called}-heldout",
         ledger=tasks_dir / f"{called}.harvest.json",
         maximum=maximum,
@@ -246,7 +248,9 @@ def harvest(
     line = LiveLine()
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
         try:
-            found = gather(request, lab, tell=line.tell, trying=lambda what: line.show(what and f"running: {what}"))
+            found = gather(
+                request, lab, tell=line.tell, show_running=lambda what: line.show(what and f"running: {what}")
+            )
         finally:
             line.show("")
     _show_harvest(found, request, as_json=common["as_json"])
@@ -271,10 +275,10 @@ def _day(since: str | None) -> str | None:
     return day.isoformat()  # with a time: git would take that of now
 
 
-def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
+def _show_harvest(found: Harvest, request: HarvestRequest, *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from agentbench.authoring.harvest.harvest import line_of
+    from agentbench.authoring.harvest.harvest import summary_line
     from agentbench.core.text import printable
 
     if as_json:
@@ -287,7 +291,7 @@ def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
         click.echo(json.dumps(row, indent=2))
         return
     for one in sorted(found.verdicts, key=lambda one: (not one.accepted, one.kind, one.commit)):
-        click.echo(printable(line_of(one) + (f" [{one.suite}]" if one.accepted else "")))
+        click.echo(printable(summary_line(one) + (f" [{one.suite}]" if one.accepted else "")))
         for flag in one.flags:
             click.echo(printable(f"    to approve: {flag}"))
     accepted = [one for one in found.verdicts if one.accepted]
@@ -295,7 +299,7 @@ def _show_harvest(found: Harvest, request: Request, *, as_json: bool) -> None:
     passed = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
     click.echo(f"passed over without a run: {passed or 'none'}; candidates not run: {found.left}")
     click.echo(
-        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {request.wanted.suite_dir}, "
+        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {request.task.suite_dir}, "
         f"{held} in {request.heldout_dir}"
     )
 
@@ -320,7 +324,7 @@ def screen(
     """
     import sys
 
-    from agentbench.authoring.harvest.flake_screen import set_aside, summary
+    from agentbench.authoring.harvest.flake_screen import quarantine_task, summary
     from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
@@ -335,7 +339,7 @@ def screen(
     if quarantine:
         folders = {task.id: task.folder for task in loaded.tasks}
         for one in bad:
-            set_aside(folders[one.task_id], place, one)
+            quarantine_task(folders[one.task_id], place, one)
     if as_json:
         click.echo(json.dumps({**told, "quarantine": str(place) if quarantine and bad else None}, indent=2))
     else:

@@ -99,7 +99,7 @@ def import_swebench(
 
     Rows that cannot be used are told with their place; exit 2 when there were any.
     """
-    from agentbench.authoring.formats.swebench import address, import_instance, read_instances
+    from agentbench.authoring.formats.swebench import import_instance, read_instances, repository_url
     from agentbench.core.errors import InputError
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
@@ -111,7 +111,7 @@ def import_swebench(
             with refused.at(place):
                 if isinstance(one, InputError):
                     raise one
-                folder = import_instance(one, address(one.repo, repos, url), suite_dir, lab)
+                folder = import_instance(one, repository_url(one.repo, repos, url), suite_dir, lab)
                 made.append({"task_id": one.id, "folder": str(folder)})
                 if not as_json:
                     click.echo(printable(f"made {one.id}: {folder}"))

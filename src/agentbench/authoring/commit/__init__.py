@@ -1,1 +1,1 @@
-"""A task from one commit: read it, split it, verify it, draft the task folder."""
+"""Create a task from one commit."""

@@ -1,4 +1,4 @@
-"""A commit read from its repository and taken apart: everything that is needed to make a task of it, with the lock free again."""
+"""Read a commit and everything else that a task needs from its repository."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from agentbench.authoring.commit import statement as statements
 from agentbench.authoring.commit.split import (
     MAX_HIDDEN_BYTES,
     Split,
-    Unsuitable,
+    UnsuitableCommit,
+    files_mentioning,
     is_prose,
+    is_runnable,
     is_test,
-    runs,
     split,
     text_of,
-    users,
 )
-from agentbench.authoring.environment.detection import Circumstances, Detected, brought, detect, is_packaged, together
+from agentbench.authoring.environment.detection import (
+    DetectedSetup,
+    DetectionContext,
+    added_requirements,
+    combine,
+    detect,
+    is_packaged,
+)
 from agentbench.authoring.environment.requirements import distribution_of
 from agentbench.core.canonical import Json, digest
 from agentbench.core.python_syntax import parse as parse_python
@@ -35,15 +42,15 @@ _PACKAGING = re.compile(
     r"(setup\.py|setup\.cfg|(pyproject|tox|hatch)\.toml|tox\.ini|noxfile\.py|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
 MAX_READ = 400
-"""Files of R that are read at most, to find words in them."""
-MAX_USERS = 12
-"""Test files that are run for a fix that brings only their data: more of them would be the whole suite."""
+"""Files of the base repository that are searched for words."""
+MAX_MENTIONING = 12
+"""Test files that are run for a fix that changes only test data; more would be the whole suite."""
 _PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the author asked for."""
+class TaskRequest:
+    """Options for creating a task from a commit."""
 
     repo: str
     suite_dir: Path
@@ -58,99 +65,99 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Everything read from the repository; its lock is free again."""
+class FixCommit:
+    """A commit that fixes something, split into solution and tests. Its repository is no longer locked."""
 
     commit: Commit
     parts: Split
     patch: bytes
     hidden: Mapping[str, tuple[bytes, bool]]
-    detected: Detected
-    known: frozenset[str] = field(repr=False)
+    detected: DetectedSetup
+    known_words: frozenset[str] = field(repr=False)
+    """Every identifier in the base repository's Python files."""
     packaging: str = ""
-    """A digest of the files that decide what is installed."""
+    """Digest of the files that decide what is installed."""
     has_submodules: bool = False
-    code: bytes = b""
-    """The patch without prose: setup of some projects writes their README anew."""
+    code_patch: bytes = b""
+    """The patch without documentation, because setup of some projects rewrites their README."""
     modules: frozenset[str] = frozenset()
-    """Every name of R's files and folders that may be one of a module."""
+    """Names of files and folders in the base repository, each possibly a module."""
     imported: frozenset[str] = frozenset()
     """Every module that the hidden tests import."""
 
 
-def take(wanted: Wanted, revision: str, lab: Lab) -> Taken:
-    """Read a commit and take it apart."""
-    with Histories(lab.state / "snapshots").open(wanted.repo, Path.cwd()) as history:
+def read_commit(request: TaskRequest, revision: str, lab: Lab) -> FixCommit:
+    """Read a commit, split it and detect its setup."""
+    with Histories(lab.state / "snapshots").open(request.repo, Path.cwd()) as history:
         commit = history.commit(revision)
-        parts = split(commit, first_parent=wanted.first_parent)
+        parts = split(commit, first_parent=request.first_parent)
         parent = commit.parents[0]
         hidden = _hidden(history, parts)
         imported = _imported(hidden)
         patch, code = _patches(history, commit, parts)
         paths = history.paths(parent)
-        parts = _with_users(history, parent, paths, parts)
-        known = _known(history, parent, paths)
-        pythons = list(dict.fromkeys(one.short for one in installed()))
+        parts = _with_mentioning_tests(history, parent, paths, parts)
+        known_words = _known_words(history, parent, paths)
+        pythons = list(dict.fromkeys(interpreter.short for interpreter in installed()))
 
-        there, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
+        existing, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
 
         def read_at(path: str, *, fixed: bool = False) -> str | None:
-            at = commit.id if fixed and path in changed else parent
-            if path not in hidden and at == parent and path not in there:
+            revision = commit.id if fixed and path in changed else parent
+            if path not in hidden and revision == parent and path not in existing:
                 return None
-            # What configures the runner comes with the commit, so its plugins are needed too.
-            found = hidden[path][0] if path in hidden else history.read(at, path)
-            return None if found is None else found.decode("utf-8", "replace")
+            # The runner's configuration is part of the hidden files, so the plugins it names are needed too.
+            content = hidden[path][0] if path in hidden else history.read(revision, path)
+            return None if content is None else content.decode("utf-8", "replace")
 
         projects = _project_folders(paths, parts, read_at)
         release = history.release_before(parent)
 
-        def detected_in(project: str) -> Detected:
+        def detected_in(project: str) -> DetectedSetup:
             def read(name: str, *, fixed: bool = False) -> str | None:
                 return read_at(f"{project}/{name}" if project else name, fixed=fixed)
 
-            around = Circumstances(
+            context = DetectionContext(
                 date=commit.date,
                 pythons=pythons,
                 default_python=f"{sys.version_info[0]}.{sys.version_info[1]}",
                 release=release,
-                imports=_foreign(imported, paths),
+                imports=_foreign_distributions(imported, paths),
                 folder=project,
-                brought=brought(read, lambda name: read(name, fixed=True)),
+                added=added_requirements(read, lambda name: read(name, fixed=True)),
             )
-            return detect(read, around)
+            return detect(read, context)
 
-        detected = together([detected_in(project) for project in projects])
-        deciding: dict[str, Json] = {path: read_at(path) for path in _deciding(paths, projects)}
-        packaging, linked = digest(deciding), ".gitmodules" in paths
-        return Taken(
+        detected = combine([detected_in(project) for project in projects])
+        packaging: dict[str, Json] = {path: read_at(path) for path in _packaging_files(paths, projects)}
+        return FixCommit(
             commit=commit,
             parts=parts,
             patch=patch,
             hidden=hidden,
             detected=detected,
-            known=known,
-            packaging=packaging,
-            has_submodules=linked,
-            code=code,
+            known_words=known_words,
+            packaging=digest(packaging),
+            has_submodules=".gitmodules" in paths,
+            code_patch=code,
             modules=_modules(paths),
             imported=imported,
         )
 
 
-def task_id_of(wanted: Wanted, commit: Commit) -> str:
-    return wanted.task_id or f"{repository_name(wanted.repo)}-{commit.id[:10]}"
+def task_id_of(request: TaskRequest, commit: Commit) -> str:
+    return request.task_id or f"{repository_name(request.repo)}-{commit.id[:10]}"
 
 
 def repository_name(repo: str) -> str:
-    """What people call a repository: the last part of its address that says something."""
+    """Return the last part of a repository's address that is not generic, such as `mylib` for `…/mylib/repo`."""
     parts = [part.removesuffix(".git") for part in re.split(r"[/:]+", repo.rstrip("/"))]
-    telling = [part for part in parts if part and part not in {"repo", ".", "..", "src", "main"}]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", telling[-1] if telling else "repo").strip("-.") or "repo"
+    specific = [part for part in parts if part and part not in {"repo", ".", "..", "src", "main"}]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", specific[-1] if specific else "repo").strip("-.") or "repo"
 
 
 def _patches(history: History, commit: Commit, parts: Split) -> tuple[bytes, bytes]:
-    """The fix, and the fix without prose."""
+    """Return the fix, and the fix without documentation."""
     source = [change.path for change in parts.source]
     code = [path for path in source if not is_prose(text_of(path))]
     whole = history.patch(commit.parents[0], commit.id, source)
@@ -158,40 +165,47 @@ def _patches(history: History, commit: Commit, parts: Split) -> tuple[bytes, byt
 
 
 def _hidden(history: History, parts: Split) -> dict[str, tuple[bytes, bool]]:
-    found: dict[str, tuple[bytes, bool]] = {}
+    hidden: dict[str, tuple[bytes, bool]] = {}
     for change in parts.tests:
         if change.status == "D":
             continue
         content = history.blob(change.blob)
         name = text_of(change.path)
         if content.startswith(_LFS):
-            raise Unsuitable("lfs", f"{name} is only a pointer to content in Git LFS, which is not fetched")
-        found[name] = (content, change.new_mode == "100755")
-    size = sum(len(content) for content, _ in found.values())
+            raise UnsuitableCommit("lfs", f"{name} is a Git LFS pointer; LFS content is not fetched")
+        hidden[name] = (content, change.new_mode == "100755")
+    size = sum(len(content) for content, _ in hidden.values())
     if size > MAX_HIDDEN_BYTES:
-        raise Unsuitable("too large", f"its test files have {size} bytes, more than {MAX_HIDDEN_BYTES}")
-    return found
+        limit = MAX_HIDDEN_BYTES // 1024**2
+        raise UnsuitableCommit(
+            "too large", f"the commit's test files are {size / 1024**2:.1f} MiB; the limit is {limit} MiB"
+        )
+    return hidden
 
 
-def _with_users(history: History, parent: str, paths: list[str], parts: Split) -> Split:
-    """A fix that brings only data or helpers of tests: the test files of R that use them are run."""
+def _with_mentioning_tests(history: History, parent: str, paths: list[str], parts: Split) -> Split:
+    """If a fix changes only test data or helpers, run the existing test files that mention them."""
     if parts.runnable:
         return parts
-    files = [path for path in paths if is_test(path) and runs(path)][:MAX_READ]
-    sources = {path: history.read(parent, path) or b"" for path in files}
-    found = users(parts.used, sources)
-    if not found or len(found) > MAX_USERS:
-        why = "no test file mentions" if not found else f"{len(found)} test files mention, more than {MAX_USERS}"
-        raise Unsuitable(
-            "no test change",
-            f"it changes no test file, only what {why} ({', '.join(parts.used[:3])})",
-            remedy="give a commit that brings its test along, or write the task by hand: ab task new",
+    test_files = [path for path in paths if is_test(path) and is_runnable(path)][:MAX_READ]
+    sources = {path: history.read(parent, path) or b"" for path in test_files}
+    mentioning = files_mentioning(parts.test_data, sources)
+    if not mentioning or len(mentioning) > MAX_MENTIONING:
+        count = (
+            f"{len(mentioning)} test files mention it, more than {MAX_MENTIONING}"
+            if mentioning
+            else "no test file mentions it"
         )
-    return dataclasses.replace(parts, runnable=found)
+        raise UnsuitableCommit(
+            "no test change",
+            f"the commit changes only test data ({', '.join(parts.test_data[:3])}), and {count}",
+            remedy="choose a commit that changes its tests, or write the task by hand: ab task new",
+        )
+    return dataclasses.replace(parts, runnable=mentioning)
 
 
-def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
-    """Every word of R's Python files (of a bounded number of them)."""
+def _known_words(history: History, parent: str, paths: list[str]) -> frozenset[str]:
+    """Return every identifier in up to MAX_READ Python files of the base repository."""
     sources = (
         history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:MAX_READ]
     )
@@ -199,13 +213,13 @@ def _known(history: History, parent: str, paths: list[str]) -> frozenset[str]:
 
 
 def _project_folders(paths: list[str], parts: Split, read: Callable[[str], str | None]) -> list[str]:
-    """Where the packaging is: the root, else every folder with one that is the nearest above some file that the commit changes."""
+    """Return the folders to install: the root if it is a package, else the nearest package around each changed file."""
     packaged = {str(PurePosixPath(path).parent) for path in paths if PurePosixPath(path).name in _PACKAGED}
     if "." in packaged and is_packaged(read):
         return [""]
 
     def is_project(folder: str) -> bool:
-        # A project that lies among tests is their data.
+        # A project inside a test folder is test data.
         return (
             folder in packaged - {"."}
             and not is_test(f"{folder}/x")
@@ -214,12 +228,12 @@ def _project_folders(paths: list[str], parts: Split, read: Callable[[str], str |
 
     names = [text_of(change.path) for change in (*parts.source, *parts.tests)]
     changed = [PurePosixPath(name) for name in names if not is_prose(name)]
-    found = [next((str(above) for above in path.parents if is_project(str(above))), "") for path in changed]
-    return list(dict.fromkeys(folder for folder in found if folder)) or [""]
+    folders = [next((str(parent) for parent in path.parents if is_project(str(parent))), "") for path in changed]
+    return list(dict.fromkeys(folder for folder in folders if folder)) or [""]
 
 
-def _deciding(paths: list[str], projects: list[str]) -> list[str]:
-    """Files that decide what is installed."""
+def _packaging_files(paths: list[str], projects: list[str]) -> list[str]:
+    """Return the files that decide what is installed."""
     inside = [(path, path.removeprefix(f"{project}/")) for project in projects for path in paths
               if path.startswith(f"{project}/" if project else "")]  # fmt: skip
     return [path for path, name in inside if _PACKAGING.fullmatch(name)]
@@ -230,7 +244,7 @@ def _modules(paths: list[str]) -> frozenset[str]:
 
 
 def _imported(hidden: Mapping[str, tuple[bytes, bool]]) -> frozenset[str]:
-    """Modules that the hidden tests import, by their first names."""
+    """Return the top-level modules that the hidden tests import."""
     names: set[str] = set()
     for name, (content, _) in hidden.items():
         if not name.endswith(".py"):
@@ -247,8 +261,8 @@ def _imported(hidden: Mapping[str, tuple[bytes, bool]]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _foreign(imported: frozenset[str], paths: list[str]) -> tuple[str, ...]:
-    """Distributions of what is imported and R does not hold, as far as names tell."""
+def _foreign_distributions(imported: frozenset[str], paths: list[str]) -> tuple[str, ...]:
+    """Return the distributions of imported modules that are not in the base repository, guessed from their names."""
     foreign = sorted(
         name for name in imported - _modules(paths) - set(sys.stdlib_module_names) if not name.startswith("_")
     )

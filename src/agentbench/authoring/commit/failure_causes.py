@@ -1,4 +1,4 @@
-"""What failing tests died of, read from what they said: the network, dependencies that moved on, the clock. Pure."""
+"""Guess why tests fail from their messages: no network, changed dependencies, missing modules, the clock. Pure."""
 
 from __future__ import annotations
 
@@ -13,47 +13,51 @@ _NETWORK = re.compile(
     r"|nodename nor servname|NewConnectionError|MaxRetryError|NameResolutionError|urlopen error|ConnectError"
     r"|ConnectionRefusedError|ConnectionError: |Could not resolve host|ProxyError|ServerNotFoundError",
 )
-_MOVED = re.compile(
+_API_CHANGED = re.compile(
     r"ImportError|ModuleNotFoundError|AttributeError|TypeError|DeprecationWarning|PytestRemovedIn|PytestDeprecation"
     r"|FutureWarning|is deprecated|was removed|has been removed|no longer supported"
     r"|unexpected keyword argument|unrecognized arguments|unknown (?:hook|config)|called directly",
 )
 _MISSING = re.compile(r"No module named '?([A-Za-z_]\w*)'?(?![\w.])")
-_IMPORTED_OR_SKIPPED = re.compile(r"""(?m)^[^#\n]*\bimportorskip\(\s*["']([A-Za-z_]\w*)""")
+_IMPORTORSKIP = re.compile(r"""(?m)^[^#\n]*\bimportorskip\(\s*["']([A-Za-z_]\w*)""")
 _CLOCK = re.compile(
     r"\btime\.(?:time|sleep|clock)(?:_ns)?\b|\b(?:perf_counter|monotonic|process_time)(?:_ns)?\b|\btimeit\b"
     r"|\bsleep\(|\bdatetime\.(?:now|utcnow|today)\b|\bdate\.today\b|\bwait_for\(|\btimeout\s*=",
 )
-_WAITED = re.compile(r"(?i)timed? ?out|elapsed|seconds|deadline|took too long|TimeoutError")
+_TIMED_OUT = re.compile(r"(?i)timed? ?out|elapsed|seconds|deadline|took too long|TimeoutError")
 
 
-def needs_network(whys: Mapping[str, str]) -> tuple[str, ...]:
-    """Tests that failed because there is no network where tests run."""
-    return tuple(test for test, why in whys.items() if _NETWORK.search(why))
+def needs_network(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tests that failed because the sandbox has no network."""
+    return tuple(test for test, reason in reasons.items() if _NETWORK.search(reason))
 
 
-def missing_modules(said: Iterable[str]) -> tuple[str, ...]:
-    """Modules that could not be imported because nothing here has them."""
-    return tuple(dict.fromkeys(match[1] for text in said for match in _MISSING.finditer(text)))
+def missing_modules(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that could not be imported."""
+    return tuple(dict.fromkeys(match[1] for text in texts for match in _MISSING.finditer(text)))
 
 
-def skip_reasons(outcomes: Mapping[str, str], whys: Mapping[str, str], sources: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Why tests are skipped. What a whole file is skipped for nobody reports: it stands in the file."""
-    told = [whys[test] for test, outcome in outcomes.items() if outcome == "skipped" and whys.get(test)]
+def skip_reasons(
+    outcomes: Mapping[str, str], reasons: Mapping[str, str], sources: Mapping[str, bytes]
+) -> tuple[str, ...]:
+    """Return why tests are skipped. pytest reports no reason for whole files; those are read from the source."""
+    skipped = [reasons[test] for test, outcome in outcomes.items() if outcome == "skipped" and reasons.get(test)]
     texts = (source.decode("utf-8", "replace") for source in sources.values())
-    told += [f"could not import '{match[1]}'" for text in texts for match in _IMPORTED_OR_SKIPPED.finditer(text)]
-    return tuple(dict.fromkeys(told))
+    skipped += [f"could not import '{match[1]}'" for text in texts for match in _IMPORTORSKIP.finditer(text)]
+    return tuple(dict.fromkeys(skipped))
 
 
-def moved_on(whys: Mapping[str, str], newer: Sequence[str], undated: Sequence[str] = ()) -> tuple[str, ...]:
-    """Distributions that the failures speak of, or whose interface they miss.
+def drifted_dependencies(
+    reasons: Mapping[str, str], newer: Sequence[str], undated: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the distributions whose newer versions may explain the failures.
 
-    `newer`: what came out after the commit. `undated`: what may have; it has to be named to count.
+    `newer` were released after the commit. `undated` may have been, so they count only if a failure names them.
     """
-    text = "\n".join(whys.values())
-    if not _MOVED.search(text):
+    text = "\n".join(reasons.values())
+    if not _API_CHANGED.search(text):
         return ()
-    named = [one for one in (*newer, *undated) if re.search(rf"(?i)\b{re.escape(_module(one))}\b", text)]
+    named = [pin for pin in (*newer, *undated) if re.search(rf"(?i)\b{re.escape(_module(pin))}\b", text)]
     return tuple(named or newer)
 
 
@@ -61,18 +65,18 @@ def _module(pinned: str) -> str:
     return pinned.split("==", maxsplit=1)[0].replace("-", "_")
 
 
-def uses_clock(tests: Iterable[str], sources: Mapping[str, bytes], whys: Mapping[str, str]) -> tuple[str, ...]:
-    """Of some tests, those that look at the clock or wait, by their code or by what they said."""
-    cached: dict[str, Mapping[str, str]] = {}
-    found = []
+def uses_clock(tests: Iterable[str], sources: Mapping[str, bytes], reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tests that read the clock or wait, judging by their code and their failure message."""
+    functions: dict[str, Mapping[str, str]] = {}
+    timed = []
     for test in tests:
         file, _, rest = test.partition("::")
-        if file not in cached:
-            cached[file] = _functions(sources.get(file, b""))
+        if file not in functions:
+            functions[file] = _functions(sources.get(file, b""))
         name = rest.split("[")[0].split("::")[-1]
-        if _CLOCK.search(cached[file].get(name, "")) or _WAITED.search(whys.get(test, "")):
-            found.append(test)
-    return tuple(found)
+        if _CLOCK.search(functions[file].get(name, "")) or _TIMED_OUT.search(reasons.get(test, "")):
+            timed.append(test)
+    return tuple(timed)
 
 
 def mentions_clock(sources: Iterable[bytes]) -> bool:
@@ -89,14 +93,14 @@ def _functions(source: bytes) -> dict[str, str]:
     return {node.name: ast.get_source_segment(text, node) or "" for node in nodes}
 
 
-def whys_of(diagnostics: str) -> dict[str, str]:
-    """The reasons by test of a graded check: a line for the test, its words indented below."""
-    found: dict[str, str] = {}
-    last = ""
+def parse_reasons(diagnostics: str) -> dict[str, str]:
+    """Parse the diagnostics of a graded check: one line per test, its message indented below."""
+    reasons: dict[str, str] = {}
+    test = ""
     for line in diagnostics.splitlines():
-        if line.startswith("    ") and last:
-            found[last] = f"{found[last]}\n{line.strip()}".strip()
+        if line.startswith("    ") and test:
+            reasons[test] = f"{reasons[test]}\n{line.strip()}".strip()
         elif ": " in line:
-            last = line.rpartition(": ")[0]
-            found[last] = ""
-    return found
+            test = line.rpartition(": ")[0]
+            reasons[test] = ""
+    return reasons

@@ -1,4 +1,4 @@
-"""A commit of a repository's history as a task: read, split, set up, proven, written."""
+"""Create a task from a commit: read it, split it, prepare its environment, verify its tests, write the folder."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.commit import statement as statements
-from agentbench.authoring.commit.commit_reader import Taken, Wanted, repository_name, take, task_id_of
-from agentbench.authoring.commit.split import Unsuitable
-from agentbench.authoring.commit.task_draft import NOTES_NAME, Draft, write
-from agentbench.authoring.commit.test_comparison import Proof
-from agentbench.authoring.commit.verification import MISSING_MODULE, Circumstance, prove
-from agentbench.authoring.environment.candidates import (
-    Environments,
-    Ready,
-    Wish,
+from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, repository_name, task_id_of
+from agentbench.authoring.commit.comparison import Verification
+from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.commit.task_draft import NOTES_NAME, TaskDraft, write_task
+from agentbench.authoring.commit.verification import MISSING_MODULE, FailureContext, verify
+from agentbench.authoring.environment.requirements import lines_for_module
+from agentbench.authoring.environment.resolver import (
+    EnvironmentRequest,
+    EnvironmentResolver,
+    PreparedEnvironment,
     freeze,
     with_env,
     with_modules,
     with_skipped,
 )
-from agentbench.authoring.environment.requirements import bringing
-from agentbench.authoring.task_lock import Patience, Site, publish, workshop
+from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.contract.load import load_task
 from agentbench.core.errors import ContractError, InputError, SourceError
@@ -33,90 +33,101 @@ from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, locate
 
-__all__ = ["Made", "Taken", "Tell", "Wanted", "finished", "from_commit", "repository_name", "take", "task_id_of"]
+__all__ = [
+    "CreatedTask",
+    "FixCommit",
+    "TaskRequest",
+    "Tell",
+    "find_created",
+    "from_commit",
+    "read_commit",
+    "repository_name",
+    "task_id_of",
+]
 
-_ELSEWHERE = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
-"""Refusals that another environment may turn: with today's dependencies, what fails with those of its day may pass."""
+_ENVIRONMENT_KINDS = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
+"""Reasons that may disappear in another environment, for instance with today's dependencies."""
 ROUNDS = 3
-ORDERED = {"PYTHONHASHSEED": "0"}
-"""Keeps the order of sets of strings, which some tests number their parameters by."""
+FIXED_HASH_SEED = {"PYTHONHASHSEED": "0"}
+"""Keeps the order of sets of strings, from which some tests number their parameters."""
 APPROVE = "## A person must approve this task"
+"""Heading in the notes; `find_created` reads the flags below it."""
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A finished task."""
+class CreatedTask:
+    """A finished task. `remark` tells which day the dependencies are from."""
 
     folder: Path
-    draft: Draft
-    proof: Proof
+    draft: TaskDraft
+    verification: Verification
     flags: tuple[str, ...]
     plan: str
     remark: str
-    """Of which day the dependencies are."""
 
 
 def from_commit(
-    wanted: Wanted,
+    request: TaskRequest,
     revision: str,
     lab: Lab,
     *,
     tell: Tell = lambda _line: None,
-    environments: Environments | None = None,
-) -> Made:
-    """Make one task.
+    environments: EnvironmentResolver | None = None,
+) -> CreatedTask:
+    """Create one task.
 
     Raises:
-        Unsuitable: with the reason.
-        SourceError: the repository or the commit cannot be had.
-        InputError: the folder is there already or cannot be written.
-        SandboxError, WorkspaceError: ours.
+        UnsuitableCommit: the commit cannot become a task; with the reason.
+        SourceError: the repository or the commit cannot be fetched.
+        InputError: the task folder exists or cannot be written.
+        SandboxError, WorkspaceError: harness errors.
     """
-    taken = take(wanted, revision, lab)
-    return make(wanted, taken, lab, tell=tell, environments=environments or Environments())
+    fix = read_commit(request, revision, lab)
+    return _create_task(request, fix, lab, tell=tell, environments=environments or EnvironmentResolver())
 
 
-def make(wanted: Wanted, taken: Taken, lab: Lab, *, tell: Tell, environments: Environments) -> Made:
-    """Set up, prove and write what was taken."""
-    draft = _first_draft(wanted, taken)
-    site = Site(wanted.suite_dir, draft.id, remedy="remove it, or give another --suite-dir or --id")
-    with workshop(site, Patience(tell, lab.cancelled)) as (place, folder):
+def _create_task(
+    request: TaskRequest, fix: FixCommit, lab: Lab, *, tell: Tell, environments: EnvironmentResolver
+) -> CreatedTask:
+    draft = _first_draft(request, fix)
+    location = TaskLocation(request.suite_dir, draft.id, remedy="remove it, or pass another --suite-dir or --id")
+    with locked_draft(location, tell=tell, cancelled=lab.cancelled) as (target, folder):
         tell(f"{draft.id}: setup")
-        if taken.has_submodules:
-            draft = _within_reach(draft, folder, lab)
-        wish = Wish(draft, taken.detected, taken.commit.date, taken.packaging, folder, wanted.pin)
+        if fix.has_submodules:
+            draft = _without_missing_submodules(draft, folder, lab)
+        wanted_env = EnvironmentRequest(draft, fix.detected, fix.commit.date, fix.packaging, folder, request.pin)
         try:
-            ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
-        except Unsuitable as error:
-            if error.kind in _ELSEWHERE and not draft.submodules:
-                msg = f"R is without its submodules, which could not be fetched: {error.message}"
-                raise Unsuitable("submodule", msg, remedy="fetch them into a clone that can be reached") from None
-            if error.kind != "patch" or taken.code == taken.patch:
+            environment, verification = _verify(wanted_env, fix, request, lab, environments, tell)
+        except UnsuitableCommit as error:
+            if error.kind in _ENVIRONMENT_KINDS and not draft.submodules:
+                msg = f"submodules could not be fetched, and without them: {error.message}"
+                raise UnsuitableCommit("submodule", msg, remedy="use a clone whose submodules can be fetched") from None
+            if error.kind != "patch" or fix.code_patch == fix.patch:
                 raise
-            # Setup of some projects writes their README anew: the fix is what is left without prose.
-            draft = dataclasses.replace(draft, reference=taken.code)
-            wish = dataclasses.replace(wish, draft=draft)
-            ready, proof = _proven(wish, taken, wanted, lab, environments, tell)
-        sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
-        flags = tuple(statements.check(draft.statement, draft.reference, sources, taken.known).lines())
+            # Setup of some projects rewrites their README, so try the fix without documentation.
+            draft = dataclasses.replace(draft, reference=fix.code_patch)
+            wanted_env = dataclasses.replace(wanted_env, draft=draft)
+            environment, verification = _verify(wanted_env, fix, request, lab, environments, tell)
+        sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
+        flags = tuple(statements.check_statement(draft.statement, draft.reference, sources, fix.known_words).lines())
         draft = dataclasses.replace(
-            ready.draft,
-            command=" ".join([draft.command, *(_quoted(f"--deselect={test}") for test in proof.unsteady)]),
-            fail_to_pass=proof.fail_to_pass,
-            pass_to_pass=proof.pass_to_pass,
-            flake_tolerance=proof.tolerance,
-            strata=_strata(taken, ready, proof),
-            notes=_notes(taken, ready, proof, flags),
+            environment.draft,
+            command=" ".join([draft.command, *(_quoted(f"--deselect={test}") for test in verification.unsteady)]),
+            fail_to_pass=verification.fail_to_pass,
+            pass_to_pass=verification.pass_to_pass,
+            flake_tolerance=verification.tolerance,
+            strata=_strata(fix, environment, verification),
+            notes=_notes(fix, environment, verification, flags),
         )
-        write(draft, folder)
-        publish(folder, place)
-    return Made(place, draft, proof, flags, ready.plan, ready.remark)
+        write_task(draft, folder)
+        publish(folder, target)
+    return CreatedTask(target, draft, verification, flags, environment.plan, environment.remark)
 
 
-def finished(wanted: Wanted, commit: Commit) -> tuple[str, Mapping[str, str], tuple[str, ...]] | None:
-    """Id, strata and flags of a task that was made of a commit before, by who was stopped before saying so; else None."""
-    folder = wanted.suite_dir.absolute() / task_id_of(wanted, commit)
+def find_created(request: TaskRequest, commit: Commit) -> tuple[str, Mapping[str, str], tuple[str, ...]] | None:
+    """Return id, strata and flags of a task that an interrupted harvest created from this commit, else None."""
+    folder = request.suite_dir.absolute() / task_id_of(request, commit)
     if not folder.is_dir():
         return None
     try:
@@ -131,100 +142,112 @@ def finished(wanted: Wanted, commit: Commit) -> tuple[str, Mapping[str, str], tu
     return loaded.id, strata, tuple(flags)
 
 
-def _within_reach(draft: Draft, folder: Path, lab: Lab) -> Draft:
-    """With its submodules, or without where they cannot be had: what needs them then fails before and after, and is not required."""
+def _without_missing_submodules(draft: TaskDraft, folder: Path, lab: Lab) -> TaskDraft:
+    """Drop the submodules if they cannot be fetched. Tests that need them then fail before and after: not required."""
     try:
-        lab.snapshots.materialise(write(draft, folder))
+        lab.snapshots.materialise(write_task(draft, folder))
     except SourceError:
         draft = dataclasses.replace(draft, submodules=False)
-        lab.snapshots.materialise(write(draft, folder))
+        lab.snapshots.materialise(write_task(draft, folder))
     return draft
 
 
-def _proven(
-    wish: Wish, taken: Taken, wanted: Wanted, lab: Lab, environments: Environments, tell: Tell
-) -> tuple[Ready, Proof]:
-    """The first environment in which the tests tell the fix from its parent.
+def _verify(
+    wanted_env: EnvironmentRequest,
+    fix: FixCommit,
+    request: TaskRequest,
+    lab: Lab,
+    environments: EnvironmentResolver,
+    tell: Tell,
+) -> tuple[PreparedEnvironment, Verification]:
+    """Find an environment in which the tests fail on the parent and pass with the fix, adding what tests lack.
 
-    A module that tests import and nobody declared is installed by its name; what it is called may take some rounds to know.
-    Tests that flake get one more chance, with sets in the same order every time.
+    Modules that no requirement names are installed by name, which may take several rounds. Flaky tests get one more
+    try with a fixed hash seed.
     """
-    lacking: Unsuitable | None = None
+    previous: UnsuitableCommit | None = None
     for _ in range(ROUNDS + 1):
         try:
-            return _proven_so(wish, taken, wanted, lab, environments, tell)
-        except Unsuitable as error:
-            if error.kind == "flaky" and not ORDERED.items() <= wish.detected.plans[0].env.items():
-                wish = with_env(wish, ORDERED)
-                tell(f"{wish.draft.id}: once more, with sets in the same order every time (flaky)")
+            return _verify_in_candidates(wanted_env, fix, request, lab, environments, tell)
+        except UnsuitableCommit as error:
+            task_id = wanted_env.draft.id
+            if error.kind == "flaky" and not FIXED_HASH_SEED.items() <= wanted_env.detected.plans[0].env.items():
+                wanted_env = with_env(wanted_env, FIXED_HASH_SEED)
+                tell(f"{task_id}: flaky; retrying with PYTHONHASHSEED=0")
                 continue
-            wider = with_skipped(wish, error.skips)
-            if wider is not wish:
-                tell(
-                    f"{wish.draft.id}: once more, with what tests are skipped without ({wider.detected.plans[0].name})"
-                )
-                lacking, wish = error, wider
+            extended = with_skipped(wanted_env, error.skips)
+            if extended is not wanted_env:
+                tell(f"{task_id}: retrying with the dependencies of skipped tests ({extended.detected.plans[0].name})")
+                previous, wanted_env = error, extended
                 continue
-            # R's own modules are never taken from a release, unless R itself says from which (an extra `bson`, for R's bson.py).
-            extras = wish.detected.extras
-            foreign = [name for name in error.tests if name not in taken.modules or bringing(name, extras)]
-            more = with_modules(wish, foreign, taken.imported) if error.kind == MISSING_MODULE else wish
-            if more is wish:
-                raise lacking if lacking is not None and error.kind == "setup failed" else error from None
-            lacking, wish = error, more
-            tell(f"{wish.draft.id}: once more, with modules that no requirement names ({', '.join(error.tests)})")
-    raise lacking or AssertionError
+            # The repository's own modules are not installed from a release, unless one of its extras names them
+            # (an extra `bson` for its own bson.py).
+            extras = wanted_env.detected.extras
+            foreign = [name for name in error.tests if name not in fix.modules or lines_for_module(name, extras)]
+            extended = with_modules(wanted_env, foreign, fix.imported) if error.kind == MISSING_MODULE else wanted_env
+            if extended is wanted_env:
+                raise previous if previous is not None and error.kind == "setup failed" else error from None
+            previous, wanted_env = error, extended
+            tell(f"{task_id}: retrying with undeclared modules ({', '.join(error.tests)})")
+    raise previous or AssertionError
 
 
-def _proven_so(
-    wish: Wish, taken: Taken, wanted: Wanted, lab: Lab, environments: Environments, tell: Tell
-) -> tuple[Ready, Proof]:
-    sources = {name: content for name, (content, _) in taken.hidden.items() if name.endswith(".py")}
-    first: Unsuitable | None = None
-    for ready in environments.of(wish, lab):
+def _verify_in_candidates(
+    wanted_env: EnvironmentRequest,
+    fix: FixCommit,
+    request: TaskRequest,
+    lab: Lab,
+    environments: EnvironmentResolver,
+    tell: Tell,
+) -> tuple[PreparedEnvironment, Verification]:
+    sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
+    first: UnsuitableCommit | None = None
+    for environment in environments.candidates(wanted_env, lab):
         if first is None:
-            tell(f"{wish.draft.id}: the tests on the parent and with the fix, {max(2, wanted.repeats)} times each")
+            tell(
+                f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {max(2, request.repeats)} times each"
+            )
         else:
-            tell(f"{wish.draft.id}: once more, with other versions of its dependencies ({first.kind})")
+            tell(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
         try:
-            known = Circumstance(sources, ready.newer, ready.undated)
-            return ready, prove(ready.prepared, lab, repeats=wanted.repeats, known=known)
-        except Unsuitable as error:
+            context = FailureContext(sources, environment.newer, environment.undated)
+            return environment, verify(environment.prepared, lab, repeats=request.repeats, failure_context=context)
+        except UnsuitableCommit as error:
             first = first or error
-            if error.kind not in _ELSEWHERE:
+            if error.kind not in _ENVIRONMENT_KINDS:
                 break
     if first is None:
         raise AssertionError
     raise first
 
 
-# --- making ------------------------------------------------------------------------------------------------------
+# --- the task folder ---------------------------------------------------------------------------------------------
 
 
-def _first_draft(wanted: Wanted, taken: Taken) -> Draft:
-    commit, detected = taken.commit, taken.detected
-    suite_dir = wanted.suite_dir.absolute()
-    task_id = task_id_of(wanted, commit)
-    words = [*detected.options, *(() if wanted.all_tests else taken.parts.runnable)]
+def _first_draft(request: TaskRequest, fix: FixCommit) -> TaskDraft:
+    commit, detected = fix.commit, fix.detected
+    suite_dir = request.suite_dir.absolute()
+    task_id = task_id_of(request, commit)
+    words = [*detected.options, *(() if request.all_tests else fix.parts.runnable)]
     quoted = " ".join(_quoted(word) for word in words)
-    text = wanted.statement if wanted.statement is not None else statements.draft(commit.message)
-    lines = sum(line[:1] in {b"+", b"-"} and line[:3] not in {b"+++", b"---"} for line in taken.patch.splitlines())
-    return Draft(
+    text = request.statement if request.statement is not None else statements.draft_statement(commit.message)
+    lines = sum(line[:1] in {b"+", b"-"} and line[:3] not in {b"+++", b"---"} for line in fix.patch.splitlines())
+    return TaskDraft(
         id=task_id,
         suite=suite_dir.name,
         title=commit.subject[:120],
         statement=text if text.strip() else f"{commit.subject or 'Solve the problem that the tests show.'}\n",
-        url=url_from(wanted.repo, suite_dir / task_id),
+        url=url_from(request.repo, suite_dir / task_id),
         commit=commit.parents[0],
         python=detected.python,
         env=detected.plans[0].env,
         setup=detected.plans[0].commands,
         command=f"python -m pytest -q {quoted}".strip(),
-        hidden=taken.hidden,
-        reference=taken.patch,
-        timeout_sec=wanted.timeout_sec,
-        mem_limit_mb=wanted.mem_limit_mb,
-        envelope={"files": max(1, len(taken.parts.source)), "lines": max(1, lines)},
+        hidden=fix.hidden,
+        reference=fix.patch,
+        timeout_sec=request.timeout_sec,
+        mem_limit_mb=request.mem_limit_mb,
+        envelope={"files": max(1, len(fix.parts.source)), "lines": max(1, lines)},
     )
 
 
@@ -233,54 +256,55 @@ def _quoted(word: str) -> str:
 
 
 def url_from(repo: str, folder: Path) -> str:
-    """A repository as the task in `folder` is to name it: what is on this machine relative to it."""
+    """Return the URL to write into a task in `folder`; local repositories become relative paths."""
     located = locate(repo, Path.cwd())
     if not is_local(located) or located.startswith("file://"):
         return located
     return os.path.relpath(located, folder)
 
 
-def _strata(taken: Taken, ready: Ready, proof: Proof) -> dict[str, str]:
-    count = len([line for line in freeze(ready.prepared) if "==" in line])
+def _strata(fix: FixCommit, environment: PreparedEnvironment, verification: Verification) -> dict[str, str]:
+    count = len([line for line in freeze(environment.prepared) if "==" in line])
     return {
         "ecosystem": "python",
-        "kind": statements.kind_of(taken.commit.message),
-        "test_runtime": "short" if proof.duration_sec < 10 else "medium" if proof.duration_sec < 120 else "long",
+        "kind": statements.kind_of(fix.commit.message),
+        "test_runtime": "short"
+        if verification.duration_sec < 10
+        else "medium"
+        if verification.duration_sec < 120
+        else "long",
         "dependencies": "none" if count <= 6 else "small" if count <= 15 else "medium" if count <= 50 else "large",
     }
 
 
-def _notes(taken: Taken, ready: Ready, proof: Proof, flags: tuple[str, ...]) -> str:
-    commit, measured = taken.commit, measure(ready.prepared.snapshot.folder)
-    pinned = any("--require-hashes" in one for one in ready.prepared.task.task.setup.commands)
-    how = "by version and digest" if pinned else "NOT pinned"
-    counts = f"{len(proof.fail_to_pass)} tests fail before and pass after, {len(proof.pass_to_pass)} pass in both"
+def _notes(fix: FixCommit, environment: PreparedEnvironment, verification: Verification, flags: tuple[str, ...]) -> str:
+    commit, measured = fix.commit, measure(environment.prepared.snapshot.folder)
+    pinned = any("--require-hashes" in command for command in environment.prepared.task.task.setup.commands)
+    how = "pinned by version and digest" if pinned else "NOT pinned"
+    counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
     sizes = f"{measured.files} files, {measured.lines} lines, about {measured.approx_tokens} tokens"
-    modules = f"{measured.python_modules} Python modules with {measured.internal_imports} imports among them"
+    modules = f"{measured.python_modules} Python modules with {measured.internal_imports} internal imports"
     parts = [
-        "# Notes for people; no agent sees them",
-        f"Made from commit {commit.id} of {commit.date}; R is its parent {commit.parents[0]}.",
-        f"Setup: {ready.plan}, {how}. {ready.remark} {' '.join(taken.detected.notes)}".strip(),
-        f"Proven by {proof.runs} runs: {counts}; {proof.duration_sec:.1f} s at most.",
-        f"R: {sizes}, {modules} ({LABEL}).",
+        "# Notes for maintainers (agents never see them)",
+        f"Made from commit {commit.id} of {commit.date}. The base repository is its parent {commit.parents[0]}.",
+        f"Setup: {environment.plan}, {how}. {environment.remark} {' '.join(fix.detected.notes)}".strip(),
+        f"Verified by {verification.runs} runs of at most {verification.duration_sec:.1f} s: {counts}.",
+        f"Base repository: {sizes}, {modules} ({LABEL}).",
     ]
-    if ready.draft.reference != taken.patch:
-        parts.append("The reference is without the fix's prose, which setup writes itself.")
-    if ORDERED.items() <= ready.draft.env.items():
-        parts.append(
-            "PYTHONHASHSEED is fixed: with sets in another order every time its tests gave different outcomes."
-        )
-    if not ready.draft.submodules:
-        parts.append("R is without its submodules: they could not be fetched.")
-    if proof.unsteady:
-        unsteady = "\n".join(f"- {test}" for test in proof.unsteady)
-        parts.append(f"Left out, since they gave different outcomes:\n{unsteady}")
-    if proof.tolerance:
-        parts.append(
-            "Some tests have names that change from run to run: they are not required, and a screen bears with them."
-        )
-    if taken.parts.removed_tests:
-        parts.append("The commit removed these tests; they stay in R: " + ", ".join(taken.parts.removed_tests))
+    if environment.draft.reference != fix.patch:
+        parts.append("The reference leaves out the fix's documentation, because setup rewrites it.")
+    if FIXED_HASH_SEED.items() <= environment.draft.env.items():
+        parts.append("PYTHONHASHSEED is fixed, because the tests are flaky with a random order of sets.")
+    if not environment.draft.submodules:
+        parts.append("Submodules are missing from the base repository, because they could not be fetched.")
+    if verification.unsteady:
+        unsteady = "\n".join(f"- {test}" for test in verification.unsteady)
+        parts.append(f"Left out, because their outcomes differ between runs:\n{unsteady}")
+    if verification.tolerance:
+        parts.append("Some test names change from run to run. They are not required, and flake screens tolerate them.")
+    if fix.parts.removed_tests:
+        removed = ", ".join(fix.parts.removed_tests)
+        parts.append(f"The commit removes these tests, which stay in the base repository: {removed}")
     if flags:
         parts.append(f"{APPROVE}\n" + "\n".join(f"- {flag}" for flag in flags))
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""A commit taken apart: what solves the problem, and what tests it. Pure."""
+"""Split a commit into the solution and its tests. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TEST_FOLDERS = frozenset(
 )
 _TEST_FILE = re.compile(r"test_.*\.py|.*_tests?\.py|tests?\.py|conftest\.py")
 _AMBIGUOUS = frozenset({"test.py", "tests.py"})
-"""Tests of a small project, or a module of the product, as `werkzeug/test.py` and `jinja2/tests.py` are."""
+"""Tests of a small project, or modules of the product such as `werkzeug/test.py` and `jinja2/tests.py`."""
 _RUNNER_FILES = frozenset({"pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "conftest.py"})
 _PROSE = frozenset({".md", ".rst", ".txt", ".adoc"})
-_ABOUT = frozenset({".md", ".rst"})
+_DOCUMENTATION = frozenset({".md", ".rst"})
 _PROSE_FOLDERS = frozenset({"doc", "docs", "changelog", "changes", "news", "newsfragments", "changelog.d", ".github"})
 MAX_FILES = 60
 MAX_HIDDEN_BYTES = 8 * 1024 * 1024
-
+_NO_TEST_REMEDY = "choose a commit that changes its tests, or write the task by hand: ab task new"
 
 Kind = Literal[
     "dependency drift", "does not fail on parent", "empty commit", "fails with the fix", "flaky", "hangs on parent",
@@ -33,30 +33,31 @@ Kind = Literal[
 ]  # fmt: skip
 
 
-class Unsuitable(TaskError):
-    """A commit that cannot become a task; `kind` groups the reasons in tables. The choice of the commit is the user's: exit 2."""
+class UnsuitableCommit(TaskError):
+    """A commit that cannot become a task. `kind` groups the reasons. Exit code 2, because the user chose the commit."""
 
     exit_code = 2
 
     def __init__(self, kind: Kind, message: str, *, remedy: str = "", tests: Sequence[str] = ()) -> None:
-        """`tests`: the ids it is about."""
+        """`tests` lists the test ids (or missing modules) that the message is about."""
         super().__init__(message, remedy=remedy)
         self.kind: Kind = kind
         self.tests = tuple(tests)
         self.skips: tuple[str, ...] = ()
-        """Why tests are skipped here: what they miss may be had."""
+        """Why tests are skipped; the environment may be able to provide what they need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`runnable`: test files that pytest can be given, of those that the commit added or changed."""
+    """A commit's changes by role."""
 
     source: tuple[Change, ...]
     tests: tuple[Change, ...]
     runnable: tuple[str, ...]
+    """Added or changed test files that pytest can run."""
     removed_tests: tuple[str, ...]
-    used: tuple[str, ...] = ()
-    """Where there are none: data and helpers of tests that the commit brings; test files that use them are looked for in R."""
+    test_data: tuple[str, ...] = ()
+    """If nothing is runnable: changed data and helpers of tests, to find the existing test files that use them."""
 
 
 def text_of(path: bytes) -> str:
@@ -64,12 +65,12 @@ def text_of(path: bytes) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Whether a path belongs to the tests: by its folder, by its name, or as what configures the runner."""
+    """Tell whether a path belongs to the tests, by its folder or name, or because it configures the test runner."""
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES:
         return True
     if _in_tests(parts):
-        # A package may ship a module for its users' tests, as numpy.testing is: only what looks like tests counts there.
+        # A `testing` package may be for users of the product, like numpy.testing: only test files count there.
         return "testing" not in {part.lower() for part in parts.parts[:-1]} or bool(_TEST_FILE.fullmatch(parts.name))
     return bool(_TEST_FILE.fullmatch(parts.name))
 
@@ -80,49 +81,51 @@ def is_prose(path: str) -> bool:
 
 
 def split(commit: Commit, *, first_parent: bool = False) -> Split:
-    """Take a fix apart.
+    """Split a commit into the solution and its tests.
 
     Raises:
-        Unsuitable: with the reason, when it cannot become a task.
+        UnsuitableCommit: the commit cannot become a task.
     """
     short = commit.id[:12]
     if not commit.parents:
-        raise Unsuitable("root commit", f"{short} is the first commit: there is nothing before it to solve it from")
+        raise UnsuitableCommit("root commit", f"{short} is the first commit, so it has no base to start from")
     if len(commit.parents) > 1 and not first_parent:
-        raise Unsuitable(
+        raise UnsuitableCommit(
             "merge commit",
             f"{short} is a merge of {len(commit.parents)} parents",
-            remedy="give the commit that was merged, or --first-parent to take the merge as one change",
+            remedy="pass the commit that was merged, or --first-parent to treat the merge as one change",
         )
     if not commit.changes:
-        raise Unsuitable("empty commit", f"{short} changes no file")
+        raise UnsuitableCommit("empty commit", f"{short} changes no files")
     links = [text_of(change.path) for change in commit.changes if LINK in {change.old_mode, change.new_mode}]
     if links:
-        raise Unsuitable("submodule", f"{short} moves the submodule {links[0]}; a patch cannot carry that")
+        raise UnsuitableCommit("submodule", f"{short} updates the submodule {links[0]}, which a patch cannot express")
     if len(commit.changes) > MAX_FILES:
-        raise Unsuitable("too large", f"{short} changes {len(commit.changes)} files, more than {MAX_FILES}")
+        raise UnsuitableCommit("too large", f"{short} changes {len(commit.changes)} files, more than {MAX_FILES}")
     tests = _tests(commit.changes)
     source = tuple(change for change in commit.changes if change not in tests)
-    _demand(short, source, tests)
-    runnable = tuple(sorted(path for path in _kept(tests) if runs(path)))
-    used = () if runnable else tuple(sorted(path for path in _kept(tests) if _is_used(path)))
-    if not runnable and not used:
-        raise Unsuitable(
+    _check_split(short, source, tests)
+    runnable = tuple(sorted(path for path in _remaining(tests) if is_runnable(path)))
+    test_data = () if runnable else tuple(sorted(path for path in _remaining(tests) if _is_test_data(path)))
+    if not runnable and not test_data:
+        raise UnsuitableCommit(
             "no test change",
-            f"{short} adds or changes no file that pytest collects (test_*.py, *_test.py), nor data of tests",
-            remedy="give a commit that brings its test along, or write the task by hand: ab task new",
+            f"{short} changes no test files (test_*.py, *_test.py) and no test data",
+            remedy=_NO_TEST_REMEDY,
         )
-    return Split(source, tests, runnable, tuple(text_of(one.path) for one in tests if one.status == "D"), used)
+    return Split(
+        source, tests, runnable, tuple(text_of(change.path) for change in tests if change.status == "D"), test_data
+    )
 
 
 def _tests(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """What belongs to the tests. A name that may be a module's counts only where nothing else can be run."""
-    found = tuple(change for change in changes if is_test(text_of(change.path)))
-    sure = tuple(change for change in found if not _ambiguous(text_of(change.path)))
-    return sure if any(runs(path) for path in _kept(sure)) else found
+    """Return the changes that belong to tests. Ambiguous names count only if nothing else can be run."""
+    tests = tuple(change for change in changes if is_test(text_of(change.path)))
+    certain = tuple(change for change in tests if not _is_ambiguous(text_of(change.path)))
+    return certain if any(is_runnable(path) for path in _remaining(certain)) else tests
 
 
-def _ambiguous(path: str) -> bool:
+def _is_ambiguous(path: str) -> bool:
     parts = PurePosixPath(path)
     return parts.name in _AMBIGUOUS and not _in_tests(parts)
 
@@ -131,47 +134,49 @@ def _in_tests(path: PurePosixPath) -> bool:
     return any(part.lower() in _TEST_FOLDERS for part in path.parts[:-1])
 
 
-def _demand(short: str, source: Sequence[Change], tests: Sequence[Change]) -> None:
+def _check_split(short: str, source: Sequence[Change], tests: Sequence[Change]) -> None:
     if not tests:
-        raise Unsuitable(
-            "no test change",
-            f"{short} changes no test: nothing would tell a solution from an attempt",
-            remedy="give a commit that brings its test along, or write the task by hand: ab task new",
+        raise UnsuitableCommit(
+            "no test change", f"{short} changes no tests, so nothing could verify a solution", remedy=_NO_TEST_REMEDY
         )
     if not [change for change in source if not is_prose(text_of(change.path))]:
-        raise Unsuitable("no source change", f"{short} changes only tests and prose: there is nothing to solve")
-    linked = [text_of(change.path) for change in tests if change.new_mode == SYMLINK]
-    if linked:
-        raise Unsuitable("symlink", f"{short}: the test file {linked[0]} is a symlink; hidden files are regular files")
+        raise UnsuitableCommit(
+            "no source change", f"{short} changes only tests and documentation, so there is nothing to solve"
+        )
+    symlinks = [text_of(change.path) for change in tests if change.new_mode == SYMLINK]
+    if symlinks:
+        raise UnsuitableCommit(
+            "symlink", f"{short}: the test file {symlinks[0]} is a symlink; hidden files must be regular files"
+        )
 
 
-def _kept(tests: Sequence[Change]) -> list[str]:
+def _remaining(tests: Sequence[Change]) -> list[str]:
     return [text_of(change.path) for change in tests if change.status != "D"]
 
 
-def runs(path: str) -> bool:
-    """Whether pytest can be given a file."""
+def is_runnable(path: str) -> bool:
+    """Tell whether pytest can run a file."""
     name = PurePosixPath(path).name
     return bool(_TEST_FILE.fullmatch(name)) and name != "conftest.py"
 
 
-def _is_used(path: str) -> bool:
-    """Data or a helper of tests: in a folder of theirs, and neither about them nor for all of them."""
+def _is_test_data(path: str) -> bool:
+    """Tell whether a file is data or a helper of some tests: in a test folder, not documentation, not for all tests."""
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES or parts.name.startswith("__init__.") or "requirements" in parts.name:
         return False
-    return _in_tests(parts) and parts.suffix.lower() not in _ABOUT
+    return _in_tests(parts) and parts.suffix.lower() not in _DOCUMENTATION
 
 
-def users(used: Sequence[str], sources: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Test files, of some, that speak of data or helpers by the name of the file or of the module. Pure."""
-    found: list[str] = []
-    for path in used:
+def files_mentioning(test_data: Sequence[str], sources: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the test files that mention any of the data files by file name, or helpers by module name."""
+    mentioning: list[str] = []
+    for path in test_data:
         name = PurePosixPath(path)
-        words = (
+        pattern = (
             rf"\b{re.escape(name.stem)}\b" if name.suffix == ".py" else rf"(?<![\w.-]){re.escape(name.name)}(?![\w-])"
         )
-        found += [
-            file for file, content in sources.items() if re.search(words.encode("utf-8", "surrogateescape"), content)
+        mentioning += [
+            file for file, content in sources.items() if re.search(pattern.encode("utf-8", "surrogateescape"), content)
         ]
-    return tuple(dict.fromkeys(sorted(found)))
+    return tuple(dict.fromkeys(sorted(mentioning)))

@@ -1,4 +1,4 @@
-"""What an agent is told of a commit: its message without what is no problem, held against leaks and missing names. Pure."""
+"""Draft a task statement from a commit message and check it for leaks and missing names. Pure."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What a person must look at before the task is used."""
+    """Findings that a person must review before the task is used."""
 
     leaks: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    """Names that hidden tests demand, that the reference brings, and that neither R nor the statement mention."""
+    """Names that hidden tests use and the reference adds, but that neither the base repository nor the statement has."""
     thin: bool = False
 
     def lines(self) -> list[str]:
-        found = [f"the statement gives away the solution: {leak}" for leak in self.leaks[:LISTED]]
+        lines = [f"the statement gives away the solution: {leak}" for leak in self.leaks[:LISTED]]
         if self.missing:
-            found.append(
-                "hidden tests demand names that neither the statement nor the repository mention: "
+            lines.append(
+                "hidden tests use names that neither the statement nor the repository mentions: "
                 + ", ".join(self.missing[:LISTED])
             )
         if self.thin:
-            found.append("the statement is very short: does it say what is wrong and what is wanted?")
-        return found
+            lines.append("the statement is very short; does it describe the problem and the expected behaviour?")
+        return lines
 
 
-def draft(message: str) -> str:
-    """A commit message as a statement: without trailers and references to trackers."""
+def draft_statement(message: str) -> str:
+    """Turn a commit message into a statement, without trailers and issue references."""
     lines = [line.rstrip() for line in message.replace("\r\n", "\n").splitlines() if not _TRAILER.match(line.strip())]
     lines = [_plain(line) if not line.startswith("    ") else line for line in lines]
     text = "\n".join(lines).strip()
@@ -52,23 +52,23 @@ def draft(message: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Without references; `Fix #12: the words` begins with its words."""
+    """Remove references, so that `Fix #12: crash on start` becomes `crash on start`."""
     bare = _REFERENCE.sub("", line)
     if bare != line and _REFERENCE.match(line):
         bare = re.sub(r"^[:;,-]\s+", "", bare.lstrip())
     return _NUMBER.sub("", bare)
 
 
-def check(statement: str, patch: bytes, hidden: Mapping[str, bytes], known: Iterable[str]) -> Flags:
-    """Hold a statement against what it must not and what it must say. `known`: every word of R's Python files."""
-    added = _added_lines(patch)
+def check_statement(statement: str, patch: bytes, hidden: Mapping[str, bytes], known_words: Iterable[str]) -> Flags:
+    """Find leaks and gaps in a statement. `known_words` are all identifiers in the base repository's Python files."""
+    added_lines = _added_lines(patch)
     squeezed = " ".join(statement.split())
     leaks = ["it contains a diff"] if re.search(r"(?m)^(diff --git |@@ -\d)", statement) else []
-    leaks += [f"`{line}`" for line in added if len(line) >= _CODE_LENGTH and _is_code(line) and line in squeezed]
-    brought = {word for line in added for word in _WORD.findall(line)}
-    told = set(_WORD.findall(statement))
-    demanded = {name for source in hidden.values() for name in _names(source)}
-    missing = sorted((demanded & brought) - told - set(known))
+    leaks += [f"`{line}`" for line in added_lines if len(line) >= _CODE_LENGTH and _is_code(line) and line in squeezed]
+    added = {word for line in added_lines for word in _WORD.findall(line)}
+    stated = set(_WORD.findall(statement))
+    used = {name for source in hidden.values() for name in _names(source)}
+    missing = sorted((used & added) - stated - set(known_words))
     thin = len(_WORD.findall(statement)) < 6
     return Flags(tuple(dict.fromkeys(leaks)), tuple(name for name in missing if len(name) > 2), thin)
 
@@ -84,30 +84,30 @@ def _is_code(line: str) -> bool:
 
 
 def _names(source: bytes) -> set[str]:
-    """Names that a test imports, calls or takes as attributes; what it imports from the standard library is nobody's to bring."""
+    """Return the names that a test imports, passes as keywords or reads as attributes, without the standard library's."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return set()
     nodes = list(ast.walk(tree))
-    standard = {alias.asname or alias.name.split(".")[0] for node in nodes for alias in _of_the_standard_library(node)}
-    found: set[str] = set()
+    standard = {alias.asname or alias.name.split(".")[0] for node in nodes for alias in _standard_imports(node)}
+    used: set[str] = set()
     defined: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Attribute):
             if _root(node) not in standard:
-                found.add(node.attr)
+                used.add(node.attr)
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            outside = _of_the_standard_library(node)
-            found |= {part for alias in node.names if alias not in outside for part in alias.name.split(".")}
+            standard_aliases = _standard_imports(node)
+            used |= {part for alias in node.names if alias not in standard_aliases for part in alias.name.split(".")}
         elif isinstance(node, ast.keyword) and node.arg:
-            found.add(node.arg)
+            used.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             defined.add(node.name)
-    return found - defined - standard
+    return used - defined - standard
 
 
-def _of_the_standard_library(node: ast.AST) -> list[ast.alias]:
+def _standard_imports(node: ast.AST) -> list[ast.alias]:
     if isinstance(node, ast.Import):
         return [alias for alias in node.names if alias.name.split(".")[0] in sys.stdlib_module_names]
     if isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -116,19 +116,19 @@ def _of_the_standard_library(node: ast.AST) -> list[ast.alias]:
 
 
 def _root(node: ast.expr) -> str | None:
-    """The name that a chain of attributes begins with."""
+    """Return the name at the start of an attribute chain."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 
 
 def words_of(sources: Iterable[bytes]) -> set[str]:
-    """Every identifier of some files."""
+    """Return every identifier in some files."""
     return {word for source in sources for word in _WORD.findall(source.decode("utf-8", "replace"))}
 
 
 def kind_of(message: str) -> str:
-    """The stratum that a commit message points to; a bug fix where it does not say."""
+    """Guess the kind of change from a commit message; `bugfix` if nothing points elsewhere."""
     subject = message.strip().splitlines()[0].lower() if message.strip() else ""
     for kind, pattern in (
         ("hardening", r"\b(cve|security|vulnerab\w*|sanitiz\w*|harden\w*)\b"),

@@ -1,4 +1,4 @@
-"""A task folder from a commit: the files, and the text of task.yaml."""
+"""Write a task folder: `task.yaml` and the files beside it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """All that a task is made of."""
+class TaskDraft:
+    """Contents of a task folder before it is written."""
 
     id: str
     suite: str
@@ -45,7 +45,7 @@ class Draft:
     notes: str = ""
     flake_tolerance: float = 0.0
     report: str = ""
-    """Where the command writes a JUnit report, which is then read; without one the command is pytest."""
+    """JUnit report that the command writes; empty if the command is pytest."""
     protected: tuple[str, ...] = ()
     hint: str = "python -m pytest"
 
@@ -99,7 +99,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    # Some commit ids are numbers to some readers (0b…, 12e7…): whatever begins like one is quoted.
+    # Commit ids such as 0b… and 12e7… are numbers to some YAML readers, so text that starts with a digit is quoted.
     style = "|" if "\n" in value else "'" if value[:1].isdigit() else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
@@ -107,22 +107,22 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def dump(document: object) -> str:
+def dump_yaml(document: object) -> str:
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=118)
 
 
-def write(draft: Draft, folder: Path) -> LoadedTask:
-    """Write a task and load it back; what was in the folder before goes.
+def write_task(draft: TaskDraft, folder: Path) -> LoadedTask:
+    """Write a task folder, replacing what was there, and load it.
 
     Raises:
         InputError: the folder cannot be written.
-        ContractError: what was drafted is no valid task.
+        ContractError: the draft is not a valid task.
     """
     try:
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        (folder / TASK_NAME).write_text(dump(draft.document()), encoding="utf-8")
+        (folder / TASK_NAME).write_text(dump_yaml(draft.document()), encoding="utf-8")
         (folder / "statement.md").write_text(draft.statement, encoding="utf-8")
         (folder / "reference.patch").write_bytes(draft.reference)
         if draft.notes:
@@ -133,16 +133,17 @@ def write(draft: Draft, folder: Path) -> LoadedTask:
             file.write_bytes(content)
             file.chmod(0o755 if executable else 0o644)
     except OSError as error:
-        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{error.filename or folder}: cannot write: {error.strerror}") from None
     return load_task(folder)
 
 
-def named(name: str, what: str) -> str:
-    """
+def check_name(name: str, what: str) -> str:
+    """Return a valid name of a task or suite.
+
     Raises:
-        InputError: it cannot be the name of a task or a suite.
+        InputError: the name is not valid; `what` says in the message where it comes from.
     """
     if _SLUG.fullmatch(name) is None:
-        msg = f"{what}: expected a name of letters, digits, '.', '_' and '-' that begins with a letter or digit; got {name!r}"
+        msg = f"{what}: expected letters, digits, '.', '_' and '-', starting with a letter or digit; got {name!r}"
         raise InputError(msg)
     return name

@@ -1,4 +1,4 @@
-"""Which tests a fix turns from failing to passing: found by running R with the new tests and the fix, each twice at least."""
+"""Verify a commit in the sandbox: run its tests on the parent and with the fix, at least twice each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from agentbench.acceptance.checks.pytest.base_survey import (
 )
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
-from agentbench.authoring.commit import failure_causes as symptoms
-from agentbench.authoring.commit.split import Unsuitable
-from agentbench.authoring.commit.test_comparison import Proof, compare, listed, slowed, timing
+from agentbench.authoring.commit import failure_causes
+from agentbench.authoring.commit.comparison import Verification, compare, list_tests, timing_dependent, with_slow_run
+from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.core.errors import SetupFailed
@@ -34,12 +34,12 @@ from agentbench.sandbox.protocol import SetupStep
 
 TAIL_LINES = 12
 MISSING_MODULE: Final = "missing module"
-_UNSEEN = frozenset({"does not fail on parent", "skipped", "tests cannot run"})
-"""Refusals that tests which are skipped here might turn."""
+_SKIP_KINDS = frozenset({"does not fail on parent", "skipped", "tests cannot run"})
+"""Reasons that may disappear if skipped tests could run."""
 PROOF_SCHEMA = 2
-"""Raised when what counts as proven changes."""
+"""Increase it when the meaning of a cached verification changes."""
 SLOW_CPUS = 0.25
-"""For one more run of tests that look at the clock: who passes only on an idle machine judges by luck."""
+"""CPU limit of one extra run of tests that read the clock: tests that need an idle machine are not reliable."""
 _COMPILER = (
     "command 'gcc' failed", "command 'cc' failed", "No such file or directory: 'gcc'", "No such file or directory: 'cc'",
     "unable to execute", "' failed: No such file or directory", "C compiler cannot create executables", "no acceptable C compiler", "Unable to find a compatible compiler",
@@ -53,92 +53,101 @@ _UNREACHABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstance:
-    """What helps to say why a proof failed: the test files, and what of the environment is newer than the commit."""
+class FailureContext:
+    """Facts that help to explain a failed verification."""
 
     sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The hidden test files."""
     newer: tuple[str, ...] = ()
+    """Installed distributions that were released after the commit."""
     undated: tuple[str, ...] = ()
-    """What of it nobody knows the age of."""
+    """Installed distributions with unknown release dates."""
 
 
-def set_up(task: LoadedTask, lab: Lab) -> PreparedTask:
-    """Prepare R.
+def prepare(task: LoadedTask, lab: Lab) -> PreparedTask:
+    """Prepare the environment of a task.
 
     Raises:
-        Unsuitable: setup failed; with the last lines of its log.
-        SandboxError, WorkspaceError: ours.
+        UnsuitableCommit: setup failed; with the last lines of its log.
+        SandboxError, WorkspaceError: harness errors.
     """
     steps: list[SetupStep] = []
     lab.require(task)
     try:
-        # Who made the same task before may have removed its folder since.
+        # The lab may return the environment of an equal task whose folder no longer exists.
         return dataclasses.replace(lab.prepare(task, steps.append), task=task)
     except SetupFailed as error:
-        raise Unsuitable("setup failed", f"setup failed: {_short(error.message)}", remedy=log_end(steps)) from error
+        raise UnsuitableCommit(
+            "setup failed", f"setup failed: {_short(error.message)}", remedy=setup_log_tail(steps)
+        ) from error
 
 
 def _short(message: str) -> str:
-    """Without the whole text of a lock file in it."""
+    """Shorten a message, which may contain a whole lock file."""
     return message if len(message) <= 600 else f"{message[:200]} … {message[-400:]}"
 
 
-def telling(message: str) -> str:
-    """A message whose first line says most: of a traceback that is the last."""
+def with_error_first(message: str) -> str:
+    """Put the error line of a traceback, usually its last, in front of the message."""
     lines = [line for line in message.splitlines() if line.strip()]
     last = next((line.strip() for line in reversed(lines) if _ERROR.match(line.strip())), "")
     return message if not last or last in lines[0] else f"{last}\n{message}"
 
 
-def _begun(run: BaseTestRun) -> list[str]:
-    """Tests that were set up and never over."""
+def _unfinished_tests(run: BaseTestRun) -> list[str]:
+    """Return the tests that started and did not finish."""
     return [test for test, outcome in run.outcomes.items() if outcome == "broken"]
 
 
-def _first_error(said: str) -> str:
-    found = next((line.strip() for line in said.splitlines() if _ERROR.match(line.strip())), "")
-    return f": {found.removeprefix('E').strip()}" if found else ""
+def _first_error(output: str) -> str:
+    line = next((line.strip() for line in output.splitlines() if _ERROR.match(line.strip())), "")
+    return f": {line.removeprefix('E').strip()}" if line else ""
 
 
-def log_end(steps: Sequence[SetupStep]) -> str:
-    """The last lines of the command that failed, and what to do where they are understood."""
-    last = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
-    if last is None:
+def setup_log_tail(steps: Sequence[SetupStep]) -> str:
+    """Return the last lines of the setup command that failed, with advice for known failures."""
+    failed = next((step for step in reversed(steps) if step.exit_code != 0 or step.timed_out), None)
+    if failed is None:
         return ""
-    said = (last.stdout + b"\n" + last.stderr).decode("utf-8", "replace").strip()
-    lines = [line.strip() for line in said.splitlines() if line.strip()][-TAIL_LINES:]
+    output = (failed.stdout + b"\n" + failed.stderr).decode("utf-8", "replace").strip()
+    lines = [line.strip() for line in output.splitlines() if line.strip()][-TAIL_LINES:]
     text = "\n  ".join(lines)
-    if any(sign in said for sign in _COMPILER):
+    if any(sign in output for sign in _COMPILER):
         text += (
-            "\n  it needs a compiler: install one on this machine (setup sees /usr read-only), or choose another commit"
+            "\n  setup needs a compiler: install one on the host (setup sees /usr read-only), or choose another commit"
         )
-    if any(sign in said for sign in _UNREACHABLE):
-        text += "\n  the package index could not be reached: check the network and the index settings (ab doctor)"
-    elif "(from versions: none)" in said:
-        # Without retries pip says no more than this of an index that does not answer.
-        text += "\n  no index has it, or none could be reached: check its name, the network and the index settings (ab doctor)"
-    return f"the log ends:\n  {text}"
+    if any(sign in output for sign in _UNREACHABLE):
+        text += "\n  cannot reach the package index: check the network and the index settings (ab doctor)"
+    elif "(from versions: none)" in output:
+        # Without retries, pip prints only this about an index that does not answer.
+        text += "\n  not found on any index, or no index can be reached: check the name, the network and the index settings (ab doctor)"
+    return f"last lines of the log:\n  {text}"
 
 
-def prove(prepared: PreparedTask, lab: Lab, *, repeats: int = 2, known: Circumstance | None = None) -> Proof:
-    """Run parent and fix.
+def verify(
+    prepared: PreparedTask, lab: Lab, *, repeats: int = 2, failure_context: FailureContext | None = None
+) -> Verification:
+    """Run the tests on the parent and with the fix, and determine the required tests.
 
     Raises:
-        Unsuitable: the tests do not flip, flake, or cannot be run; with the ids.
-        SandboxError: ours.
+        UnsuitableCommit: no test goes from failing to passing, tests are flaky, or they cannot be run.
+        SandboxError: harness error.
     """
     context = dataclasses.replace(lab.grading_context(prepared), blobs=None)
-    runs = _Runs(context, known or Circumstance())
+    runs = _VerificationRuns(context, failure_context or FailureContext())
     times = max(2, repeats)
-    # What was proven for this contract in this environment is not run again by the next harvest. Refusals are.
-    kept, _ = load_or_make(
-        context.cache, runs.key(times), _Kept, lambda: _Kept(**dataclasses.asdict(runs.prove(times)))
+    # Successful verifications are cached by contract and environment for the next harvest; failed ones are not.
+    cached, _ = load_or_make(
+        context.cache,
+        runs.key(times),
+        _CachedVerification,
+        lambda: _CachedVerification(**dataclasses.asdict(runs.run(times))),
     )
-    return Proof(**kept.model_dump())
+    return Verification(**cached.model_dump())
 
 
 def _requiring(context: GradingContext, test: str) -> GradingContext:
-    """The same context, whose check names a test: then one can be graded though R itself has none."""
+    """Return a context whose check names a test, because grading needs one even if the parent collects none."""
     loaded = context.loaded
     checks = tuple(check.model_copy(update={"fail_to_pass": (test,)}) for check in loaded.task.oracle.checks)
     oracle = loaded.task.oracle.model_copy(update={"checks": checks})
@@ -146,8 +155,8 @@ def _requiring(context: GradingContext, test: str) -> GradingContext:
     return dataclasses.replace(context, loaded=dataclasses.replace(loaded, task=task))
 
 
-class _Kept(BaseModel):
-    """A proof on disk."""
+class _CachedVerification(BaseModel):
+    """A verification in the cache."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     fail_to_pass: tuple[str, ...]
@@ -158,164 +167,173 @@ class _Kept(BaseModel):
     tolerance: float
 
 
-class _Runs:
-    """All runs of one parent and its fix."""
+class _VerificationRuns:
+    """All runs for one commit."""
 
-    def __init__(self, context: GradingContext, known: Circumstance) -> None:
+    def __init__(self, context: GradingContext, failure_context: FailureContext) -> None:
         self._context = context
-        self._known = known
+        self._failure_context = failure_context
         self._check = context.loaded.checks[0]
         self._memory_mb = context.spec.limits.memory_mb
         command = parse_pytest_command(self._check.command or "")
         if command is None:
-            raise AssertionError(self._check.command)  # the command is ours
+            raise AssertionError(self._check.command)  # `from_commit` wrote the command
         self._command: PytestCommand = command
         self._patch = (context.loaded.reference_file or context.loaded.folder).read_bytes()
 
     def key(self, repeats: int) -> str:
-        """What a proof depends on."""
+        """Return the cache key: everything that a verification depends on."""
         patch = hashlib.sha256(self._patch).hexdigest()
         return key_of("proof", PROOF_SCHEMA, check_key(self._context, self._check), patch, repeats)
 
-    def prove(self, repeats: int) -> Proof:
-        before = [self._parent(number) for number in range(repeats)]
+    def run(self, repeats: int) -> Verification:
+        before = [self._run_parent(number) for number in range(repeats)]
         if not before[0].outcomes and not before[0].uncollected:
-            # A conftest of the commit's own that the parent cannot import: no test is known by name yet.
-            self._context = _requiring(self._context, f"{next(iter(self._known.sources), self._check.id)}::any")
-        after = [self._fixed(self._context) for _ in range(repeats)]
-        whys = {**before[0].whys, **{k: v for one in after for k, v in symptoms.whys_of(one.diagnostics).items()}}
-        duration = max(one.duration_sec for one in before)
+            # The parent cannot import the commit's conftest.py, so no test id is known yet.
+            self._context = _requiring(
+                self._context, f"{next(iter(self._failure_context.sources), self._check.id)}::any"
+            )
+        after = [self._run_fix(self._context) for _ in range(repeats)]
+        reasons = {**before[0].whys}
+        for run in after:
+            reasons |= failure_causes.parse_reasons(run.diagnostics)
+        duration = max(run.duration_sec for run in before)
         try:
-            proof = compare([one.outcomes for one in before], [one.tests for one in after], duration)
-        except Unsuitable as error:
-            raise self._explained(error, whys, after[0]) from None
-        return self._slowly(proof) if symptoms.mentions_clock(self._known.sources.values()) else proof
+            verification = compare([run.outcomes for run in before], [run.tests for run in after], duration)
+        except UnsuitableCommit as error:
+            raise self._explain(error, reasons, after[0]) from None
+        if failure_causes.mentions_clock(self._failure_context.sources.values()):
+            return self._rerun_slowly(verification)
+        return verification
 
     # --- the parent -------------------------------------------------------------------------------------------
 
-    def _parent(self, number: int) -> BaseTestRun:
+    def _run_parent(self, number: int) -> BaseTestRun:
         try:
-            # The first is cached: grading asks for it too, and so does a second harvest.
+            # The first run is cached: grading and later harvests use it too.
             make = run_tests_on_base if number else base_test_run
             run = make(self._context, self._check, self._command)
         except BrokenCheck as error:
-            raise Unsuitable("tests cannot run", f"on the parent: {telling(error.message)}") from error
+            raise UnsuitableCommit("tests cannot run", f"on the parent: {with_error_first(error.message)}") from error
         if run.oom:
             raise self._out_of_memory("on the parent")
         if run.timed_out:
-            raise self._hanging(run)
+            raise self._parent_timeout(run)
         if run.problem:
-            at = next(iter(_begun(run)), "")
-            raise Unsuitable(
+            test = next(iter(_unfinished_tests(run)), "")
+            raise UnsuitableCommit(
                 "tests cannot run",
-                f"on the parent: {telling(run.problem)}{f', at {at}' if at else ''}",
-                remedy="a parent that ends the process of its tests leaves no outcome for each; choose another commit, or write "
-                "the task by hand with a test that starts a process of its own (ab task new)"
-                if at
+                f"on the parent: {with_error_first(run.problem)}{f', in {test}' if test else ''}",
+                remedy="the parent kills the test process, so tests have no outcomes; choose another commit, or write the task "
+                "by hand with a test that starts its own process (ab task new)"
+                if test
                 else "",
             )
         return run
 
-    def _hanging(self, run: BaseTestRun) -> Unsuitable:
-        """Whether the parent hangs or everything is slow: the fix tells."""
+    def _parent_timeout(self, run: BaseTestRun) -> UnsuitableCommit:
+        """Run the fix to tell a parent that hangs from tests that are slow anyway."""
         limit = self._check.timeout_sec
         missing = (test for test, outcome in run.outcomes.items() if outcome == "missing")
-        at = next(iter([*_begun(run), *missing]), "")
-        where = f", at {at}" if at else ""
-        fixed = self._fixed(self._context)
-        return Unsuitable(
+        test = next(iter([*_unfinished_tests(run), *missing]), "")
+        where = f", in {test}" if test else ""
+        fixed = self._run_fix(self._context)
+        return UnsuitableCommit(
             "hangs on parent",
-            f"the tests end in {fixed.duration_sec:.1f} s with the fix and not in {limit} s on its parent{where}: "
-            "every attempt that leaves the defect would take that long",
-            remedy="choose another commit, or write the task by hand with a test that gives up by itself (ab task new)",
+            f"tests take {fixed.duration_sec:.1f} s with the fix and more than {limit} s on the parent{where}: "
+            "every failed attempt would run into the timeout",
+            remedy="choose another commit, or write the task by hand with a test that has its own timeout (ab task new)",
         )
 
     # --- the fix ----------------------------------------------------------------------------------------------
 
-    def _fixed(self, context: GradingContext) -> CheckOutcome:
+    def _run_fix(self, context: GradingContext) -> CheckOutcome:
         graded = grade(self._patch, context)
         if graded.application.outcome is not Outcome.PASS:
             why = graded.application.why
-            raise Unsuitable("patch", f"the fix does not apply to its parent as setup left it: {why}")
-        seen = graded.checks[0].decided
-        if OUT_OF_MEMORY in seen.why:
+            raise UnsuitableCommit("patch", f"the fix does not apply to the parent after setup: {why}")
+        decided = graded.checks[0].decided
+        if OUT_OF_MEMORY in decided.why:
             raise self._out_of_memory("with the fix")
-        if seen.timed_out:
-            raise Unsuitable(
+        if decided.timed_out:
+            raise UnsuitableCommit(
                 "too slow",
-                f"the tests take more than {self._check.timeout_sec} s, with the fix too",
+                f"tests take more than {self._check.timeout_sec} s even with the fix",
                 remedy="raise --timeout, or choose another commit",
             )
-        if seen.outcome is Outcome.ERROR:
-            raise Unsuitable("tests cannot run", f"with the fix: {telling(seen.why)}")
-        grave = next((one for one in graded.findings if one.severity in {"gate", "error"}), None)
-        if grave is not None:
-            at = f" ({grave.path}:{grave.line})" if grave.path and grave.line else ""
-            raise Unsuitable(
+        if decided.outcome is Outcome.ERROR:
+            raise UnsuitableCommit("tests cannot run", f"with the fix: {with_error_first(decided.why)}")
+        severe = next((finding for finding in graded.findings if finding.severity in {"gate", "error"}), None)
+        if severe is not None:
+            place = f" ({severe.path}:{severe.line})" if severe.path and severe.line else ""
+            raise UnsuitableCommit(
                 "refused by the oracle",
-                f"grading refuses the fix itself, so no solution like it could pass: {grave.rule}: {grave.detail}{at}",
+                f"grading rejects the fix itself, so no similar solution could pass: {severe.rule}: {severe.detail}{place}",
             )
-        return seen
+        return decided
 
-    def _slowly(self, proof: Proof) -> Proof:
-        """The fix once more on a slow machine; what fails there only is decided by the clock."""
+    def _rerun_slowly(self, verification: Verification) -> Verification:
+        """Run the fix once more with little CPU. Tests that fail only then depend on the clock."""
         spec = self._context.spec
         limits = dataclasses.replace(spec.limits, cpus=min(SLOW_CPUS, spec.limits.cpus))
         try:
-            slow = self._fixed(dataclasses.replace(self._context, spec=dataclasses.replace(spec, limits=limits))).tests
-        except Unsuitable as error:
-            if error.kind == "too slow":  # a quarter of the processor may need more time than is given
-                return proof
+            slow = self._run_fix(
+                dataclasses.replace(self._context, spec=dataclasses.replace(spec, limits=limits))
+            ).tests
+        except UnsuitableCommit as error:
+            if error.kind == "too slow":  # a quarter of a CPU may need more time than the limit allows
+                return verification
             raise
-        return slowed(proof, slow)
+        return with_slow_run(verification, slow)
 
     # --- reasons ----------------------------------------------------------------------------------------------
 
-    def _out_of_memory(self, where: str) -> Unsuitable:
-        return Unsuitable(
+    def _out_of_memory(self, where: str) -> UnsuitableCommit:
+        return UnsuitableCommit(
             "out of memory",
-            f"the tests use more than {self._memory_mb} MB {where} and were killed",
-            remedy="raise --memory; a parent that eats all there is has to be left out, every failed attempt would do the same",
+            f"tests were killed {where}: they use more than {self._memory_mb} MB of memory",
+            remedy="raise --memory, or choose another commit if its parent uses unlimited memory",
         )
 
-    def _explained(self, error: Unsuitable, whys: Mapping[str, str], fixed: CheckOutcome) -> Unsuitable:
-        """The same refusal, by its cause where what the tests said tells it; and with what tests are skipped for."""
-        found = self._by_cause(error, whys, fixed)
-        if found.kind in _UNSEEN:
-            found.skips = symptoms.skip_reasons(fixed.tests, whys, self._known.sources)
-        return found
+    def _explain(self, error: UnsuitableCommit, reasons: Mapping[str, str], fixed: CheckOutcome) -> UnsuitableCommit:
+        """Replace an error by its cause if the test messages show one, and attach the reasons of skipped tests."""
+        explained = self._find_cause(error, reasons, fixed)
+        if explained.kind in _SKIP_KINDS:
+            explained.skips = failure_causes.skip_reasons(fixed.tests, reasons, self._failure_context.sources)
+        return explained
 
-    def _by_cause(self, error: Unsuitable, whys: Mapping[str, str], fixed: CheckOutcome) -> Unsuitable:
+    def _find_cause(self, error: UnsuitableCommit, reasons: Mapping[str, str], fixed: CheckOutcome) -> UnsuitableCommit:
         if error.kind == "flaky":
-            timed = symptoms.uses_clock(error.tests, self._known.sources, whys)
-            return timing(timed, "give different outcomes from run to run") if timed else error
+            timed = failure_causes.uses_clock(error.tests, self._failure_context.sources, reasons)
+            return timing_dependent(timed, "give different outcomes from run to run") if timed else error
         if error.kind not in {"fails with the fix", "tests cannot run"}:
             return error
-        failing = {test: why for test, why in whys.items() if fixed.tests.get(test) != "passed"}
+        failing = {test: reason for test, reason in reasons.items() if fixed.tests.get(test) != "passed"}
         if not fixed.tests:
             failing |= {"": fixed.stdout.kept.decode("utf-8", "replace")}
-            error = Unsuitable(error.kind, f"{error.message}{_first_error(failing[''])}", remedy=error.remedy)
-        lacking = symptoms.missing_modules(failing.values())
-        offline = symptoms.needs_network(failing)
+            error = UnsuitableCommit(error.kind, f"{error.message}{_first_error(failing[''])}", remedy=error.remedy)
+        missing = failure_causes.missing_modules(failing.values())
+        offline = failure_causes.needs_network(failing)
         if offline:
-            return Unsuitable(
+            return UnsuitableCommit(
                 "needs network",
-                f"tests reach for the network, which they do not get: {listed(offline)}",
-                remedy="choose another commit: a verdict must not depend on somebody else's server",
+                f"tests need the network, which sandboxes do not have: {list_tests(offline)}",
+                remedy="choose another commit: a verdict must not depend on an external server",
             )
-        if lacking:
-            return Unsuitable(
+        if missing:
+            return UnsuitableCommit(
                 MISSING_MODULE,
-                f"tests need modules that setup does not install: {listed(lacking)}",
-                remedy="what the project declares for its tests does not bring them; choose another commit",
-                tests=lacking,
+                f"tests import modules that setup does not install: {list_tests(missing)}",
+                remedy="the project's test requirements do not include them; choose another commit",
+                tests=missing,
             )
-        moved = symptoms.moved_on(failing, self._known.newer, self._known.undated)
-        if moved:
-            said = next((why.splitlines()[-1] for why in failing.values() if why), "")
-            return Unsuitable(
+        context = self._failure_context
+        drifted = failure_causes.drifted_dependencies(failing, context.newer, context.undated)
+        if drifted:
+            last_line = next((reason.splitlines()[-1] for reason in failing.values() if reason), "")
+            return UnsuitableCommit(
                 "dependency drift",
-                f"the tests fail even with the fix, on dependencies that have moved on since ({listed(moved)}): {said}",
-                remedy="an index that tells when releases came out lets ab go back to that day",
+                f"tests fail even with the fix, with dependencies newer than the commit ({list_tests(drifted)}): {last_line}",
+                remedy="use a package index that publishes upload times, so that older versions can be chosen",
             )
         return error

@@ -1,6 +1,7 @@
-"""How a repository of some day is made ready for its tests: from its packaging, its test requirements and its runner's needs.
+"""Detect how to install a repository for its tests, from its packaging, test requirements and test runner.
 
-Pure: reads through a function it is given. What is found is a list of plans, the most faithful first; running them decides.
+Pure: reads files through a function it is given. The result is a list of plans, the most faithful first; installing them
+decides which one works.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from agentbench.authoring.environment.requirements import (
     REQUIREMENT_FILES,
     Read,
     at,
-    builds,
-    declared,
+    declared_requirements,
     extras_for_tests,
+    extras_of,
     file_requirements,
     group_requirements,
-    grouped,
+    groups_of,
+    has_build_backend,
     ini_of,
     locked_requirements,
     names_of,
-    offered,
     own_names,
     plain_requirements,
+    runtime_requirements,
     script_requirements,
     strings,
-    to_run,
     toml_of,
     unique,
     unpinned,
@@ -48,8 +49,8 @@ _KEY_PLUGINS = {
     "timeout": "pytest-timeout",
     "mock_use_standalone_module": "pytest-mock",
 }
-_LEFT_OUT = {"pytest-randomly": "no:randomly", "pytest-enabler": "no:enabler"}
-"""A verdict must not hang on the order of tests, nor on what mypy and linters, which the second lets loose on every file, say."""
+_DISABLED = {"pytest-randomly": "no:randomly", "pytest-enabler": "no:enabler"}
+"""Plugins to disable: a verdict must not depend on the order of tests, or on the linters that pytest-enabler turns on."""
 _SCM = {
     r"setuptools[_-]scm|hatch-vcs|vcs-versioning|flit_scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
     r"\bpbr\b": "PBR_VERSION",
@@ -57,45 +58,47 @@ _SCM = {
     r"\bpdm-(?:backend|pep517)\b": "PDM_BUILD_SCM_VERSION",
     r"uv-dynamic-versioning": "UV_DYNAMIC_VERSIONING_BYPASS",
 }
-"""Tools that draw a version from git, and the variable that tells them one."""
+"""Tools that read the version from git tags, and the variable that overrides it."""
 _INSTALL = "python -m pip install "
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One way to make R ready."""
+class InstallPlan:
+    """One way to install a repository and its test requirements."""
 
     name: str
     commands: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     locked: tuple[str, ...] = ()
-    """Versions that everything is held to, as `name==version`."""
+    """Versions to constrain everything to, as `name==version`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
-    plans: tuple[Plan, ...]
+class DetectedSetup:
+    """Everything that was detected about a repository's setup."""
+
+    plans: tuple[InstallPlan, ...]
     python: str
     options: tuple[str, ...]
-    """For pytest, so that what R configures does not get in the way: one process, no coverage."""
+    """pytest options that override the project's configuration: one process, no coverage."""
     editable: tuple[str, ...]
-    """What is installed from R itself."""
+    """Projects installed from the repository itself."""
     notes: tuple[str, ...]
     named: frozenset[str] = frozenset()
-    """Projects that packaging and requirement files name: what is asked of the index about them."""
+    """Distributions that packaging and requirement files name."""
     locked: tuple[str, ...] = ()
-    """What a lock file of the project holds."""
+    """Versions in the project's lock file."""
     own: frozenset[str] = frozenset()
-    """What the project itself is called, as far as can be read: R is not held to a release of its own."""
+    """Names of the project itself, which must not be constrained to one of its releases."""
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What every extra brings: some are what only certain tests need."""
+    """Requirements by extra; certain tests may need one."""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What every dependency group brings."""
+    """Requirements by dependency group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What is known beside the files: the day, the interpreters here, the last release, what test files import."""
+class DetectionContext:
+    """Facts beside the files: commit date, available interpreters, last release, imports of the tests."""
 
     date: str
     pythons: Sequence[str]
@@ -103,121 +106,122 @@ class Circumstances:
     release: str | None = None
     imports: Sequence[str] = ()
     folder: str = ""
-    """Where the project is in the repository; what is read is relative to it."""
-    brought: Sequence[str] = ()
-    """What the fix adds to its requirements: without it the fix could not run."""
+    """Folder of the project in the repository; file names are relative to it."""
+    added: Sequence[str] = ()
+    """Requirements that the fix adds, without which it could not run."""
 
 
-def detect(read: Read, around: Circumstances) -> Detected:
-    """Find out how to set R up.
+def detect(read: Read, context: DetectionContext) -> DetectedSetup:
+    """Detect how to install a project for its tests.
 
     Raises:
-        Unsuitable: none of the interpreters here fits.
+        UnsuitableCommit: no available interpreter fits.
     """
     project, config, script = _packaging(read)
     packaged = _is_packaged(project, config, script)
-    python, remark = choose_python(project, config, script, around.date, around.pythons, around.default_python)
+    python, remark = choose_python(project, config, script, context.date, context.pythons, context.default_python)
     by_name = extras_for_tests(project, config, script)
-    told = hints(read, project, config, python)
-    extras = unique([*by_name, *told.extras])
-    groups = unique([*group_requirements(project), *told.grouped])
+    runner = hints(read, project, config, python)
+    extras = unique([*by_name, *runner.extras])
+    groups = unique([*group_requirements(project), *runner.grouped])
     files = [name for name in REQUIREMENT_FILES if read(name) is not None][:1]
     plugins, options = _runner_needs(read, project, config)
-    env = _versioning(project, config, script, around.release)
-    place = f"./{around.folder}" if around.folder else "."
+    env = _versioning(project, config, script, context.release)
+    place = f"./{context.folder}" if context.folder else "."
     base = ["-e", f"{place}[{','.join(extras)}]" if extras else place] if packaged else plain_requirements(read)
     needs = unique(["pytest", *plugins])
-    beside = [*told.requirements, *script_requirements(script, "tests_require")]
-    named = [*groups, *(beside if told.together or not groups else [])]
-    found = {
+    other = [*runner.requirements, *script_requirements(script, "tests_require")]
+    named = [*groups, *(other if runner.with_groups or not groups else [])]
+    words = {
         "the project's own test requirements": [
             *base,
             *(["-r", files[0]] if files and not (by_name or groups) else []),
             *named,
-            *around.brought,
+            *context.added,
             *needs,
         ],
         "test requirements without pins": [
             *base,
-            *unpinned([*named, *file_requirements(read, files), *around.brought]),
+            *unpinned([*named, *file_requirements(read, files), *context.added]),
             *needs,
         ],
-        "what the tests import": [*(["-e", place] if packaged else []), *around.imports, *needs],
+        "the modules that the tests import": [*(["-e", place] if packaged else []), *context.imports, *needs],
     }
-    stated = [*named, *file_requirements(read, files), *declared(project, config, script), *around.brought]
-    listed = [*stated, *needs, *around.imports]
-    there = {normal_name(name) for name in names_of(listed)}
-    options = [*options, *(word for name, plugin in _LEFT_OUT.items() if name in there for word in ("-p", plugin))]
+    stated = [*named, *file_requirements(read, files), *declared_requirements(project, config, script), *context.added]
+    listed = [*stated, *needs, *context.imports]
+    listed_names = {normal_name(name) for name in names_of(listed)}
+    for name, disable in _DISABLED.items():
+        if name in listed_names:
+            options += ["-p", disable]
     editable = (place,) if packaged else ()
     own = frozenset(own_names(project, config, script))
-    return Detected(
-        plans=_plans(found, around.folder, env),
+    return DetectedSetup(
+        plans=_plans(words, context.folder, env),
         python=python,
         options=tuple(options),
         editable=editable,
-        notes=_notes(remark, packaged=packaged, brought=around.brought),
+        notes=_notes(remark, packaged=packaged, added=context.added),
         named=frozenset(names_of(listed)),
         locked=locked_requirements(read),
         own=own,
-        extras=offered(project, config, own),
-        groups=grouped(project, own),
+        extras=extras_of(project, config, own),
+        groups=groups_of(project, own),
     )
 
 
-def _notes(remark: str, *, packaged: bool, brought: Sequence[str]) -> tuple[str, ...]:
-    """What a person should know of the setup."""
-    said = {
+def _notes(remark: str, *, packaged: bool, added: Sequence[str]) -> tuple[str, ...]:
+    notes = {
         remark: bool(remark),
-        "no packaging was found: R is importable from its root alone": not packaged,
-        f"Setup installs what the fix adds to the requirements: {', '.join(brought)}.": bool(brought),
+        "No packaging found: the repository can only be imported from its root.": not packaged,
+        f"Setup installs requirements that the fix adds: {', '.join(added)}.": bool(added),
     }
-    return tuple(note for note, holds in said.items() if holds)
+    return tuple(note for note, applies in notes.items() if applies)
 
 
-def _plans(found: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, str]) -> tuple[Plan, ...]:
-    """One command for each way to install, and none twice."""
-    plans: list[Plan] = []
-    for name, words in found.items():
+def _plans(words_by_name: Mapping[str, Sequence[str]], folder: str, env: Mapping[str, str]) -> tuple[InstallPlan, ...]:
+    """Build one install command per plan, without duplicates."""
+    plans: list[InstallPlan] = []
+    for name, words in words_by_name.items():
         placed = [f"{folder}/{word}" if folder and before == "-r" else word
                   for before, word in itertools.pairwise(["", *words])]  # fmt: skip
         command = _INSTALL + " ".join(shlex.quote(word) for word in placed)
         if command not in [plan.commands[0] for plan in plans]:
-            plans.append(Plan(name, (command,), env))
+            plans.append(InstallPlan(name, (command,), env))
     return tuple(plans)
 
 
-def together(found: Sequence[Detected]) -> Detected:
-    """Several projects of one repository in one environment; the first is the one that decides where only one can."""
-    first = found[0]
-    if len(found) == 1:
+def combine(setups: Sequence[DetectedSetup]) -> DetectedSetup:
+    """Combine the setups of several projects in one repository; the first wins where only one value is possible."""
+    first = setups[0]
+    if len(setups) == 1:
         return first
-    longest = max((one.plans for one in found), key=len)
-    plans: list[Plan] = []
+    longest = max((setup.plans for setup in setups), key=len)
+    plans: list[InstallPlan] = []
     for number, plan in enumerate(longest):
-        some = [one.plans[min(number, len(one.plans) - 1)] for one in found]
-        words = " ".join(one.commands[0].removeprefix(_INSTALL) for one in some)
-        env = {name: value for one in reversed(some) for name, value in one.env.items()}
-        plans.append(Plan(plan.name, (f"{_INSTALL}{words}",), env))
-    editable = tuple(place for one in found for place in one.editable)
+        parts = [setup.plans[min(number, len(setup.plans) - 1)] for setup in setups]
+        words = " ".join(part.commands[0].removeprefix(_INSTALL) for part in parts)
+        env = {name: value for part in reversed(parts) for name, value in part.env.items()}
+        plans.append(InstallPlan(plan.name, (f"{_INSTALL}{words}",), env))
+    editable = tuple(project for setup in setups for project in setup.editable)
     return dataclasses.replace(
         first,
         plans=tuple(plans),
         options=tuple(
-            word for options in unique([shlex.join(one.options) for one in found]) for word in shlex.split(options)
+            word for options in unique([shlex.join(setup.options) for setup in setups]) for word in shlex.split(options)
         ),
         editable=editable,
         notes=tuple(
-            unique([*(note for one in found for note in one.notes), f"Installed together: {', '.join(editable)}."])
+            unique([*(note for setup in setups for note in setup.notes), f"Installed together: {', '.join(editable)}."])
         ),
-        named=frozenset().union(*(one.named for one in found)),
-        own=frozenset().union(*(one.own for one in found)),
-        extras={name: lines for one in reversed(found) for name, lines in one.extras.items()},
-        groups={name: lines for one in reversed(found) for name, lines in one.groups.items()},
+        named=frozenset().union(*(setup.named for setup in setups)),
+        own=frozenset().union(*(setup.own for setup in setups)),
+        extras={name: lines for setup in reversed(setups) for name, lines in setup.extras.items()},
+        groups={name: lines for setup in reversed(setups) for name, lines in setup.groups.items()},
     )
 
 
-def brought(before: Read, after: Read) -> tuple[str, ...]:
-    """Requirements that a fix brings along: projects that packaging names after it and not before."""
+def added_requirements(before: Read, after: Read) -> tuple[str, ...]:
+    """Return the requirements that packaging names after a fix and not before."""
     known = {normal_name(name) for name in names_of(_stated(before))}
     own = {normal_name(name) for name in own_names(*_packaging(after))}
     lines = [line for line in _stated(after) if (name := names_of([line])) and normal_name(name[0]) not in known | own]
@@ -229,25 +233,25 @@ def _packaging(read: Read) -> tuple[Mapping[str, object], configparser.RawConfig
 
 
 def is_packaged(read: Read) -> bool:
-    """Whether something can be installed: a pyproject.toml may hold nothing but settings of tools."""
+    """Tell whether a project can be installed. A pyproject.toml may contain nothing but tool settings."""
     return _is_packaged(*_packaging(read))
 
 
 def _is_packaged(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> bool:
-    return bool(script or builds(project) or config.has_section("metadata"))
+    return bool(script or has_build_backend(project) or config.has_section("metadata"))
 
 
 def _stated(read: Read) -> list[str]:
-    """All that packaging says is needed to run or to test."""
+    """Return everything that packaging requires to run or to test the project."""
     project, config, script = _packaging(read)
-    told = hints(read, project, config)
-    tests = [*group_requirements(project), *told.grouped]
-    tests += told.requirements if told.together or not tests else ()
+    runner = hints(read, project, config)
+    tests = [*group_requirements(project), *runner.grouped]
+    tests += runner.requirements if runner.with_groups or not tests else ()
     files = [name for name in (*REQUIREMENT_FILES, "requirements.txt") if read(name) is not None]
-    found = [*tests, *file_requirements(read, files), *to_run(project, config, script)]
-    for extra in (*extras_for_tests(project, config, script), *told.extras):
-        found += strings(at(project, "project", "optional-dependencies", extra))
-    return [*found, *script_requirements(script, "tests_require")]
+    lines = [*tests, *file_requirements(read, files), *runtime_requirements(project, config, script)]
+    for extra in (*extras_for_tests(project, config, script), *runner.extras):
+        lines += strings(at(project, "project", "optional-dependencies", extra))
+    return [*lines, *script_requirements(script, "tests_require")]
 
 
 # --- the runner --------------------------------------------------------------------------------------------------
@@ -256,9 +260,9 @@ def _stated(read: Read) -> list[str]:
 def _runner_needs(
     read: Read, project: Mapping[str, object], config: configparser.RawConfigParser
 ) -> tuple[list[str], list[str]]:
-    """Plugins that the configuration takes for granted, and options that undo what would get in the way."""
+    """Return plugins that the configuration needs, and options that override parallel runs and coverage."""
     settings: dict[str, str] = {}
-    # Since pytest 9 the table itself may hold settings, and a file of its own.
+    # Since pytest 9, settings may also be in the `tool.pytest` table itself or in pytest.toml.
     tables = [at(project, "tool", "pytest"), at(project, "tool", "pytest", "ini_options")]
     tables += [at(toml_of(read(name)), "pytest") for name in ("pytest.toml", ".pytest.toml")]
     for table in tables:
@@ -294,8 +298,9 @@ def _runner_needs(
 def _versioning(
     project: Mapping[str, object], config: configparser.RawConfigParser, script: str, release: str | None
 ) -> dict[str, str]:
-    """R has no tags, so a version that is drawn from them has to be told."""
-    text = f"{strings(at(project, 'build-system', 'requires'))} {script} {[dict(config.items(one)) for one in config.sections()]}"
+    """Return variables that set the version for tools that read it from git tags, which a snapshot does not have."""
+    sections = [dict(config.items(section)) for section in config.sections()]
+    text = f"{strings(at(project, 'build-system', 'requires'))} {script} {sections}"
     match = re.search(r"\d+(\.\d+)*", release or "")
     version = match[0] if match else "0.1"
     return {variable: version for tool, variable in _SCM.items() if re.search(tool, text)}

@@ -1,4 +1,4 @@
-"""An environment that setup found once, pinned: every distribution by version and digest."""
+"""Pin an installed environment: every distribution by version and digest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agentbench.authoring.environment.release_dates import constrained
+from agentbench.authoring.environment.release_dates import with_constraints
 from agentbench.core.errors import SourceError
 from agentbench.core.package_settings import PackageSettings, host_settings
 from agentbench.workspace.source.package_index import Release, find_release
@@ -19,18 +19,18 @@ _FILE = '"$HOME/requirements.lock"'
 
 @dataclass
 class Pinner:
-    """Asks the configured indexes for digests, each release once."""
+    """Looks up digests on the configured indexes, once per release."""
 
     settings: PackageSettings = field(default_factory=host_settings)
     _known: dict[str, list[Release]] = field(default_factory=dict)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def commands(
         self, freeze: Sequence[str], python: str, *, editable: Sequence[str], limits: Sequence[str] = ()
     ) -> tuple[str, ...] | None:
-        """Setup commands that install exactly what `pip freeze` listed; None when something of it cannot be pinned.
+        """Return setup commands that install exactly what `pip freeze` listed, or None if something cannot be pinned.
 
-        `limits`: constraints for what a build backend fetches for itself.
+        `limits` constrain what build backends install for themselves.
         """
         lines: list[str] = []
         for line in freeze:
@@ -45,31 +45,31 @@ class Pinner:
         if not lines:
             return None
         install = f"python -m pip install --no-deps --require-hashes -r {_FILE}"
-        projects = " ".join(f"-e {shlex.quote(one)}" for one in editable)
+        projects = " ".join(f"-e {shlex.quote(project)}" for project in editable)
         lock = f"cat > {_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
         return (
             lock,
-            *(constrained([f"python -m pip install --no-deps {projects}"], limits) if editable else ()),
+            *(with_constraints([f"python -m pip install --no-deps {projects}"], limits) if editable else ()),
         )
 
     def _digests(self, name: str, version: str, python: str) -> list[str]:
         request = f"pypi:{name}=={version}"
-        with self._guard:
+        with self._lock:
             known = self._known.get(request)
         if known is None:
             try:
                 known, _ = find_release(request, self.settings)
             except SourceError:
                 known = []
-            with self._guard:
+            with self._lock:
                 self._known[request] = known
         tag = "cp" + python.replace(".", "")
-        fitting = [one for one in known if one.sha256 and _may_fit(one.filename, tag)]
-        return list(dict.fromkeys(one.sha256 for one in fitting if one.sha256))
+        fitting = [release for release in known if release.sha256 and _may_fit(release.filename, tag)]
+        return list(dict.fromkeys(release.sha256 for release in fitting if release.sha256))
 
 
 def _may_fit(filename: str, tag: str) -> bool:
-    """A source, a wheel for anything, or one for this interpreter on Linux: other files would only make the list long."""
+    """Tell whether a file is a source distribution, a pure wheel, or a wheel for this interpreter on Linux."""
     if not filename.endswith(".whl"):
         return True
     return filename.endswith("-any.whl") or ("linux" in filename and (tag in filename or "abi3" in filename))

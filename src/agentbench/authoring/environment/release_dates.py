@@ -1,7 +1,7 @@
-"""Dependencies as they were on a day: what had come out by then, as far as the configured indexes tell.
+"""Constrain dependencies to the releases of a given day, as far as the configured indexes publish upload times.
 
-pip knows no day. So every distribution that came out later is kept away by a constraint on the newest version of that day; which
-distributions there are is only known after an installation, so this takes rounds until nothing newer is left.
+pip cannot install "as of" a day, so every distribution gets a constraint on its newest version of that day. Which
+distributions are needed is known only after an installation, so this takes rounds until nothing newer is left.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from agentbench.workspace.source.package_index import Release, find_project, nor
 _FINAL = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.post(\d+))?")
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 TOOLS = ("pip", "setuptools", "wheel", "pytest", "pluggy", "iniconfig", "packaging", "attrs", "py")
-"""Nearly every environment has them; asked for at once, so that they take no round of their own."""
+"""Distributions that nearly every environment has; constrained from the start to save a round."""
 ADOPTION_DAYS = 180
-"""What is older than an interpreter does not know it; so long after its release most projects had followed."""
-PATIENCE = 2
+"""Days after the release of an interpreter until most projects supported it."""
+MAX_FAILURES = 2
+"""Failed requests in a row after which the index is no longer asked."""
 CONSTRAINTS = '"$HOME/as-of.txt"'
 
 Order = tuple[tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Final releases of one project: version as spelled, its order, and the day it came out ("" where nobody says)."""
+class Releases:
+    """Final releases of one project: version as written, sort key, and upload day (empty if unknown)."""
 
     versions: tuple[tuple[str, Order, str], ...]
 
@@ -40,63 +41,65 @@ class Known:
 
 
 @dataclass
-class Calendar:
-    """When releases came out. Each project is asked for once."""
+class ReleaseDates:
+    """Release dates from the configured indexes. Each project is looked up once."""
 
     settings: PackageSettings = field(default_factory=host_settings)
-    _known: dict[str, Known] = field(default_factory=dict)
-    _troubles: int = 0
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[str, Releases] = field(default_factory=dict)
+    _failures: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def project(self, name: str) -> Known:
+    def project(self, name: str) -> Releases:
         key = normal_name(name)
-        with self._guard:
+        with self._lock:
             known = self._known.get(key)
-            # An index out of reach may take its time to say so: it is not asked about everything.
-            silent = self._troubles >= PATIENCE
+            # Requests to an unreachable index can be slow to fail, so give up after a few.
+            give_up = self._failures >= MAX_FAILURES
         if known is None:
-            files, troubles = ([], []) if silent else find_project(key, self.settings)
+            files, failures = ([], []) if give_up else find_project(key, self.settings)
             known = read_releases(key, files)
-            with self._guard:
+            with self._lock:
                 self._known[key] = known
-                self._troubles = self._troubles + 1 if troubles and not files else 0 if files else self._troubles
+                self._failures = self._failures + 1 if failures and not files else 0 if files else self._failures
         return known
 
     def newest(self, name: str, day: str) -> str | None:
-        """The highest final version that was out on a day; None when none was, or nobody says."""
-        out = [(order, version) for version, order, came in self.project(name).versions if came and came <= day]
-        return max(out)[1] if out else None
+        """Return the highest final version released by a day, or None if there is none or dates are unknown."""
+        released_by = [
+            (order, version) for version, order, uploaded in self.project(name).versions if uploaded and uploaded <= day
+        ]
+        return max(released_by)[1] if released_by else None
 
     def constraint(self, name: str, day: str) -> str | None:
-        """What keeps a project at its state of a day; None when nothing has to."""
+        """Return the constraint that excludes releases after a day, or None if none is needed."""
         newest = self.newest(name, day)
         if newest is None:
             return None
-        # A version without a time (another index has it) may be of any day: it is kept away too.
+        # Versions without a date (from another index) may be newer, so they are excluded too.
         later = any(order > order_of(newest) for _, order, _ in self.project(name).versions)
         return f"{normal_name(name)}<={newest}" if later else None
 
     def constraints(self, names: Iterable[str], day: str) -> tuple[str, ...]:
-        found = (self.constraint(name, day) for name in sorted({normal_name(name) for name in names}))
-        return tuple(one for one in found if one is not None)
+        constraints = (self.constraint(name, day) for name in sorted({normal_name(name) for name in names}))
+        return tuple(constraint for constraint in constraints if constraint is not None)
 
     def undated(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Of these projects, those for which no index tells when anything came out."""
+        """Return the projects whose release dates no index publishes."""
         return tuple(sorted({name for name in map(normal_name, names) if not self.project(name).dated}))
 
     def newer(self, freeze: Sequence[str], day: str) -> tuple[str, ...]:
-        """What is installed though it came out after a day, as `name==version`."""
-        found = []
+        """Return the installed distributions that were released after a day, as `name==version`."""
+        newer = []
         for line in freeze:
             match = _PIN.fullmatch(line.strip())
             newest = self.newest(match[1], day) if match else None
             if match and newest is not None and order_of(match[2]) > order_of(newest):
-                found.append(match[0])
-        return tuple(found)
+                newer.append(match[0])
+        return tuple(newer)
 
 
-def read_releases(name: str, files: Iterable[Release]) -> Known:
-    """A project's files as releases; a release is as old as its first file. Pure."""
+def read_releases(name: str, files: Iterable[Release]) -> Releases:
+    """Group a project's files into releases, each dated by its first file. Pure."""
     first: dict[str, str] = {}
     for file in files:
         version = version_of(file.filename, name)
@@ -104,11 +107,11 @@ def read_releases(name: str, files: Iterable[Release]) -> Known:
             continue
         day = (file.uploaded or "")[:10]
         first[version] = min(day, first[version]) if day and first.get(version) else day or first.get(version, "")
-    return Known(tuple((version, order_of(version), day) for version, day in first.items()))
+    return Releases(tuple((version, order_of(version), day) for version, day in first.items()))
 
 
 def order_of(version: str) -> Order:
-    """Orders final versions; what is none comes first."""
+    """Return the sort key of a final version; other versions sort first."""
     match = _FINAL.match(version)
     if match is None:
         return (), 0
@@ -119,20 +122,23 @@ def order_of(version: str) -> Order:
 
 
 def day_for(date: str, python: str) -> str:
-    """The day to go back to: the commit's, but not before other projects could know the interpreter."""
-    out = released(python)
-    if out is None:
+    """Return the day whose releases to use: the commit's, but not before projects supported the interpreter."""
+    month = released(python)
+    if month is None:
         return date[:10]
-    known = dt.date.fromisoformat(f"{out}-01") + dt.timedelta(days=ADOPTION_DAYS)
-    return max(date[:10], known.isoformat())
+    supported = dt.date.fromisoformat(f"{month}-01") + dt.timedelta(days=ADOPTION_DAYS)
+    return max(date[:10], supported.isoformat())
 
 
-def constrained(commands: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-    """The same commands with every installation, builds included, held to some constraints."""
+def with_constraints(commands: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
+    """Apply constraints to all pip commands, including the builds that they start."""
     if not constraints:
         return tuple(commands)
     lines = "\n".join(constraints)
     return (
         f"cat > {CONSTRAINTS} <<'DAY'\n{lines}\nDAY",
-        *(f"PIP_CONSTRAINT={CONSTRAINTS} {one}" if one.startswith("python -m pip") else one for one in commands),
+        *(
+            f"PIP_CONSTRAINT={CONSTRAINTS} {command}" if command.startswith("python -m pip") else command
+            for command in commands
+        ),
     )

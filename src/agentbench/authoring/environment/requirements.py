@@ -1,4 +1,4 @@
-"""What a repository says its tests need: extras, groups, requirement files, setup.py. Pure."""
+"""Read test requirements from a repository: extras, dependency groups, requirement files, setup.py. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ini_of(text: str | None) -> configparser.RawConfigParser:
 
 
 def at(data: object, *keys: str) -> object:
-    """What lies below some keys; None where one is missing."""
+    """Return the value below some keys, or None if a key is missing."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
@@ -53,7 +53,7 @@ def strings(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def builds(project: Mapping[str, object]) -> bool:
+def has_build_backend(project: Mapping[str, object]) -> bool:
     return any(
         at(project, *keys) is not None
         for keys in (("project", "name"), ("build-system",), ("tool", "poetry", "name"), ("tool", "flit"))
@@ -87,7 +87,7 @@ def group_requirements(project: Mapping[str, object]) -> list[str]:
     if isinstance(groups, Mapping):
         for name in _TEST_NAMES:
             if name in groups:
-                return expanded(groups, name)
+                return expand_group(groups, name)
     for keys in (("group", "test"), ("group", "tests"), ("group", "dev"), ()):
         where = ("tool", "poetry", *keys, "dependencies" if keys else "dev-dependencies")
         listed = at(project, *where)
@@ -95,19 +95,19 @@ def group_requirements(project: Mapping[str, object]) -> list[str]:
             return _poetry_lines(listed)
     others = [strings(at(project, "tool", "pdm", "dev-dependencies", name)) for name in _TEST_NAMES]
     others.append(strings(at(project, "tool", "uv", "dev-dependencies")))
-    return next((found for found in others if found), [])
+    return next((lines for lines in others if lines), [])
 
 
-def expanded(groups: Mapping[str, object], name: str, seen: tuple[str, ...] = ()) -> list[str]:
-    """A dependency group with those that it includes."""
-    found: list[str] = []
+def expand_group(groups: Mapping[str, object], name: str, parents: tuple[str, ...] = ()) -> list[str]:
+    """Return the requirements of a dependency group and of the groups that it includes."""
+    lines: list[str] = []
     items = groups.get(name)
-    for item in items if isinstance(items, list) and name not in seen else ():
+    for item in items if isinstance(items, list) and name not in parents else ():
         if isinstance(item, str):
-            found.append(item)
+            lines.append(item)
         elif isinstance(item, Mapping) and isinstance(item.get("include-group"), str):
-            found += expanded(groups, str(item["include-group"]), (*seen, name))
-    return found
+            lines += expand_group(groups, str(item["include-group"]), (*parents, name))
+    return lines
 
 
 def _poetry_lines(listed: object) -> list[str]:
@@ -124,17 +124,18 @@ def _poetry_version(value: object) -> str:
 
 
 def locked_requirements(read: Read) -> tuple[str, ...]:
-    """What a lock file of uv, Poetry or PDM holds, as `name==version`; without what it has in several versions."""
+    """Return the versions in a lock file of uv, Poetry or PDM as `name==version`, if a name has only one version."""
     for file in ("uv.lock", "poetry.lock", "pdm.lock"):
         packages = at(toml_of(read(file)), "package")
-        found: dict[str, set[str]] = {}
+        versions_by_name: dict[str, set[str]] = {}
         for package in packages if isinstance(packages, list) else ():
             name, version, source = (at(package, key) for key in ("name", "version", "source"))
-            # uv says where each comes from: R itself and folders beside it are no releases.
+            # uv also lists the project itself and local folders, which are not releases.
             if isinstance(name, str) and isinstance(version, str) and (source is None or at(source, "registry")):
-                found.setdefault(name, set()).add(version)
-        if found:
-            return tuple(sorted(f"{name}=={min(versions)}" for name, versions in found.items() if len(versions) == 1))
+                versions_by_name.setdefault(name, set()).add(version)
+        if versions_by_name:
+            single = {name: min(versions) for name, versions in versions_by_name.items() if len(versions) == 1}
+            return tuple(sorted(f"{name}=={version}" for name, version in single.items()))
     return ()
 
 
@@ -147,28 +148,30 @@ def file_requirements(read: Read, files: Sequence[str]) -> list[str]:
     return [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
 
 
-def declared(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
-    """What a project says it needs: to be built, to run, and for its extras."""
+def declared_requirements(
+    project: Mapping[str, object], config: configparser.RawConfigParser, script: str
+) -> list[str]:
+    """Return everything a project declares: for its build, to run, and in its extras."""
     extras = at(project, "project", "optional-dependencies")
-    found = [*strings(at(project, "build-system", "requires")), *to_run(project, config, script)]
-    for listed in extras.values() if isinstance(extras, Mapping) else ():
-        found += strings(listed)
-    return found
+    lines = [*strings(at(project, "build-system", "requires")), *runtime_requirements(project, config, script)]
+    for extra_lines in extras.values() if isinstance(extras, Mapping) else ():
+        lines += strings(extra_lines)
+    return lines
 
 
-def to_run(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
-    found = strings(at(project, "project", "dependencies"))
+def runtime_requirements(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
+    lines = strings(at(project, "project", "dependencies"))
     poetry = at(project, "tool", "poetry", "dependencies")
     if isinstance(poetry, Mapping):
-        found += [f"{name}{_poetry_version(value)}" for name, value in poetry.items() if name != "python"]
+        lines += [f"{name}{_poetry_version(value)}" for name, value in poetry.items() if name != "python"]
     if config.has_option("options", "install_requires"):
-        found += [line.strip() for line in config.get("options", "install_requires").splitlines() if line.strip()]
-    return [*found, *script_requirements(script, "install_requires")]
+        lines += [line.strip() for line in config.get("options", "install_requires").splitlines() if line.strip()]
+    return [*lines, *script_requirements(script, "install_requires")]
 
 
 def script_requirements(script: str, key: str) -> list[str]:
-    """A list that setup.py gives as it stands, or by a name it stands under."""
-    tree = parsed(script)
+    """Read a list that setup.py passes to `setup()` as a literal or by the name of a literal."""
+    tree = parse_or_none(script)
     if tree is None:
         return []
     assigned = {
@@ -181,83 +184,88 @@ def script_requirements(script: str, key: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == key:
             value = assigned.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-            return constants(value.elts) if isinstance(value, ast.List | ast.Tuple) else []
+            return string_constants(value.elts) if isinstance(value, ast.List | ast.Tuple) else []
     return []
 
 
-def constants(nodes: Sequence[ast.expr]) -> list[str]:
+def string_constants(nodes: Sequence[ast.expr]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def parsed(text: str) -> ast.AST | None:
+def parse_or_none(text: str) -> ast.AST | None:
     try:
         return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # of Python 2, say
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python 2, for instance
         return None
 
 
 def own_names(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
-    places = (("project", "name"), ("tool", "poetry", "name"), ("tool", "flit", "metadata", "module"))
-    found = [name for keys in places if isinstance(name := at(project, *keys), str)]
-    found += re.findall(r"""\bname\s*=\s*["']([A-Za-z0-9._-]+)["']""", script)
-    return [*found, *([config.get("metadata", "name")] if config.has_option("metadata", "name") else [])]
+    keys_of_name = (("project", "name"), ("tool", "poetry", "name"), ("tool", "flit", "metadata", "module"))
+    names = [name for keys in keys_of_name if isinstance(name := at(project, *keys), str)]
+    names += re.findall(r"""\bname\s*=\s*["']([A-Za-z0-9._-]+)["']""", script)
+    return [*names, *([config.get("metadata", "name")] if config.has_option("metadata", "name") else [])]
 
 
 def distribution_of(module: str) -> str:
-    """What to install for a module, as far as names tell; empty where they do not."""
+    """Guess the distribution of a module from its name; empty if it cannot be guessed."""
     return _IMPORTED_AS.get(module, module)
 
 
-def offered(
+def extras_of(
     project: Mapping[str, object], config: configparser.RawConfigParser, own: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
-    """What every extra brings, the project itself (`all = ["mine[a,b]"]`) apart."""
-    mine = {normal_name(name) for name in own}
+    """Return the requirements of each extra, without the project itself (`all = ["mine[a,b]"]`)."""
     table = at(project, "project", "optional-dependencies")
-    found = {str(name): strings(lines) for name, lines in table.items()} if isinstance(table, Mapping) else {}
+    extras = {str(name): strings(lines) for name, lines in table.items()} if isinstance(table, Mapping) else {}
     if config.has_section("options.extras_require"):
-        found |= {name: text.splitlines() for name, text in config.items("options.extras_require")}
-    kept = {name: [line for line in lines if not {normal_name(one) for one in names_of([line])} & mine]
-            for name, lines in found.items()}  # fmt: skip
-    return {name: tuple(line.strip() for line in lines if line.strip()) for name, lines in kept.items()}
+        extras |= {name: text.splitlines() for name, text in config.items("options.extras_require")}
+    return {
+        name: tuple(line.strip() for line in lines if line.strip()) for name, lines in _without(own, extras).items()
+    }
 
 
-def grouped(project: Mapping[str, object], own: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """What every dependency group brings, the project itself apart: of the standard, of Poetry and of PDM."""
-    mine = {normal_name(name) for name in own}
-    found: dict[str, list[str]] = {}
+def groups_of(project: Mapping[str, object], own: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the requirements of each dependency group (PEP 735, Poetry, PDM), without the project itself."""
+    by_group: dict[str, list[str]] = {}
     poetry = at(project, "tool", "poetry", "group")
     for name, table in poetry.items() if isinstance(poetry, Mapping) else ():
-        found[str(name)] = _poetry_lines(at(table, "dependencies"))
-    found["dev"] = [*found.get("dev", ()), *_poetry_lines(at(project, "tool", "poetry", "dev-dependencies"))]
+        by_group[str(name)] = _poetry_lines(at(table, "dependencies"))
+    by_group["dev"] = [*by_group.get("dev", ()), *_poetry_lines(at(project, "tool", "poetry", "dev-dependencies"))]
     pdm = at(project, "tool", "pdm", "dev-dependencies")
-    found |= {str(name): strings(lines) for name, lines in pdm.items()} if isinstance(pdm, Mapping) else {}
+    by_group |= {str(name): strings(lines) for name, lines in pdm.items()} if isinstance(pdm, Mapping) else {}
     groups = at(project, "dependency-groups")
-    found |= {str(name): expanded(groups, str(name)) for name in groups} if isinstance(groups, Mapping) else {}
-    kept = {name: [line for line in lines if not {normal_name(one) for one in names_of([line])} & mine]
-            for name, lines in found.items()}  # fmt: skip
-    return {name: tuple(lines) for name, lines in kept.items() if lines}
+    by_group |= {str(name): expand_group(groups, str(name)) for name in groups} if isinstance(groups, Mapping) else {}
+    return {name: tuple(lines) for name, lines in _without(own, by_group).items() if lines}
 
 
-def naming(words: Iterable[str], offers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Lines of extras or groups for projects that some words name; each project once."""
-    names = {normal_name(one) for word in words for one in (word, distribution_of(word)) if one}
-    found: dict[str, str] = {}
-    for line in (line for lines in offers.values() for line in lines):
-        name = next((normal_name(one) for one in names_of([line])), "")
-        if name in names:
-            found.setdefault(name, line)
-    return list(found.values())
+def _without(own: Iterable[str], lines_by_name: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Drop the lines that name the project itself."""
+    own_names = {normal_name(name) for name in own}
+    return {
+        key: [line for line in lines if not {normal_name(name) for name in names_of([line])} & own_names]
+        for key, lines in lines_by_name.items()
+    }
 
 
-def bringing(module: str, extras: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """What a project itself installs for a module: the extra of its name, or the line of one that names it; else nothing."""
+def lines_naming(words: Iterable[str], lines_by_name: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the requirements in extras or groups whose project some word names, one per project."""
+    wanted = {normal_name(name) for word in words for name in (word, distribution_of(word)) if name}
+    lines_by_project: dict[str, str] = {}
+    for line in (line for lines in lines_by_name.values() for line in lines):
+        project = next((normal_name(name) for name in names_of([line])), "")
+        if project in wanted:
+            lines_by_project.setdefault(project, line)
+    return list(lines_by_project.values())
+
+
+def lines_for_module(module: str, extras: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return what a project's extras install for a module: the extra of that name, or the first line that names it."""
     names = {normal_name(module), normal_name(distribution_of(module))} - {""}
     for extra, lines in extras.items():
         if normal_name(extra) in names:
             return tuple(lines)
-    listed = (line for lines in extras.values() for line in lines)
-    return next(((line,) for line in listed if {normal_name(name) for name in names_of([line])} & names), ())
+    all_lines = (line for lines in extras.values() for line in lines)
+    return next(((line,) for line in all_lines if {normal_name(name) for name in names_of([line])} & names), ())
 
 
 def names_of(requirements: Sequence[str]) -> list[str]:
@@ -265,5 +273,6 @@ def names_of(requirements: Sequence[str]) -> list[str]:
 
 
 def unpinned(requirements: Sequence[str]) -> list[str]:
-    names = [match[0] for one in requirements if (match := re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[\w, -]+\])?", one))]
+    pattern = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[\w, -]+\])?"
+    names = [match[0] for line in requirements if (match := re.match(pattern, line))]
     return unique([name for name in names if not name.endswith((".txt", ".in"))])

@@ -1,6 +1,6 @@
-"""A Dockerfile that copies what lies beside it, made one that stands alone; and which files it puts into the workspace.
+"""Turn a Dockerfile that copies files beside it into a standalone one, and list the files it copies into the workspace.
 
-Images of tasks are built from the file alone, so that nothing of a task (hidden tests, the reference) can get in.
+Images of tasks are built from the Dockerfile alone, so that hidden tests and references cannot get into an image.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError
 
-MAX_CARRIED = 1_000_000
-"""Characters of an archive that the file itself can carry: a line has at most 64 kB, a command 128, an image 127 layers."""
+MAX_EMBEDDED = 1_000_000
+"""Characters of an archive that can be embedded: a line has at most 64 kB, a command 128 kB, an image 127 layers."""
 _LINE, _COMMAND = 48_000, 96_000
 _HEREDOC = re.compile(r"<<-?\s*[\"']?([A-Za-z_]\w*)")
 _PARCEL = "/.agentbench-parcel"
@@ -28,12 +28,13 @@ _FOLDERS = frozenset({"/", "/app", "/bin", "/etc", "/home", "/mnt", "/opt", "/ro
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """`placed`: what the file copies below its last WORKDIR, by its path there."""
+class StandaloneDockerfile:
+    """A Dockerfile without a build context."""
 
     text: str
     workdir: str
-    placed: dict[str, Path]
+    workspace_files: dict[str, Path]
+    """Files that the original copies below its last WORKDIR, by their path there."""
 
 
 @dataclass(slots=True)
@@ -49,63 +50,64 @@ class _Copy:
 class _Stage:
     workdir: str | None = None
     user: str = ""
-    """Where the file names none, commands after a copy are root's, as in nearly every image."""
+    """Empty if the file has no USER; commands then run as root, as in nearly every image."""
     folders: set[str] = field(default_factory=lambda: set(_FOLDERS))
     last_run: int = -1
 
 
-def stand_alone(dockerfile: Path) -> Alone:
-    """
+def make_standalone(dockerfile: Path) -> StandaloneDockerfile:
+    """Embed the copied files into a Dockerfile, except those that the base repository provides.
+
     Raises:
-        InputError: it copies what is not there, what is told by a variable, or more than a file can carry.
+        InputError: it copies a missing file, a path with a variable, or more than a Dockerfile can embed.
     """
     try:
         text = dockerfile.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{dockerfile} cannot be read: {error}") from None
-    out: list[str | _Copy] = []
+        raise InputError(f"{dockerfile}: cannot read: {error}") from None
+    steps: list[str | _Copy] = []
     stage = _Stage()
-    begun = 0
+    last_stage = 0
     for number, instruction in _instructions(text):
         word, _, rest = instruction.strip().partition(" ")
         word, rest = word.upper(), " ".join(re.sub(r"\\\n", " ", rest).split("\n")).strip()
-        made: str | _Copy = instruction
+        step: str | _Copy = instruction
         if word == "FROM":
-            stage, begun = _Stage(), len(out)
+            stage, last_stage = _Stage(), len(steps)
         elif word == "WORKDIR":
             stage.workdir = posixpath.normpath(posixpath.join(stage.workdir or "/", _plain(dockerfile, number, rest)))
             stage.folders.add(stage.workdir)
         elif word == "USER":
             stage.user = rest
         elif word == "RUN":
-            stage.last_run = len(out)
+            stage.last_run = len(steps)
         elif word in {"COPY", "ADD"} and "<<" not in rest and "--from=" not in rest and "://" not in rest:
-            made = _copy(dockerfile, number, rest, stage)
-        out.append(made)
+            step = _copy(dockerfile, number, rest, stage)
+        steps.append(step)
     workdir = stage.workdir or "/app"
-    copies = [one for one in out[begun:] if isinstance(one, _Copy)]
-    placed = {
+    copies = [step for step in steps[last_stage:] if isinstance(step, _Copy)]
+    workspace_files = {
         posixpath.relpath(path, workdir): file
-        for one in copies
-        for path, file in one.files.items()
+        for copy in copies
+        for path, file in copy.files.items()
         if path.startswith(workdir.rstrip("/") + "/")
     }
     lines = []
-    for index, one in enumerate(out):
-        if isinstance(one, str):
-            lines.append(one)
-        elif index < begun or index < stage.last_run or not _inside(one, workdir):
-            lines += _carried(dockerfile, one)
-    return Alone("\n".join(lines) + "\n", workdir, placed)
+    for index, step in enumerate(steps):
+        if isinstance(step, str):
+            lines.append(step)
+        elif index < last_stage or index < stage.last_run or not _only_workspace(step, workdir):
+            lines += _embed(dockerfile, step)
+    return StandaloneDockerfile("\n".join(lines) + "\n", workdir, workspace_files)
 
 
-def _inside(copy: _Copy, workdir: str) -> bool:
-    """R brings these; the image needs them only for commands that come later."""
+def _only_workspace(copy: _Copy, workdir: str) -> bool:
+    """Tell whether all copied files are in the workspace, where the base repository provides them."""
     return all(path.startswith(workdir.rstrip("/") + "/") for path in copy.files)
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str]]:
-    """Each with the number of its first line: continued lines and here-documents are one; comments and blanks go."""
+    """Yield instructions with their first line number, joining continued lines and here-documents; skip comments."""
     lines = iter(enumerate(text.splitlines(), start=1))
     for number, line in lines:
         if not line.strip() or line.lstrip().startswith("#"):
@@ -125,7 +127,9 @@ def _instructions(text: str) -> Iterator[tuple[int, str]]:
 
 def _plain(dockerfile: Path, number: int, words: str) -> str:
     if "$" in words:
-        raise InputError(f"{dockerfile}:{number}: {words}: a variable in a path", remedy="write the path out")
+        raise InputError(
+            f"{dockerfile}:{number}: {words}: variables in paths are not supported", remedy="write the path out"
+        )
     return words.strip("\"'")
 
 
@@ -137,19 +141,21 @@ def _copy(dockerfile: Path, number: int, rest: str, stage: _Stage) -> _Copy:
         _plain(dockerfile, number, word)
     *sources, target = words
     if not target.startswith("/") and stage.workdir is None:
-        raise InputError(f"{place}: {target}: relative to a folder that only the image knows", remedy="write WORKDIR")
+        raise InputError(
+            f"{place}: {target}: relative to the image's unknown working directory", remedy="add a WORKDIR"
+        )
     folder = posixpath.normpath(posixpath.join(stage.workdir or "/", target))
-    found = [file for source in sources for file in _matching(place, dockerfile.parent, source)]
-    into = target.endswith("/") or len(found) > 1 or folder in stage.folders
+    matches = [file for source in sources for file in _matching(place, dockerfile.parent, source)]
+    into_folder = target.endswith("/") or len(matches) > 1 or folder in stage.folders
     files: dict[str, Path] = {}
-    for one in found:
-        if one.is_dir() and not one.is_symlink():
+    for match in matches:
+        if match.is_dir() and not match.is_symlink():
             stage.folders.add(folder)
-            below = [file for file in sorted(one.rglob("*")) if file.is_symlink() or file.is_file()]
-            files |= {posixpath.join(folder, file.relative_to(one).as_posix()): file for file in below}
+            below = [file for file in sorted(match.rglob("*")) if file.is_symlink() or file.is_file()]
+            files |= {posixpath.join(folder, file.relative_to(match).as_posix()): file for file in below}
         else:
-            stage.folders |= {folder} if into else {posixpath.dirname(folder)}
-            files[posixpath.join(folder, one.name) if into else folder] = one
+            stage.folders |= {folder} if into_folder else {posixpath.dirname(folder)}
+            files[posixpath.join(folder, match.name) if into_folder else folder] = match
     files = {path: file for path, file in files.items() if file != dockerfile}
     mode = options.get("chmod", "")
     if mode and not re.fullmatch(r"[0-7]{3,4}", mode):
@@ -161,28 +167,28 @@ def _words(place: str, rest: str) -> list[str]:
     try:
         words = json.loads(rest) if rest.startswith("[") else shlex.split(rest)
     except ValueError as error:
-        raise InputError(f"{place}: {rest}: cannot be read: {error}") from None
+        raise InputError(f"{place}: {rest}: cannot parse: {error}") from None
     if not isinstance(words, list) or len(words) < 2 or not all(isinstance(word, str) for word in words):
-        raise InputError(f"{place}: expected what to copy and where to")
+        raise InputError(f"{place}: expected a source and a destination")
     return words
 
 
 def _matching(place: str, context: Path, source: str) -> list[Path]:
     inner = posixpath.normpath(source.lstrip("/") or ".")
     if inner.split("/")[0] == "..":
-        raise InputError(f"{place}: {source}: outside of the folder of the Dockerfile")
+        raise InputError(f"{place}: {source}: outside the folder of the Dockerfile")
     if re.search(r"\.(tar|tgz|tbz2|txz)(\.\w+)?$", inner) and not (context / inner).is_dir():
-        raise InputError(f"{place}: {source}: an archive, which ADD unpacks", remedy="unpack it beside the Dockerfile")
-    found = [context] if inner == "." else sorted(context.glob(inner))
-    if any(not one.parent.resolve().is_relative_to(context.resolve()) for one in found if one != context):
-        raise InputError(f"{place}: {source}: outside of the folder of the Dockerfile")
-    if not found:
+        raise InputError(f"{place}: {source}: archives are not supported", remedy="unpack it beside the Dockerfile")
+    matches = [context] if inner == "." else sorted(context.glob(inner))
+    if any(not match.parent.resolve().is_relative_to(context.resolve()) for match in matches if match != context):
+        raise InputError(f"{place}: {source}: outside the folder of the Dockerfile")
+    if not matches:
         raise InputError(f"{place}: {source}: no such file beside the Dockerfile")
-    return found
+    return matches
 
 
-def _carried(dockerfile: Path, copy: _Copy) -> list[str]:
-    """Commands that unpack the copied files, which the lines themselves carry."""
+def _embed(dockerfile: Path, copy: _Copy) -> list[str]:
+    """Return commands that contain the copied files as an archive and unpack it."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, file in copy.files.items():
@@ -195,10 +201,10 @@ def _carried(dockerfile: Path, copy: _Copy) -> list[str]:
             else:
                 archive.addfile(entry)
     text = base64.b64encode(gzip.compress(packed.getvalue(), mtime=0)).decode("ascii")
-    if len(text) > MAX_CARRIED:
+    if len(text) > MAX_EMBEDDED:
         raise InputError(
-            f"{dockerfile}:{copy.line}: it copies {len(packed.getvalue())} bytes, more than a file can carry",
-            remedy="copy them below WORKDIR after the last RUN, or have an image built and name it in FROM",
+            f"{dockerfile}:{copy.line}: copies {len(packed.getvalue())} bytes, too many to embed in a Dockerfile",
+            remedy="copy them below WORKDIR after the last RUN, or build an image with them and name it in FROM",
         )
     pieces = [text[at : at + _COMMAND] for at in range(0, len(text), _COMMAND)]
     lines = [f"RUN printf %s '{_folded(piece)}' >> {_PARCEL}" for piece in pieces]

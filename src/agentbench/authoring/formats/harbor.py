@@ -1,6 +1,6 @@
-"""Harbor: a task as its folder (task.toml, instruction.md, environment/, tests/, solution/), and such a folder as a task.
+"""Exchange with Harbor: export a task as its folder (task.toml, instruction.md, environment/, tests/, solution/) and back.
 
-What cannot be said in the other's terms is refused, never dropped.
+Tasks that the other format cannot express are rejected; nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentbench.authoring.commit.task_draft import dump
-from agentbench.authoring.formats.dockerfiles import stand_alone
-from agentbench.authoring.task_lock import Site, publish, workshop
+from agentbench.authoring.commit.task_draft import dump_yaml
+from agentbench.authoring.formats.dockerfiles import make_standalone
+from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
 from agentbench.run.lab import Lab
 
 REWARD = "/logs/verifier/reward.txt"
 _FOLDER = ".harbor-tests"
-_OWN = "tests/agentbench.json"
-"""In what we exported: the parts of the contract that Harbor has no words for, so that it comes back whole."""
+_CONTRACT_FILE = "tests/agentbench.json"
+"""Part of an exported folder: the keys of task.yaml that Harbor cannot express, so that import restores the task."""
 _VERIFIER_FOLDERS = "USER root\nRUN mkdir -p /logs/verifier /tests && chmod 1777 /logs /logs/verifier /tests\n"
-"""Harbor's scripts expect these two, as root; a sandbox has no root that could make them later."""
+"""Harbor's scripts expect these folders. They are created in the image, because nothing runs as root in the sandbox."""
 
 
-# --- out ---------------------------------------------------------------------------------------------------------
+# --- export ------------------------------------------------------------------------------------------------------
 
-_JUDGE = '''"""Compares a JUnit report with the tests that must pass; exit 0 when all do."""
+_JUDGE = '''"""Compare a JUnit report with the required tests; exit with 0 if all of them passed."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ for case in ElementTree.parse(sys.argv[1]).iter("testcase"):
 
 
 def key(test):
-    """As pytest names a test in its report: folders, file and classes joined by dots, then the function."""
+    """Return a test's class name and name in pytest's report: folders, file and classes joined by dots; function."""
     head, bracket, parameters = test.partition("[")
     file, *parts = head.split("::")
     return ".".join([*file.removesuffix(".py").split("/"), *parts[:-1]]), parts[-1] + bracket + parameters
@@ -56,26 +56,26 @@ sys.exit(bool(missing))
 
 
 def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
-    """Write a task as a folder of Harbor below `out`.
+    """Write a task as a Harbor folder below `out`.
 
     Raises:
-        InputError: a task that cannot be said so, or a place that is taken or cannot be written.
-        SourceError: R cannot be had.
+        InputError: Harbor cannot express the task, or the folder exists or cannot be written.
+        SourceError: the base repository cannot be fetched.
     """
     checks = [check for check in task.checks if check.mandatory]
-    odd = [check.id for check in checks if check.kind == "probe" or check.parser == "junit"]
-    if odd:
+    unsupported = [check.id for check in checks if check.kind == "probe" or check.parser == "junit"]
+    if unsupported:
         raise InputError(
-            f"{task.id}: check {odd[0]} is a probe or reads a report; only commands and pytest can be exported"
+            f"{task.id}: check `{unsupported[0]}` is a probe or reads a report; only commands and pytest can be exported"
         )
     unlisted = [
         check.id for check in checks if check.parser == "pytest" and not check.fail_to_pass and not check.pass_to_pass
     ]
     if unlisted:
-        raise InputError(f"{task.id}: check {unlisted[0]} names no tests", remedy=f"ab task lock {task.folder}")
+        raise InputError(f"{task.id}: check `{unlisted[0]}` names no tests", remedy=f"run `ab task lock {task.folder}`")
     folder = out / task.id
     if folder.exists():
-        raise InputError(f"{folder} exists already", remedy="remove it, or give another --out")
+        raise InputError(f"{folder} already exists", remedy="remove it, or pass another --out")
     snapshot = lab.snapshots.materialise(task)
     try:
         shutil.copytree(
@@ -86,16 +86,16 @@ def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             file.chmod(0o755 if name.endswith(".sh") else 0o644)
-        for path, one in task.hidden_files().items():
+        for path, hidden in task.hidden_files().items():
             file = folder / "tests/hidden" / path.decode("utf-8", "surrogateescape")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(one.content)
-            file.chmod(0o755 if one.executable else 0o644)
+            file.write_bytes(hidden.content)
+            file.chmod(0o755 if hidden.executable else 0o644)
         if task.reference_file is not None:
             shutil.copyfile(task.reference_file, folder / "solution" / task.reference_file.name)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{error.filename or folder}: cannot write: {error.strerror}") from None
     return folder
 
 
@@ -122,7 +122,7 @@ def _texts(task: LoadedTask) -> dict[str, str]:
         "environment/Dockerfile": _dockerfile(task),
         "tests/test.sh": _test_script(task),
         "tests/judge.py": _JUDGE,
-        _OWN: json.dumps(_contract(task), indent=1) + "\n",
+        _CONTRACT_FILE: json.dumps(_contract(task), indent=1) + "\n",
     }
     for check in task.checks:
         if check.parser == "pytest":
@@ -138,7 +138,7 @@ def _texts(task: LoadedTask) -> dict[str, str]:
 
 
 def _contract(task: LoadedTask) -> dict[str, object]:
-    """What import needs to make the same task again: its file, with the places of what was copied."""
+    """Return task.yaml as import needs it to restore the task: with the paths of the copied files."""
     document = task.task.model_dump(mode="json", exclude_unset=True)
     for key in ("statement", "statement_file", "repo", "reference"):
         document.pop(key, None)
@@ -164,7 +164,7 @@ def _dockerfile(task: LoadedTask) -> str:
         )
     lines += [f"ENV {name}={json.dumps(value)}" for name, value in environment.env.items()]
     lines += [f"WORKDIR {environment.workdir}", "COPY repo/ ./"]
-    # A command of several lines, a here-document among them, survives as an argument of the exec form.
+    # The exec form keeps multi-line commands and here-documents intact.
     lines += [f"RUN {json.dumps(['/bin/sh', '-c', command])}" for command in task.task.setup.commands]
     return "\n".join(lines) + "\n"
 
@@ -194,45 +194,46 @@ def _test_script(task: LoadedTask) -> str:
     return "\n".join([*lines, f"echo $good > {REWARD}"]) + "\n"
 
 
-# --- in ----------------------------------------------------------------------------------------------------------
+# --- import ------------------------------------------------------------------------------------------------------
 
 
 def import_folder(source: Path, suite_dir: Path) -> Path:
-    """Make a task from a folder of Harbor; nothing of it runs. It needs the docker backend, as its environment is an image.
+    """Create a task from a Harbor folder without running anything. The task needs the docker backend for its image.
 
-    R is what the Dockerfile copies below its last WORKDIR; the tests become hidden files and are put to /tests when grading.
+    The base repository is what the Dockerfile copies below its last WORKDIR. The tests become hidden files, which
+    grading copies to /tests.
 
     Raises:
-        InputError: a part is missing, or something that a task cannot say (compose files, files made by the image).
+        InputError: a file is missing, or a task cannot express something (compose files, files made by the image).
     """
     settings = _settings(source)
-    _refuse_unsayable(source, settings)
+    _check_supported(source, settings)
     for name in ("instruction.md", "environment/Dockerfile", "tests/test.sh"):
         if not (source / name).is_file():
-            raise InputError(f"{source}: expected {name}: not a task of Harbor, or one that a contract cannot say")
+            raise InputError(f"{source}: no {name}; not a Harbor task, or one that cannot be imported")
     if list((source / "environment").glob("*compose*.y*ml")):
-        raise InputError(f"{source}: it needs several containers (compose); a contract has one sandbox")
+        raise InputError(f"{source}: needs several containers (compose); a task has one sandbox")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().name)
-    remedy = f"remove it, give another --suite-dir, or rename {source}"
-    with workshop(Site(suite_dir, name, remedy, f"the name of {source}")) as (place, draft):
-        own = _ours(source)
+    remedy = f"remove it, pass another --suite-dir, or rename {source}"
+    with locked_draft(TaskLocation(suite_dir, name, remedy, f"name of {source}")) as (target, draft):
+        contract = _exported_contract(source)
         try:
-            if own is None:
-                _copied_image(source, draft, settings, place)
+            if contract is None:
+                _write_foreign_task(source, draft, settings, target)
             else:
-                _come_back(source, draft, own, place)
+                _restore_task(source, draft, contract, target)
         except OSError as error:
-            raise InputError(f"{error.filename or draft}: cannot be copied: {error.strerror}") from None
-        publish(draft, place)
-    return place
+            raise InputError(f"{error.filename or draft}: cannot copy: {error.strerror}") from None
+        publish(draft, target)
+    return target
 
 
-def _copied_image(source: Path, draft: Path, settings: Mapping[str, object], place: Path) -> None:
-    """A task of others: R is what its image copies, its script the judge."""
-    image = stand_alone(source / "environment/Dockerfile")
+def _write_foreign_task(source: Path, draft: Path, settings: Mapping[str, object], target: Path) -> None:
+    """Write a task whose base repository is what the image copies, checked by the task's own script."""
+    image = make_standalone(source / "environment/Dockerfile")
     (draft / "repo").mkdir(parents=True)
     (draft / "repo/.keep").touch()
-    for path, file in image.placed.items():
+    for path, file in image.workspace_files.items():
         (draft / "repo" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, draft / "repo" / path, follow_symlinks=False)
     shutil.copytree(source / "tests", draft / "hidden" / _FOLDER)
@@ -241,26 +242,28 @@ def _copied_image(source: Path, draft: Path, settings: Mapping[str, object], pla
     solved = (source / "solution/solve.sh").is_file()
     if solved:
         shutil.copyfile(source / "solution/solve.sh", draft / "solve.sh")
-    (draft / TASK_NAME).write_text(dump(_document(place, settings, image.workdir, solved=solved)), encoding="utf-8")
+    document = _document(target, settings, image.workdir, solved=solved)
+    (draft / TASK_NAME).write_text(dump_yaml(document), encoding="utf-8")
     load_task(draft)
 
 
-def _ours(source: Path) -> dict[str, object] | None:
-    """The contract of a task that was ours before; None for any other."""
+def _exported_contract(source: Path) -> dict[str, object] | None:
+    """Return the contract that `export_task` wrote, or None for other Harbor tasks."""
+    file = source / _CONTRACT_FILE
     try:
-        found = json.loads((source / _OWN).read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise InputError(f"{source / _OWN} cannot be read: {error}", remedy="remove it to import the image") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{source / _OWN}: expected an object", remedy="remove it to import the image")
-    return found
+        raise InputError(f"{file}: cannot read: {error}", remedy="remove it to import the image") from None
+    if not isinstance(document, dict):
+        raise InputError(f"{file}: expected an object", remedy="remove it to import the image")
+    return document
 
 
-def _come_back(source: Path, draft: Path, document: dict[str, object], place: Path) -> None:
-    """A task of ours that went out: R from the image's folder, its tests with their ids, its own environment."""
-    document = {**document, "id": place.name, "suite": place.parent.name}
+def _restore_task(source: Path, draft: Path, document: dict[str, object], target: Path) -> None:
+    """Restore an exported task, with its own repository, environment and test ids."""
+    document = {**document, "id": target.name, "suite": target.parent.name}
     reference = document.get("reference")
     shutil.copytree(source / "environment/repo", draft / "repo", symlinks=True)
     if (source / "tests/hidden").is_dir():
@@ -268,12 +271,12 @@ def _come_back(source: Path, draft: Path, document: dict[str, object], place: Pa
     shutil.copyfile(source / "instruction.md", draft / "statement.md")
     if isinstance(reference, str) and (source / "solution" / Path(reference).name).is_file():
         shutil.copyfile(source / "solution" / Path(reference).name, draft / Path(reference).name)
-    (draft / TASK_NAME).write_text(dump(document), encoding="utf-8")
+    (draft / TASK_NAME).write_text(dump_yaml(document), encoding="utf-8")
     try:
         load_task(draft)
     except ContractError as error:
         raise InputError(
-            f"{source / _OWN} is no contract: {'; '.join(error.problems[:3]) or error.message}",
+            f"{source / _CONTRACT_FILE}: invalid task: {'; '.join(error.problems[:3]) or error.message}",
             remedy="remove it to import the image",
         ) from None
 
@@ -282,28 +285,28 @@ def _settings(source: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads((source / "task.toml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{source / 'task.toml'} cannot be read: {error}") from None
+        raise InputError(f"{source / 'task.toml'}: cannot read: {error}") from None
 
 
-_UNSAYABLE = {
-    ("steps",): "several steps, each with a verifier",
-    ("verifier", "env"): "variables for its verifier, which here has nothing but the workspace",
-    ("environment", "gpus"): "a GPU",
-    ("environment", "mcp_servers"): "servers of tools",
-    ("environment", "healthcheck"): "a service that must come up first",
+_UNSUPPORTED = {
+    ("steps",): "several steps with their own verifiers",
+    ("verifier", "env"): "environment variables for the verifier",
+    ("environment", "gpus"): "GPUs",
+    ("environment", "mcp_servers"): "MCP servers",
+    ("environment", "healthcheck"): "health checks of services",
 }
 
 
-def _refuse_unsayable(source: Path, settings: Mapping[str, object]) -> None:
-    for keys, what in _UNSAYABLE.items():
+def _check_supported(source: Path, settings: Mapping[str, object]) -> None:
+    for keys, feature in _UNSUPPORTED.items():
         value: object = settings
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         if value:
-            raise InputError(f"{source / 'task.toml'}: {'.'.join(keys)}: it wants {what}; a contract cannot say that")
+            raise InputError(f"{source / 'task.toml'}: {'.'.join(keys)}: tasks do not support {feature}")
 
 
-def _document(place: Path, settings: Mapping[str, object], workdir: str, *, solved: bool) -> dict[str, object]:
+def _document(target: Path, settings: Mapping[str, object], workdir: str, *, solved: bool) -> dict[str, object]:
     verify = f"mkdir -p /logs/verifier /tests && cp -R {_FOLDER}/. /tests/ && bash /tests/test.sh"
     environment = {
         "dockerfile": "Dockerfile",
@@ -322,8 +325,8 @@ def _document(place: Path, settings: Mapping[str, object], workdir: str, *, solv
     }
     return {
         "schema_version": 1,
-        "id": place.name,
-        "suite": place.parent.name,
+        "id": target.name,
+        "suite": target.parent.name,
         "statement_file": "statement.md",
         "repo": {"path": "repo/"},
         "environment": environment,
@@ -340,7 +343,7 @@ def _number(settings: Mapping[str, object], section: str, key: str, default: flo
 
 
 def _megabytes(settings: Mapping[str, object], key: str, default: int) -> int:
-    """`memory_mb = 2048`, or as older tasks have it: `memory = "2G"`."""
+    """Read `memory_mb = 2048`, or the older form `memory = "2G"`."""
     table = settings.get("environment")
     old = table.get(key) if isinstance(table, Mapping) else None
     match = re.fullmatch(r"(?i)\s*(\d+(?:\.\d+)?)\s*([gm])i?b?\s*", old) if isinstance(old, str) else None

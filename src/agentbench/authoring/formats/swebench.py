@@ -1,6 +1,6 @@
-"""SWE-bench and its relatives: rows as tasks, tasks as rows, and a report in its form.
+"""Exchange with SWE-bench and its variants: import rows as tasks, export tasks as rows, write its report.
 
-Rows are JSON, JSON lines or Parquet. `FAIL_TO_PASS` may be a list or a string with one, in either case of letters.
+Rows are JSON, JSON lines or Parquet. `FAIL_TO_PASS` may be a list or a string with a list; keys may be in any case.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from agentbench.authoring.commit.from_commit import repository_name, url_from
 from agentbench.authoring.commit.statement import kind_of
-from agentbench.authoring.commit.task_draft import Draft, write
-from agentbench.authoring.environment.detection import Circumstances, detect
-from agentbench.authoring.formats.django.test_command import is_ours
-from agentbench.authoring.formats.row_tests import Lists, origin, quoted, row_tests, says_tests
-from agentbench.authoring.formats.test_ids import ids
-from agentbench.authoring.task_lock import Site, publish, workshop
+from agentbench.authoring.commit.task_draft import TaskDraft, write_task
+from agentbench.authoring.environment.detection import DetectionContext, detect
+from agentbench.authoring.formats.django.test_command import is_runner_file
+from agentbench.authoring.formats.row_ids import parse_ids
+from agentbench.authoring.formats.swebench_tests import RowIds, is_exportable, quoted, read_origin, row_tests
+from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
@@ -41,7 +41,7 @@ _REPO = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One row."""
+    """One row of SWE-bench."""
 
     id: str
     repo: str
@@ -54,13 +54,13 @@ class Instance:
 
 
 def read_instances(path: Path, only: Collection[str] = ()) -> Iterator[tuple[str, Instance | InputError]]:
-    """Every row with its place, or those that `only` names; a row that cannot be used comes as the reason.
+    """Yield every row with its place in the file; invalid rows as an error. `only` selects rows by id.
 
     Raises:
         InputError: the file cannot be read at all.
     """
     for place, row in _rows(path):
-        if only and _id_of(row) not in only:
+        if only and _task_id(row) not in only:
             continue
         try:
             yield place, _instance(row)
@@ -68,10 +68,10 @@ def read_instances(path: Path, only: Collection[str] = ()) -> Iterator[tuple[str
             yield place, error
 
 
-def _id_of(row: object) -> str | None:
-    """As the task is called; None where the row has none."""
-    found = {str(key).lower(): value for key, value in row.items()} if isinstance(row, dict) else {}
-    return _slug(found["instance_id"]) if found.get("instance_id") else None
+def _task_id(row: object) -> str | None:
+    """Return the task id of a row, or None if it has no `instance_id`."""
+    fields = {str(key).lower(): value for key, value in row.items()} if isinstance(row, dict) else {}
+    return _slug(fields["instance_id"]) if fields.get("instance_id") else None
 
 
 def _slug(name: object) -> str:
@@ -84,31 +84,31 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
         return
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path} is larger than {MAX_BYTES} bytes")
+            raise InputError(f"{path}: larger than {MAX_BYTES // 1024**3} GiB")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot read: {error}") from None
     try:
-        whole = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        whole = None
+        document = None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply to hold rows") from None
-    if whole is not None:
-        listed = whole if isinstance(whole, list) else [whole]
-        yield from ((f"{path}[{index}]", row) for index, row in enumerate(listed))
+        raise InputError(f"{path}: nested too deeply") from None
+    if document is not None:
+        rows = document if isinstance(document, list) else [document]
+        yield from ((f"{path}[{index}]", row) for index, row in enumerate(rows))
         return
-    read = False
+    any_row = False
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            if not read:  # not this kind of file at all
-                raise InputError(f"{path}:{number}: not JSON: {error}") from None
-            row = InputError(f"not JSON: {error}")
-        read = True
+            if not any_row:  # not a JSON lines file at all
+                raise InputError(f"{path}:{number}: invalid JSON: {error}") from None
+            row = InputError(f"invalid JSON: {error}")
+        any_row = True
         yield f"{path}:{number}", row
 
 
@@ -118,14 +118,14 @@ def _parquet(path: Path) -> Iterator[tuple[str, object]]:
     except ImportError:
         raise InputError(
             f"{path}: reading Parquet needs DuckDB, which is not installed",
-            remedy="pip install 'agentbench[query]', or give JSON lines",
+            remedy="pip install 'agentbench-harness[query]', or convert the file to JSON lines",
         ) from None
     try:
         table = duckdb.connect().execute("select * from read_parquet(?)", [str(path)])
         names = [column[0] for column in table.description]
         rows = table.fetchall()
     except duckdb.Error as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot read: {error}") from None
     yield from ((f"{path}[{index}]", dict(zip(names, row, strict=True))) for index, row in enumerate(rows))
 
 
@@ -134,43 +134,43 @@ def _instance(row: object) -> Instance:
         raise row
     if not isinstance(row, dict):
         raise InputError("expected an object with instance_id, repo, base_commit, patch, test_patch")
-    found = {str(key).lower(): value for key, value in row.items()}
-    missing = [name for name in ("instance_id", "repo", "base_commit", "patch", "test_patch") if not found.get(name)]
+    fields = {str(key).lower(): value for key, value in row.items()}
+    missing = [name for name in ("instance_id", "repo", "base_commit", "patch", "test_patch") if not fields.get(name)]
     if missing:
         raise InputError(f"missing {', '.join(missing)}")
-    repo = str(found["repo"])
+    repo = str(fields["repo"])
     if not _REPO.fullmatch(repo):
         raise InputError(f"repo: expected owner/name; got {repo!r}")
-    wanted = ids(found.get("fail_to_pass"), "FAIL_TO_PASS")
-    if not wanted:
+    fail_to_pass = parse_ids(fields.get("fail_to_pass"), "FAIL_TO_PASS")
+    if not fail_to_pass:
         raise InputError("FAIL_TO_PASS: expected at least one test id")
     return Instance(
-        id=_slug(found["instance_id"]),
+        id=_slug(fields["instance_id"]),
         repo=repo,
-        base_commit=str(found["base_commit"]),
-        patch=_patch(found["patch"]),
-        test_patch=_patch(found["test_patch"]),
-        problem=_problem(found),
-        fail_to_pass=wanted,
-        pass_to_pass=ids(found.get("pass_to_pass"), "PASS_TO_PASS"),
+        base_commit=str(fields["base_commit"]),
+        patch=_patch(fields["patch"]),
+        test_patch=_patch(fields["test_patch"]),
+        problem=_problem(fields),
+        fail_to_pass=fail_to_pass,
+        pass_to_pass=parse_ids(fields.get("pass_to_pass"), "PASS_TO_PASS"),
     )
 
 
-def _problem(found: Mapping[str, object]) -> str:
-    """SWE-bench Pro says beside the problem what is required and which names tests use; its agents are told all three."""
-    text = str(found.get("problem_statement") or "")
+def _problem(fields: Mapping[str, object]) -> str:
+    """Return the problem statement. SWE-bench Pro also gives its agents the requirements and the interface."""
+    text = str(fields.get("problem_statement") or "")
     for key, title in (("requirements", "Requirements"), ("interface", "Interface")):
-        more = found.get(key)
-        if isinstance(more, str) and more.strip():
-            text = f"{text.rstrip()}\n\n## {title}\n\n{more.strip()}\n"
-    return text.encode("utf-8", "replace").decode("utf-8")  # JSON can spell halves of pairs, which no file can hold
+        section = fields.get(key)
+        if isinstance(section, str) and section.strip():
+            text = f"{text.rstrip()}\n\n## {title}\n\n{section.strip()}\n"
+    return text.encode("utf-8", "replace").decode("utf-8")  # JSON may contain lone surrogates, files may not
 
 
 def _patch(value: object) -> bytes:
-    """Its bytes. What is no UTF-8 stands in rows as `export_task` writes it: one lone surrogate per byte.
+    """Return the bytes of a patch. Bytes that are not UTF-8 are lone surrogates in a row, as `export_task` writes them.
 
     Raises:
-        InputError: other surrogates, which stand for nothing.
+        InputError: the patch has other surrogates.
     """
     text = str(value)
     try:
@@ -179,14 +179,14 @@ def _patch(value: object) -> bytes:
         raise InputError(f"patch: character {error.start} is half of a surrogate pair") from None
 
 
-# --- rows as tasks -----------------------------------------------------------------------------------------------
+# --- import ------------------------------------------------------------------------------------------------------
 
 
-def address(repo: str, repos: Path | None, template: str) -> str:
-    """Where a repository of a row is: a clone below `repos`, else what the template makes of its name.
+def repository_url(repo: str, repos: Path | None, template: str) -> str:
+    """Return the location of a row's repository: a clone below `repos` if given, else the filled-in template.
 
     Raises:
-        InputError: `repos` is given and holds no such clone.
+        InputError: `repos` has no such clone.
     """
     if repos is None:
         return template.replace("{repo}", repo)
@@ -194,35 +194,35 @@ def address(repo: str, repos: Path | None, template: str) -> str:
     for name in (*names, *(f"{name}.git" for name in names), *(f"{name}/repo" for name in names)):
         if (repos / name).is_dir() and ((repos / name / ".git").exists() or (repos / name / "HEAD").is_file()):
             return str((repos / name).absolute())
-    raise InputError(f"unknown repo {repo}: {repos} holds no clone of it", remedy=f"git clone it to {repos / names[1]}")
+    raise InputError(f"no clone of {repo} in {repos}", remedy=f"git clone it to {repos / names[1]}")
 
 
 def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> Path:
-    """Write a task; nothing of it runs (`ab validate-tasks` does that).
+    """Write a task without running anything; `ab validate-tasks` runs it.
 
     Raises:
-        InputError: a patch that does not apply, or a place that is taken.
-        SourceError: the repository or the commit cannot be had.
+        InputError: a patch does not apply, or the task folder exists.
+        SourceError: the repository or the commit cannot be fetched.
     """
     suite_dir = suite_dir.absolute()
-    site = Site(suite_dir, instance.id, what="instance_id")
-    place = site.place()
+    location = TaskLocation(suite_dir, instance.id, id_source="instance_id")
+    target = location.target()
     with Histories(lab.state / "snapshots").open(url, Path.cwd()) as history:
         commit = history.commit(instance.base_commit)
 
         def read(name: str) -> str | None:
-            found = history.read(commit.id, name)
-            return None if found is None else found.decode("utf-8", "replace")
+            content = history.read(commit.id, name)
+            return None if content is None else content.decode("utf-8", "replace")
 
-        pythons = list(dict.fromkeys(one.short for one in installed()))
-        usual = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        detected = detect(read, Circumstances(commit.date, pythons, usual, history.release_before(commit.id)))
-    draft = Draft(
+        pythons = list(dict.fromkeys(interpreter.short for interpreter in installed()))
+        default = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        detected = detect(read, DetectionContext(commit.date, pythons, default, history.release_before(commit.id)))
+    draft = TaskDraft(
         id=instance.id,
         suite=suite_dir.name,
         title=instance.problem.strip().splitlines()[0][:120] if instance.problem.strip() else instance.id,
         statement=instance.problem if instance.problem.strip() else f"Solve {instance.id}.\n",
-        url=url_from(url, place),
+        url=url_from(url, target),
         commit=commit.id,
         python=detected.python,
         env=detected.plans[0].env,
@@ -232,97 +232,99 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         reference=instance.patch,
         timeout_sec=1800,
         strata={"ecosystem": "python", "kind": kind_of(instance.problem)},
-        notes=f"Imported from {instance.repo} {instance.id}; its setup was detected and has not been run.\n",
+        notes=f"Imported from {instance.repo} {instance.id}. The setup was detected and has not been run.\n",
     )
-    with workshop(site) as (place, folder):
-        _with_hidden(draft, instance, folder, lab)
-        publish(folder, place)
-    return place
+    with locked_draft(location) as (target, folder):
+        _write_with_hidden(draft, instance, folder, lab)
+        publish(folder, target)
+    return target
 
 
 def _command(options: Sequence[str]) -> str:
     return " ".join(["python -m pytest -q", *([quoted(options)] if options else [])])
 
 
-def _with_hidden(draft: Draft, instance: Instance, folder: Path, lab: Lab) -> None:
-    bare = dataclasses.replace(draft, hidden={".keep": (b"", False)})
-    snapshot = lab.snapshots.materialise(write(bare, folder))
+def _write_with_hidden(draft: TaskDraft, instance: Instance, folder: Path, lab: Lab) -> None:
+    without_tests = dataclasses.replace(draft, hidden={".keep": (b"", False)})
+    snapshot = lab.snapshots.materialise(write_task(without_tests, folder))
     with FolderTree.at(snapshot.folder) as tree:
-        writes = _applied("test_patch", instance.test_patch, instance, tree)
-        _applied("patch", instance.patch, instance, tree)
+        writes = _plan_writes("test_patch", instance.test_patch, instance, tree)
+        _plan_writes("patch", instance.patch, instance, tree)
         hidden = {
-            one.path.decode("utf-8", "surrogateescape"): (one.content, one.executable)
-            for one in writes
-            if one.content is not None
+            file.path.decode("utf-8", "surrogateescape"): (file.content, file.executable)
+            for file in writes
+            if file.content is not None
         }
         if not hidden:
-            raise InputError(f"{instance.id}: test_patch adds or changes no file")
-        lists = Lists(instance.fail_to_pass, instance.pass_to_pass)
-        tests = row_tests(lists, hidden, PatchedTree(tree, writes))
-    write(tests.completed(draft, hidden), folder)
-    tests.remember(instance.repo, folder)
+            raise InputError(f"{instance.id}: test_patch adds or changes no files")
+        ids = RowIds(instance.fail_to_pass, instance.pass_to_pass)
+        tests = row_tests(ids, hidden, PatchedTree(tree, writes))
+    write_task(tests.complete(draft, hidden), folder)
+    tests.write_origin(instance.repo, folder)
 
 
-def _applied(key: str, patch: bytes, instance: Instance, tree: FolderTree) -> Sequence[FileWrite]:
+def _plan_writes(key: str, patch: bytes, instance: Instance, tree: FolderTree) -> Sequence[FileWrite]:
     try:
         return plan(parse(patch), tree).writes
     except PatchInvalid as error:
         raise InputError(f"{key} does not apply to {instance.base_commit[:12]}: {error.message}") from None
 
 
-# --- tasks as rows -----------------------------------------------------------------------------------------------
+# --- export ------------------------------------------------------------------------------------------------------
 
 
 def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
-    """A task as a row.
+    """Convert a task to a row.
 
     Raises:
-        InputError: a task that a row cannot say: no git source, no patch as reference, no test ids.
-        SourceError: R cannot be had.
+        InputError: a row cannot express the task: no git source, no patch as reference, no test ids.
+        SourceError: the base repository cannot be fetched.
     """
     repo = task.task.repo
     if not isinstance(repo, Repo) or repo.url is None or repo.commit is None:
-        raise InputError(f"{task.id}: a row needs a git repository (repo.url and repo.commit)")
+        raise InputError(f"{task.id}: SWE-bench needs a git repository (repo.url and repo.commit)")
     reference = task.reference_file
     if reference is None or reference.suffix not in {".patch", ".diff"}:
-        raise InputError(f"{task.id}: a row needs a reference that is a patch")
-    checks = [check for check in task.checks if says_tests(check)]
+        raise InputError(f"{task.id}: SWE-bench needs a reference that is a patch")
+    checks = [check for check in task.checks if is_exportable(check)]
     if len(checks) != 1 or len([check for check in task.checks if check.mandatory]) != 1:
-        raise InputError(f"{task.id}: a row has one list of tests; this task has {len(task.checks)} checks")
+        raise InputError(
+            f"{task.id}: SWE-bench needs exactly one check with test ids; this task has {len(task.checks)} checks"
+        )
     snapshot = lab.snapshots.materialise(task)
     writes = [
-        FileWrite(path, one.content, executable=one.executable)
-        for path, one in task.hidden_files().items()
-        if not is_ours(path.decode("utf-8", "surrogateescape"))
+        FileWrite(path, file.content, executable=file.executable)
+        for path, file in task.hidden_files().items()
+        if not is_runner_file(path.decode("utf-8", "surrogateescape"))
     ]
     with FolderTree.at(snapshot.folder) as tree:
         tests = extract(tree, PatchedTree(tree, writes)).patch
-    row = origin(task)
-    name = repo.url.rstrip("/").removesuffix(".git").split("/")
-    named = "/".join(name[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{repository_name(repo.url)}"
+    origin = read_origin(task)
+    parts = repo.url.rstrip("/").removesuffix(".git").split("/")
+    name = "/".join(parts[-2:]) if "://" in repo.url or ":" in repo.url else f"local/{repository_name(repo.url)}"
     return {
         "instance_id": task.id,
-        "repo": row.repo or named,
+        "repo": origin.repo or name,
         "base_commit": snapshot.source.get("commit", repo.commit),
         "patch": reference.read_bytes().decode("utf-8", "surrogateescape"),
         "test_patch": tests.decode("utf-8", "surrogateescape"),
         "problem_statement": task.statement,
         "hints_text": "",
-        "FAIL_TO_PASS": json.dumps(row.of(checks[0].fail_to_pass)),
-        "PASS_TO_PASS": json.dumps(row.of(checks[0].pass_to_pass)),
+        "FAIL_TO_PASS": json.dumps(origin.row_ids(checks[0].fail_to_pass)),
+        "PASS_TO_PASS": json.dumps(origin.row_ids(checks[0].pass_to_pass)),
         "environment_setup_commit": snapshot.source.get("commit", repo.commit),
         "version": "",
         "created_at": "",
     }
 
 
-# --- the report --------------------------------------------------------------------------------------------------
+# --- report ------------------------------------------------------------------------------------------------------
 
 
 def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequence[str]) -> Mapping[str, Json]:
-    """Results in the form that SWE-bench's own harness writes. `empty`: instances whose patch changes nothing.
+    """Return results in the format of SWE-bench's own harness. `empty` are the instances whose patch changes nothing.
 
-    As there, a patch that cannot be applied is an error and not an instance that was completed.
+    As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed.
     """
     submitted = sorted({record.task_id for record in records})
     resolved = sorted({record.task_id for record in records if record.result.passed})
@@ -333,8 +335,8 @@ def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequen
         if record.run_status in {"invalid", "acceptance_error"} or record.result.failure_reason == "PATCH_INVALID"
     }
     errors = sorted(failed - set(resolved) - set(blank))
-    completed = [one for one in submitted if one not in errors and one not in blank]
-    unresolved = [one for one in completed if one not in resolved]
+    completed = [task_id for task_id in submitted if task_id not in errors and task_id not in blank]
+    unresolved = [task_id for task_id in completed if task_id not in resolved]
     groups = {
         "submitted": submitted,
         "completed": completed,

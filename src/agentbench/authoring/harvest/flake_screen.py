@@ -1,4 +1,4 @@
-"""The flake screen of a suite: how many of its tasks give different outcomes, and a place apart for those."""
+"""Summarise the flake screen of a suite and move flaky tasks into a quarantine suite."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.acceptance.validation import TaskValidation
-from agentbench.authoring.harvest.harvest import move
+from agentbench.authoring.harvest.harvest import move_task
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 
 
-def summary(found: Sequence[TaskValidation], repeats: int) -> dict[str, Json]:
-    """What a screen came to; `text` is one line for people."""
-    flaky = [one for one in found if one.flaky]
-    broken = [one for one in found if not one.valid and not one.flaky]
-    rate = len(flaky) / len(found) if found else 0.0
+def summary(validations: Sequence[TaskValidation], repeats: int) -> dict[str, Json]:
+    """Summarise a screen; `text` is one line for the terminal."""
+    flaky = [validation for validation in validations if validation.flaky]
+    invalid = [validation for validation in validations if not validation.valid and not validation.flaky]
+    rate = len(flaky) / len(validations) if validations else 0.0
     return {
-        "tasks": len(found),
+        "tasks": len(validations),
         "runs_each": repeats,
-        "flaky": {one.task_id: list(one.flaky) for one in flaky},
-        "not_valid": {one.task_id: one.why for one in broken},
+        "flaky": {validation.task_id: list(validation.flaky) for validation in flaky},
+        "not_valid": {validation.task_id: validation.why for validation in invalid},
         "flake_rate": rate,
         "text": (
-            f"{len(found)} tasks, baseline and reference {repeats} times each: {len(flaky)} flaky ({rate:.1%}), "
-            f"{len(broken)} that do not hold"
+            f"{len(validations)} tasks, baseline and reference {repeats} times each: "
+            f"{len(flaky)} flaky ({rate:.1%}), {len(invalid)} invalid"
         ),
     }
 
 
-def set_aside(folder: Path, quarantine: Path, why: TaskValidation) -> Path:
-    """Move a task to the suite of those that must not judge anybody; its notes say why.
+def quarantine_task(folder: Path, quarantine: Path, validation: TaskValidation) -> Path:
+    """Move a task to the quarantine suite and record the reason in its notes.
 
     Raises:
-        InputError: it cannot be moved, or one of its name is there already.
+        InputError: the task cannot be moved, or the quarantine suite already has a task of that name.
     """
-    place = quarantine / folder.name
-    if place.exists():
-        msg = f"{place} exists already"
-        raise InputError(msg, remedy="remove it: it is the same task, put aside before")
-    move(folder, place)
-    notes = place / "notes.md"
-    ids = "".join(f"- {one}\n" for one in why.flaky)
-    text = f"\n## In quarantine since {dt.datetime.now(dt.UTC):%Y-%m-%d}\n\n{why.why}\n\n{ids}"
+    target = quarantine / folder.name
+    if target.exists():
+        msg = f"{target} already exists"
+        raise InputError(msg, remedy="remove it if it is an earlier copy of the same task")
+    move_task(folder, target)
+    notes = target / "notes.md"
+    ids = "".join(f"- {test_id}\n" for test_id in validation.flaky)
+    text = f"\n## In quarantine since {dt.datetime.now(dt.UTC):%Y-%m-%d}\n\n{validation.why}\n\n{ids}"
     try:
         with notes.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise InputError(f"{notes} cannot be written: {error.strerror}") from None
-    return place
+        raise InputError(f"{notes}: cannot write: {error.strerror}") from None
+    return target

@@ -1,13 +1,11 @@
-"""A repository's history as a suite: candidates verified in parallel, every verdict kept, the accepted split in two."""
+"""Create suites from a repository's history: verify candidates in parallel, record every verdict, hold out a share."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
-import os
 import re
 import threading
 from collections import Counter
@@ -17,32 +15,34 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from agentbench.authoring.commit.from_commit import Tell, Wanted, finished, from_commit, task_id_of
-from agentbench.authoring.commit.split import Kind, Unsuitable
-from agentbench.authoring.commit.task_draft import named
-from agentbench.authoring.environment.candidates import Environments
+from agentbench.authoring.commit.from_commit import TaskRequest, Tell, find_created, from_commit, task_id_of
+from agentbench.authoring.commit.split import Kind, UnsuitableCommit
+from agentbench.authoring.commit.task_draft import check_name
+from agentbench.authoring.environment.resolver import EnvironmentResolver
 from agentbench.authoring.harvest.candidates import Candidates, choose
-from agentbench.authoring.task_lock import PlaceTaken, Site
+from agentbench.authoring.task_lock import TaskExists, TaskLocation
 from agentbench.contract.load import TASK_NAME
 from agentbench.contract.problem import did_you_mean
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
+from agentbench.core.file_lock import try_lock
 from agentbench.core.threads import threads
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit, Histories
 
 LEDGER_SCHEMA = 1
-REACH = 5000
-"""Commits that are looked at: what they changed is held in memory."""
+MAX_COMMITS = 5000
+"""Commits that are read; their changes are held in memory."""
 KINDS = (*get_args(Kind), "exists already", "repository", "task")
-"""Why a candidate may have been refused."""
+"""Why a candidate may have been rejected."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HarvestRequest:
     """What to harvest and how."""
 
-    wanted: Wanted
-    """`suite_dir` is the folder of the development suite."""
+    task: TaskRequest
+    """Options for each task; `suite_dir` is the folder of the development suite."""
     heldout_dir: Path
     ledger: Path
     maximum: int = 20
@@ -50,11 +50,11 @@ class Request:
     start: str | None = None
     workers: int = 1
     examine: int = 200
-    """Candidates that are run at most."""
+    """Maximum number of candidates to run."""
     heldout: float = 0.3
     seed: int = 20260307
     retry: tuple[str, ...] = ()
-    """Kinds of refusal that are run again: an index out of reach yesterday may be there today."""
+    """Kinds of rejection to run again, for instance because an index can be reached today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,18 @@ class Verdict:
 
 @dataclass
 class Ledger:
-    """All verdicts so far, on disk after each: a harvest goes on where it was stopped."""
+    """All verdicts so far. Written after each one, so that an interrupted harvest can continue."""
 
     path: Path
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def open(cls, path: Path) -> Ledger:
-        """
+        """Read a ledger, or start an empty one.
+
         Raises:
-            InputError: there is a file that is no ledger, or one of another version.
+            InputError: the file is not a ledger, or has another schema version.
         """
         if not path.exists():
             return cls(path)
@@ -92,34 +93,34 @@ class Ledger:
             schema = data["schema_version"]
             if schema != LEDGER_SCHEMA:
                 raise InputError(
-                    f"{path}: schema_version: expected {LEDGER_SCHEMA}; got {schema!r}: another version of ab wrote it",
-                    remedy="go on with that version, or give another --name to begin anew",
+                    f"{path}: schema_version: expected {LEDGER_SCHEMA}; got {schema!r} from another version of ab",
+                    remedy="use that version, or pass another --name to start over",
                 )
-            rows = [Verdict(**{**row, "flags": tuple(row["flags"])}) for row in data["verdicts"]]
+            verdicts = [Verdict(**{**row, "flags": tuple(row["flags"])}) for row in data["verdicts"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{path} is not the ledger of a harvest: {error}"
-            raise InputError(msg, remedy="remove it to begin anew") from None
-        return cls(path, {row.commit: row for row in rows})
+            msg = f"{path} is not a harvest ledger: {error}"
+            raise InputError(msg, remedy="remove it to start over") from None
+        return cls(path, {verdict.commit: verdict for verdict in verdicts})
 
     def put(self, *verdicts: Verdict) -> None:
-        """
+        """Add verdicts and write the ledger.
+
         Raises:
-            InputError: it cannot be written.
+            InputError: the file cannot be written.
         """
-        with self._guard:
+        with self._lock:
             self.verdicts |= {verdict.commit: verdict for verdict in verdicts}
-            rows = [asdict(one) for one in self.verdicts.values()]
-            fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            rows = [asdict(verdict) for verdict in self.verdicts.values()]
+            text = json.dumps({"schema_version": LEDGER_SCHEMA, "verdicts": rows}, indent=1)
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                fresh.write_text(json.dumps({"schema_version": LEDGER_SCHEMA, "verdicts": rows}, indent=1), "utf-8")
-                fresh.replace(self.path)
+                write_atomic(self.path, text.encode())
             except OSError as error:
-                raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
+                raise InputError(f"{self.path}: cannot write: {error.strerror}") from None
 
     @property
     def accepted(self) -> list[Verdict]:
-        return [one for one in self.verdicts.values() if one.accepted]
+        return [verdict for verdict in self.verdicts.values() if verdict.accepted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,132 +132,135 @@ class Harvest:
     """Candidates that were not run, because enough were accepted or examined."""
 
 
-def harvest(request: Request, lab: Lab, *, tell: Tell, trying: Tell = lambda _what: None) -> Harvest:
-    """Mine, verify, split. `trying` is told what is being run, whenever that changes.
+def harvest(request: HarvestRequest, lab: Lab, *, tell: Tell, show_running: Tell = lambda _line: None) -> Harvest:
+    """Find candidates, verify them, and hold out a share of the accepted tasks.
+
+    `show_running` is called with the running commits whenever they change.
 
     Raises:
-        SourceError: the repository cannot be had.
-        InputError: a place that cannot be written, or a kind of refusal that there is not.
-        SandboxError, WorkspaceError: ours.
+        SourceError: the repository cannot be fetched.
+        InputError: a file cannot be written, or `retry` names an unknown kind.
+        SandboxError, WorkspaceError: harness errors.
     """
     unknown = [kind for kind in request.retry if kind not in KINDS]
     if unknown:
         raise InputError(
-            f"--retry: nothing is refused for {unknown[0]!r}{did_you_mean(unknown[0], KINDS)}",
-            remedy=f"there are: {', '.join(sorted(KINDS))}",
+            f"--retry: unknown kind {unknown[0]!r}{did_you_mean(unknown[0], KINDS)}",
+            remedy=f"expected one of: {', '.join(sorted(KINDS))}",
         )
-    with _alone(request.ledger):
-        return _harvest(request, lab, tell, trying)
+    with _exclusive(request.ledger):
+        return _harvest(request, lab, tell, show_running)
 
 
 @contextlib.contextmanager
-def _alone(ledger: Path) -> Iterator[None]:
-    """Two harvests with one ledger would undo each other's split.
+def _exclusive(ledger: Path) -> Iterator[None]:
+    """Lock a ledger, because two harvests with one ledger would undo each other's split.
 
     Raises:
-        InputError: another one is at work, or the folder cannot be written.
+        InputError: another harvest holds the lock, or the folder cannot be written.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
             ledger.parent.mkdir(parents=True, exist_ok=True)
-            file = held.enter_context(ledger.with_name(f".{ledger.name}.lock").open("w"))
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"another harvest is at work on {ledger}", remedy="wait for it, or give another --name"
-            ) from None
+            file = stack.enter_context(ledger.with_name(f".{ledger.name}.lock").open("w"))
+            locked = try_lock(file.fileno())
         except OSError as error:
-            raise InputError(f"{ledger}: cannot be written: {error.strerror}") from None
+            raise InputError(f"{ledger}: cannot write: {error.strerror}") from None
+        if not locked:
+            raise InputError(f"another harvest is using {ledger}", remedy="wait for it, or pass another --name")
         yield
 
 
-def _harvest(request: Request, lab: Lab, tell: Tell, trying: Tell) -> Harvest:
-    named(request.wanted.suite_dir.absolute().name, "the name of the suite")
+def _harvest(request: HarvestRequest, lab: Lab, tell: Tell, show_running: Tell) -> Harvest:
+    check_name(request.task.suite_dir.absolute().name, "suite name")
     ledger = Ledger.open(request.ledger)
-    found = _candidates(request, lab, tell)
-    again = {one.commit for one in ledger.verdicts.values() if not one.accepted and one.kind in request.retry}
-    waiting = [one for one in found.commits if one.id not in ledger.verdicts or one.id in again][: request.examine]
-    tell(f"{len(found.commits)} candidates, {len(ledger.verdicts)} known already")
-    if not found.commits:
-        tell(_nothing_to_try(request, found))
-    work = _Verification(request, lab, ledger, tell, trying)
-    ran = work.run(waiting)
-    _assign(request, ledger)
-    left = len([commit for commit in found.commits if commit.id not in ledger.verdicts])
-    tell(f"{ran} run now")
-    return Harvest(tuple(ledger.verdicts.values()), found.passed_over, len(found.commits), left)
+    candidates = _candidates(request, lab, tell)
+    retried = {
+        verdict.commit for verdict in ledger.verdicts.values() if not verdict.accepted and verdict.kind in request.retry
+    }
+    pending = [commit for commit in candidates.commits if commit.id not in ledger.verdicts or commit.id in retried]
+    tell(f"{len(candidates.commits)} candidates, {len(ledger.verdicts)} already in the ledger")
+    if not candidates.commits:
+        tell(_no_candidates(request, candidates))
+    ran = _CandidateRuns(request, lab, ledger, tell, show_running).run(pending[: request.examine])
+    _hold_out(request, ledger)
+    left = len([commit for commit in candidates.commits if commit.id not in ledger.verdicts])
+    tell(f"{ran} candidates run")
+    return Harvest(tuple(ledger.verdicts.values()), candidates.passed_over, len(candidates.commits), left)
 
 
-def _nothing_to_try(request: Request, found: Candidates) -> str:
-    looked = found.passed_over.total()
-    if not looked:
-        asked = (
-            f"since {request.since}" if request.since else f"before {request.start or 'the head of the main branch'}"
-        )
-        return f"there is no commit {asked}, merges apart: nothing can be made of this history (--since, --start)"
-    reasons = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
-    return f"none of {looked} commits can be tried ({reasons}): a fix must bring its tests along in the same commit"
+def _no_candidates(request: HarvestRequest, candidates: Candidates) -> str:
+    skipped = candidates.passed_over.total()
+    if not skipped:
+        span = f"since {request.since}" if request.since else f"up to {request.start or 'the head of the main branch'}"
+        return f"no usable commits found: there are none {span}, not counting merges (see --since, --start)"
+    reasons = ", ".join(f"{kind} {count}" for kind, count in candidates.passed_over.most_common())
+    return f"no usable commits found among {skipped} ({reasons}): a commit must contain both a fix and its tests"
 
 
-def _candidates(request: Request, lab: Lab, tell: Tell) -> Candidates:
-    with Histories(lab.state / "snapshots").open(request.wanted.repo, Path.cwd()) as history:
-        commits = history.commits(request.start or history.head(), since=request.since, limit=REACH + 1)
-        if len(commits) > REACH:
-            tell(f"only the newest {REACH} commits are looked at; --start {commits[REACH].id[:12]} goes on behind them")
-            del commits[REACH:]
+def _candidates(request: HarvestRequest, lab: Lab, tell: Tell) -> Candidates:
+    with Histories(lab.state / "snapshots").open(request.task.repo, Path.cwd()) as history:
+        commits = history.commits(request.start or history.head(), since=request.since, limit=MAX_COMMITS + 1)
+        if len(commits) > MAX_COMMITS:
+            following = commits[MAX_COMMITS].id[:12]
+            tell(f"reading only the newest {MAX_COMMITS} commits; pass --start {following} for older ones")
+            del commits[MAX_COMMITS:]
         return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
 
-class _Verification:
-    def __init__(self, request: Request, lab: Lab, ledger: Ledger, tell: Tell, trying: Tell) -> None:
+class _CandidateRuns:
+    """Verifies candidates in parallel."""
+
+    def __init__(self, request: HarvestRequest, lab: Lab, ledger: Ledger, tell: Tell, show_running: Tell) -> None:
         self._request = request
         self._lab = lab
         self._ledger = ledger
         self._tell = tell
-        self._trying = trying
-        self._environments = Environments()
+        self._show_running = show_running
+        self._environments = EnvironmentResolver()
 
-    def run(self, waiting: Sequence[Commit]) -> int:
-        """Verify one after another, several at a time, until enough are accepted; how many were run."""
+    def run(self, pending: Sequence[Commit]) -> int:
+        """Verify candidates until enough are accepted; return how many were run."""
         ran = 0
-        todo = iter(waiting)
+        queue = iter(pending)
         with threads(self._request.workers, "harvest", self._lab.cancel) as pool:
             running: dict[Future[Verdict], Commit] = {}
             while True:
                 missing = self._request.maximum - len(self._ledger.accepted)
-                while len(running) < min(self._request.workers, missing) and (commit := next(todo, None)) is not None:
+                while len(running) < min(self._request.workers, missing) and (commit := next(queue, None)) is not None:
                     running[pool.submit(self._verify, commit)] = commit
-                self._trying(", ".join(f"{one.id[:10]} {one.subject[:40]}" for one in running.values()))
+                self._show_running(", ".join(f"{commit.id[:10]} {commit.subject[:40]}" for commit in running.values()))
                 if not running:
                     return ran
-                for one in wait(running, return_when=FIRST_COMPLETED).done:
-                    del running[one]
-                    verdict = one.result()
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[future]
+                    verdict = future.result()
                     self._ledger.put(verdict)
                     ran += 1
                     counts = (
-                        f"{len(self._ledger.accepted)} of {self._request.maximum} accepted, {ran} of {len(waiting)} run"
+                        f"{len(self._ledger.accepted)} of {self._request.maximum} accepted, {ran} of {len(pending)} run"
                     )
-                    self._tell(f"{line_of(verdict)} ({counts})")
+                    self._tell(f"{summary_line(verdict)} ({counts})")
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
         try:
-            Site(self._request.wanted.suite_dir, task_id_of(self._request.wanted, commit)).place()
-            made = from_commit(self._request.wanted, commit.id, self._lab, environments=self._environments)
-        except PlaceTaken as error:
-            # Made before this harvest was stopped, or meanwhile by another command.
-            known = finished(self._request.wanted, commit)
-            other = dataclasses.replace(verdict, kind="exists already", reason=error.message)
-            return other if known is None else self._accepted(verdict, *known)
-        except Unsuitable as error:
+            TaskLocation(self._request.task.suite_dir, task_id_of(self._request.task, commit)).target()
+            created = from_commit(self._request.task, commit.id, self._lab, environments=self._environments)
+        except TaskExists as error:
+            # Created before this harvest was interrupted, or by another command in the meantime.
+            existing = find_created(self._request.task, commit)
+            if existing is not None:
+                return self._accepted(verdict, *existing)
+            return dataclasses.replace(verdict, kind="exists already", reason=error.message)
+        except UnsuitableCommit as error:
             reason = error.message + (f"\n{error.remedy}" if error.kind == "setup failed" else "")
             return dataclasses.replace(verdict, kind=error.kind, reason=reason)
         except SourceError as error:
             return dataclasses.replace(verdict, kind="repository", reason=error.message)
         except (TaskError, ContractError, PatchInvalid) as error:
             return dataclasses.replace(verdict, reason=error.message)
-        return self._accepted(verdict, made.draft.id, made.draft.strata, made.flags)
+        return self._accepted(verdict, created.draft.id, created.draft.strata, created.flags)
 
     def _accepted(self, verdict: Verdict, task_id: str, strata: Mapping[str, str], flags: tuple[str, ...]) -> Verdict:
         return dataclasses.replace(
@@ -265,25 +269,25 @@ class _Verification:
             kind="accepted",
             task_id=task_id,
             stratum=f"{strata['kind']}/{strata['test_runtime']}",
-            suite=self._request.wanted.suite_dir.absolute().name,
+            suite=self._request.task.suite_dir.absolute().name,
             flags=flags,
         )
 
 
-def line_of(verdict: Verdict) -> str:
-    what = (
+def summary_line(verdict: Verdict) -> str:
+    result = (
         f"accepted {verdict.task_id}"
         if verdict.accepted
         else f"rejected ({verdict.kind}): {verdict.reason.splitlines()[0][:160]}"
     )
-    return f"{verdict.commit[:10]} {verdict.date[:10]} {what} | {verdict.subject[:60]}"
+    return f"{verdict.commit[:10]} {verdict.date[:10]} {result} | {verdict.subject[:60]}"
 
 
 # --- the split ---------------------------------------------------------------------------------------------------
 
 
-def divide(strata: Mapping[str, str], share: float, seed: int) -> set[str]:
-    """The ids that are held out: that share of every stratum, as near as whole tasks allow, drawn by the seed. Pure."""
+def choose_heldout(strata: Mapping[str, str], share: float, seed: int) -> set[str]:
+    """Choose the tasks to hold out: the same share of every stratum, as far as whole tasks allow. Pure."""
     groups: dict[str, list[str]] = {}
     for task_id, stratum in strata.items():
         groups.setdefault(stratum, []).append(task_id)
@@ -297,47 +301,46 @@ def divide(strata: Mapping[str, str], share: float, seed: int) -> set[str]:
     return chosen
 
 
-def _assign(request: Request, ledger: Ledger) -> None:
-    """Move held-out tasks to their suite. What was held out stays so; what was seen in development is never held out."""
-    heldout, dev = request.heldout_dir.absolute(), request.wanted.suite_dir.absolute()
-    settled = {one.task_id for one in ledger.accepted if one.suite == heldout.name}
-    fresh = {
-        one.task_id: one.stratum
-        for one in ledger.accepted
-        if one.task_id not in settled and (dev / one.task_id).is_dir()
+def _hold_out(request: HarvestRequest, ledger: Ledger) -> None:
+    """Move new held-out tasks to their suite. Tasks never change suites after the harvest that created them."""
+    heldout, dev = request.heldout_dir.absolute(), request.task.suite_dir.absolute()
+    moved = {verdict.task_id for verdict in ledger.accepted if verdict.suite == heldout.name}
+    in_dev = {
+        verdict.task_id: verdict.stratum
+        for verdict in ledger.accepted
+        if verdict.task_id not in moved and (dev / verdict.task_id).is_dir()
     }
-    marker = request.ledger.with_name(f"{request.ledger.stem}.split.json")
-    known = set(_settled_dev(marker))
-    chosen = divide(
-        {task: stratum for task, stratum in fresh.items() if task not in known}, request.heldout, request.seed
-    )
-    for one in ledger.accepted:
-        if one.task_id in chosen:
-            move(dev / one.task_id, heldout / one.task_id)
-            ledger.put(dataclasses.replace(one, suite=heldout.name))
-    kept = sorted(known | (fresh.keys() - chosen))
-    marker.write_text(
-        json.dumps({"seed": request.seed, "share": request.heldout, "dev": kept}, indent=1) + "\n", "utf-8"
+    split_file = request.ledger.with_name(f"{request.ledger.stem}.split.json")
+    assigned = set(_assigned_to_dev(split_file))
+    unassigned = {task_id: stratum for task_id, stratum in in_dev.items() if task_id not in assigned}
+    chosen = choose_heldout(unassigned, request.heldout, request.seed)
+    for verdict in ledger.accepted:
+        if verdict.task_id in chosen:
+            move_task(dev / verdict.task_id, heldout / verdict.task_id)
+            ledger.put(dataclasses.replace(verdict, suite=heldout.name))
+    dev_ids = sorted(assigned | (in_dev.keys() - chosen))
+    split_file.write_text(
+        json.dumps({"seed": request.seed, "share": request.heldout, "dev": dev_ids}, indent=1) + "\n", "utf-8"
     )
 
 
-def _settled_dev(marker: Path) -> list[str]:
+def _assigned_to_dev(split_file: Path) -> list[str]:
     with contextlib.suppress(OSError, ValueError, KeyError):
-        return [str(one) for one in json.loads(marker.read_text(encoding="utf-8"))["dev"]]
+        return [str(task_id) for task_id in json.loads(split_file.read_text(encoding="utf-8"))["dev"]]
     return []
 
 
-def move(folder: Path, place: Path) -> None:
-    """Move a task to another suite; its file says which.
+def move_task(folder: Path, target: Path) -> None:
+    """Move a task to another suite and update the `suite` key.
 
     Raises:
-        InputError: the place cannot be written.
+        InputError: the target cannot be written.
     """
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         file = folder / TASK_NAME
-        text = re.sub(r"(?m)^suite: .*$", f"suite: {place.parent.name}", file.read_text(encoding="utf-8"), count=1)
+        text = re.sub(r"(?m)^suite: .*$", f"suite: {target.parent.name}", file.read_text(encoding="utf-8"), count=1)
         file.write_text(text, encoding="utf-8")
-        folder.rename(place)
+        folder.rename(target)
     except OSError as error:
-        raise InputError(f"{place}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{target}: cannot write: {error.strerror}") from None

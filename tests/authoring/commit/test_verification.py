@@ -1,13 +1,13 @@
-"""What runs of a parent and of its fix come to."""
+"""Comparing runs of parent and fix, and explaining failed ones."""
 
 from __future__ import annotations
 
 import pytest
 
+from agentbench.authoring.commit.comparison import compare
 from agentbench.authoring.commit.failure_causes import missing_modules
-from agentbench.authoring.commit.split import Unsuitable
-from agentbench.authoring.commit.test_comparison import compare
-from agentbench.authoring.commit.verification import log_end, telling
+from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.commit.verification import setup_log_tail, with_error_first
 from agentbench.sandbox.protocol import SetupStep
 
 pytestmark = pytest.mark.req("C-16", "C-15")
@@ -16,47 +16,47 @@ PASS, FAIL, SKIP = "passed", "failed", "skipped"
 
 
 def kind_of(before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
-    with pytest.raises(Unsuitable) as found:
+    with pytest.raises(UnsuitableCommit) as caught:
         compare(before, after, 1.0)
-    return found.value.kind
+    return caught.value.kind
 
 
 def test_what_flips_and_what_stays() -> None:
     before = [{"old": PASS, "new": FAIL, "away": PASS}] * 2
-    proof = compare(before, [{"old": PASS, "new": PASS, "fresh": PASS, "other": SKIP, "away": FAIL}] * 2, 1.0)
-    assert (proof.fail_to_pass, proof.pass_to_pass, proof.runs) == (("new", "fresh"), ("old",), 4)
+    verification = compare(before, [{"old": PASS, "new": PASS, "fresh": PASS, "other": SKIP, "away": FAIL}] * 2, 1.0)
+    assert (verification.fail_to_pass, verification.pass_to_pass, verification.runs) == (("new", "fresh"), ("old",), 4)
 
 
 def test_a_test_of_the_fix_that_differs_between_runs_is_refused_by_name() -> None:
-    with pytest.raises(Unsuitable, match="lucky") as found:
+    with pytest.raises(UnsuitableCommit, match="lucky") as caught:
         compare([{"lucky": FAIL, "new": FAIL}] * 2, [{"lucky": PASS, "new": PASS}, {"lucky": FAIL, "new": PASS}], 1.0)
-    assert found.value.kind == "flaky"
+    assert caught.value.kind == "flaky"
     assert kind_of([{"new": FAIL}, {"new": PASS}], [{"new": PASS}] * 2) == "flaky"
 
 
 def test_a_test_that_only_the_parent_passes_by_luck_is_left_out_where_others_fail_every_time() -> None:
     before = [{"lucky": FAIL, "new": FAIL}, {"lucky": PASS, "new": FAIL}]
-    proof = compare(before, [{"lucky": PASS, "new": PASS}] * 2, 1.0)
-    assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("lucky",))
+    verification = compare(before, [{"lucky": PASS, "new": PASS}] * 2, 1.0)
+    assert (verification.fail_to_pass, verification.pass_to_pass, verification.unsteady) == (("new",), (), ("lucky",))
 
 
 def test_a_test_function_whose_parameters_are_called_otherwise_in_every_run_is_left_out_as_a_whole() -> None:
     def run(outcome: str, now: str) -> dict[str, str]:
         return {"t.py::new": outcome, f"t.py::now[{now}]": PASS, "t.py::now[0]": PASS, "t.py::old[0]": PASS}
 
-    proof = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
-    assert (proof.fail_to_pass, proof.pass_to_pass) == (("t.py::new",), ("t.py::old[0]",))
-    assert proof.unsteady == ("t.py::now",)
+    verification = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
+    assert (verification.fail_to_pass, verification.pass_to_pass) == (("t.py::new",), ("t.py::old[0]",))
+    assert verification.unsteady == ("t.py::now",)
 
 
 def test_parameters_that_show_the_defect_are_kept_beside_those_that_change_their_names() -> None:
     def run(outcome: str, now: str) -> dict[str, str]:
         return {"t.py::t[True]": outcome, f"t.py::t[{now}]": PASS, "t.py::t[0]": PASS}
 
-    proof = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
-    assert (proof.fail_to_pass, proof.pass_to_pass) == (("t.py::t[True]",), ("t.py::t[0]",))
-    assert proof.unsteady == ()
-    assert proof.tolerance == 0.84
+    verification = compare([run(FAIL, "18:01"), run(FAIL, "18:02")], [run(PASS, "18:03"), run(PASS, "18:04")], 1.0)
+    assert (verification.fail_to_pass, verification.pass_to_pass) == (("t.py::t[True]",), ("t.py::t[0]",))
+    assert verification.unsteady == ()
+    assert verification.tolerance == 0.84
 
 
 def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
@@ -66,13 +66,15 @@ def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
 
 
 def test_an_old_test_that_differs_between_runs_is_only_not_required() -> None:
-    proof = compare([{"old": PASS, "new": FAIL}] * 2, [{"old": PASS, "new": PASS}, {"old": FAIL, "new": PASS}], 1.0)
-    assert (proof.fail_to_pass, proof.pass_to_pass, proof.unsteady) == (("new",), (), ("old",))
+    verification = compare(
+        [{"old": PASS, "new": FAIL}] * 2, [{"old": PASS, "new": PASS}, {"old": FAIL, "new": PASS}], 1.0
+    )
+    assert (verification.fail_to_pass, verification.pass_to_pass, verification.unsteady) == (("new",), (), ("old",))
 
 
 def test_reasons_why_nothing_flips() -> None:
     assert kind_of([{"a": PASS}] * 2, [{"a": PASS}] * 2) == "does not fail on parent"
-    with pytest.raises(Unsuitable, match="1 more are skipped here: b"):
+    with pytest.raises(UnsuitableCommit, match="1 more are skipped: b"):
         compare([{"a": PASS, "b": SKIP}] * 2, [{"a": PASS, "b": SKIP}] * 2, 1.0)
     assert kind_of([{"a": FAIL}] * 2, [{"a": FAIL}] * 2) == "fails with the fix"
     assert kind_of([{"a": FAIL, "b": PASS}] * 2, [{"a": FAIL, "b": PASS}] * 2) == "fails with the fix"
@@ -81,24 +83,24 @@ def test_reasons_why_nothing_flips() -> None:
 
 
 @pytest.mark.parametrize(
-    "said, hint",
+    "output, hint",
     [
-        (b"error: command 'gcc' failed: No such file or directory", "install one on this machine"),
-        (b"WARNING: Retrying: NewConnectionError('<...>: Failed to establish')", "index could not be reached"),
+        (b"error: command 'gcc' failed: No such file or directory", "install one on the host"),
+        (b"WARNING: Retrying: NewConnectionError('<...>: Failed to establish')", "cannot reach the package index"),
         (
             b"ERROR: Could not find a version of nothing (from versions: none)",
-            "no index has it, or none could be reached",
+            "not found on any index, or no index can be reached",
         ),
         (b"ERROR: No matching distribution found for nothing", ""),
     ],
 )
-def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(said: bytes, hint: str) -> None:
-    step = SetupStep("pip install -e .", False, 1, 1.0, False, b"first\n" * 50, said)
-    shown = log_end([step])
-    assert said.decode() in shown
+def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(output: bytes, hint: str) -> None:
+    step = SetupStep("pip install -e .", False, 1, 1.0, False, b"first\n" * 50, output)
+    shown = setup_log_tail([step])
+    assert output.decode() in shown
     assert shown.count("first") < 12
     assert hint in shown
-    assert log_end([]) == ""
+    assert setup_log_tail([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -113,11 +115,11 @@ def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(said: bytes, hint: s
     ],
 )
 def test_the_first_line_of_a_reason_says_most(message: str, first: str) -> None:
-    told = telling(message)
-    assert told.splitlines()[0] == first
-    assert message in told
+    text = with_error_first(message)
+    assert text.splitlines()[0] == first
+    assert message in text
 
 
 def test_modules_that_are_missing_are_told_from_parts_that_moved() -> None:
-    said = ["E   ModuleNotFoundError: No module named 'yaml'", "No module named attr", "No module named 'a.b'"]
-    assert missing_modules(said) == ("yaml", "attr")
+    output = ["E   ModuleNotFoundError: No module named 'yaml'", "No module named attr", "No module named 'a.b'"]
+    assert missing_modules(output) == ("yaml", "attr")

@@ -1,4 +1,4 @@
-"""Ids of unittest where pytest can run the tests."""
+"""Translating unittest ids to pytest ids."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.formats.row_tests import ROW_NAME
+from agentbench.authoring.formats.row_ids import parse_unittest_id, pytest_ids
 from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
-from agentbench.authoring.formats.unittest_ids import for_pytest, understand
+from agentbench.authoring.formats.swebench_tests import ROW_NAME
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
@@ -43,7 +43,7 @@ TREE = {
     ],
 )
 def test_an_id_becomes_that_of_pytest(test: str, wanted: str) -> None:
-    assert for_pytest([test], TREE, TREE.get, "FAIL_TO_PASS") == {wanted: test}
+    assert pytest_ids([test], TREE, TREE.get, "FAIL_TO_PASS") == {wanted: test}
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_an_id_becomes_that_of_pytest(test: str, wanted: str) -> None:
     ],
 )
 def test_what_is_nowhere_or_in_two_places_is_refused_with_what_to_do(test: str) -> None:
-    with pytest.raises(InputError, match=r"^PASS_TO_PASS: ") as found:
-        for_pytest([test], TREE, TREE.get, "PASS_TO_PASS")
-    assert "file::Class::test" in found.value.remedy
+    with pytest.raises(InputError, match=r"^PASS_TO_PASS: ") as caught:
+        pytest_ids([test], TREE, TREE.get, "PASS_TO_PASS")
+    assert "file::Class::test" in caught.value.remedy
 
 
 def test_what_is_no_id_of_unittest() -> None:
-    assert understand("test_a (b.C) and more") is None
-    assert understand("test_a") is None
+    assert parse_unittest_id("test_a (b.C) and more") is None
+    assert parse_unittest_id("test_a") is None
 
 
 def test_a_row_of_unittest_becomes_a_task_of_pytest_and_the_same_row_again(
@@ -99,8 +99,8 @@ def test_a_row_of_unittest_becomes_a_task_of_pytest_and_the_same_row_again(
     assert json.loads(str(back["PASS_TO_PASS"])) == list(row.pass_to_pass)
     assert back["repo"] == row.repo
     (folder / ROW_NAME).write_text("[]")
-    with pytest.raises(InputError, match=rf"{ROW_NAME} cannot be read"):
+    with pytest.raises(InputError, match=rf"{ROW_NAME}: cannot read"):
         export_task(task, lab)
     mixed = dataclasses.replace(row, id="me__calc-3", pass_to_pass=("A sentence.",))
-    with pytest.raises(InputError, match=r"PASS_TO_PASS: 'A sentence\.' is no test id of unittest"):
+    with pytest.raises(InputError, match=r"PASS_TO_PASS: 'A sentence\.' is not a unittest id"):
         import_instance(mixed, str(repo), tmp_path / "tasks/swe", lab)

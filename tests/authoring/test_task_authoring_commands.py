@@ -1,4 +1,4 @@
-"""The verbs as a user meets them: exit codes and messages."""
+"""Exit codes and messages of the task authoring commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("C-18")
 
 
 def run(*arguments: str) -> object:
-    """What a verb raised, or its output."""
+    """Return the exception that a command raised, or its output."""
     done = CliRunner().invoke(command, arguments)
     return done.exception if done.exception is not None and not isinstance(done.exception, SystemExit) else done.output
 
@@ -51,7 +51,7 @@ def test_a_statement_that_is_empty_is_bad_input(tmp_path: Path) -> None:
     "arguments, said",
     [
         (("harvest", "x", "--since", "gibberish"), "--since: expected a date"),
-        (("harvest", "x", "--name", "../evil"), "--name: expected a name"),
+        (("harvest", "x", "--name", "../evil"), "--name: expected letters"),
     ],
 )
 def test_words_that_mean_nothing_are_bad_input(arguments: tuple[str, ...], said: str) -> None:

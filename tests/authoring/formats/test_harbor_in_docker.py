@@ -1,4 +1,4 @@
-"""A task of Harbor that nobody here wrote, run: its image, its verifier and its solution, in containers."""
+"""Running a foreign Harbor task in containers: image, verifier and solution."""
 
 from __future__ import annotations
 

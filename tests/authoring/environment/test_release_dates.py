@@ -1,4 +1,4 @@
-"""What had come out by a day, as an index tells it."""
+"""Constraining dependencies to the releases of a day."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.environment.release_dates import Calendar, constrained, day_for, order_of, read_releases
+from agentbench.authoring.environment.release_dates import (
+    ReleaseDates,
+    day_for,
+    order_of,
+    read_releases,
+    with_constraints,
+)
 from agentbench.core.package_settings import PackageSettings
 from agentbench.workspace.source.package_index import Release
-from tests.authoring.made_up_index import Shelf
+from tests.authoring.package_index import PackageIndex
 
 pytestmark = pytest.mark.req("C-17", "C-18")
 
 
-def calendar(shelf: Shelf) -> Calendar:
-    return Calendar(PackageSettings(single={"index-url": shelf.url}))
+def release_dates(index: PackageIndex) -> ReleaseDates:
+    return ReleaseDates(PackageSettings(single={"index-url": index.url}))
 
 
-def test_a_project_is_held_at_its_newest_version_of_a_day(shelf: Shelf) -> None:
+def test_a_project_is_held_at_its_newest_version_of_a_day(index: PackageIndex) -> None:
     for version, day in (("1.0", "2023-01-05"), ("1.10", "2023-05-01"), ("1.9", "2023-06-01"), ("2.0", "2024-01-01")):
-        shelf.put("dep", version, day)
-    shelf.put("dep", "3.0rc1", "2023-02-01")
-    known = calendar(shelf)
+        index.put("dep", version, day)
+    index.put("dep", "3.0rc1", "2023-02-01")
+    known = release_dates(index)
     assert known.newest("Dep", "2023-12-31") == "1.10"
     assert known.constraints(["dep"], "2023-12-31") == ("dep<=1.10",)
     assert known.constraints(["dep"], "2024-01-01") == ()
@@ -31,22 +37,22 @@ def test_a_project_is_held_at_its_newest_version_of_a_day(shelf: Shelf) -> None:
     assert known.newer(["dep==1.9"], "2023-12-31") == ()
 
 
-def test_an_index_without_times_holds_nothing_and_is_named(shelf: Shelf) -> None:
-    shelf.put("dep", "1.0")
-    shelf.put("dep", "2.0")
-    assert calendar(shelf).constraints(["dep"], "2023-01-01") == ()
-    assert calendar(shelf).undated(["dep"]) == ("dep",)
+def test_an_index_without_times_holds_nothing_and_is_named(index: PackageIndex) -> None:
+    index.put("dep", "1.0")
+    index.put("dep", "2.0")
+    assert release_dates(index).constraints(["dep"], "2023-01-01") == ()
+    assert release_dates(index).undated(["dep"]) == ("dep",)
 
 
 def test_an_index_out_of_reach_is_not_asked_about_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def nobody(name: str, _settings: PackageSettings) -> tuple[list[Release], list[str]]:
+    def unreachable(name: str, _settings: PackageSettings) -> tuple[list[Release], list[str]]:
         asked.append(name)
         return [], ["it does not answer"]
 
-    monkeypatch.setattr("agentbench.authoring.environment.release_dates.find_project", nobody)
-    assert Calendar(PackageSettings()).undated([f"p{number}" for number in range(9)]) != ()
+    monkeypatch.setattr("agentbench.authoring.environment.release_dates.find_project", unreachable)
+    assert ReleaseDates(PackageSettings()).undated([f"p{number}" for number in range(9)]) != ()
     assert len(asked) == 2
 
 
@@ -57,7 +63,7 @@ DAYS = st.dates().map(lambda day: day.isoformat())
 @given(st.dictionaries(VERSIONS, DAYS, min_size=1, max_size=8), DAYS)
 def test_nothing_newer_than_the_day_gets_through(releases: dict[str, str], day: str) -> None:
     files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
-    known = Calendar(PackageSettings(), {"dep": read_releases("dep", files)})
+    known = ReleaseDates(PackageSettings(), {"dep": read_releases("dep", files)})
     newest = known.newest("dep", day)
     out = [version for version, came in releases.items() if came <= day]
     assert (newest is None) == (not out)
@@ -73,7 +79,7 @@ def test_the_day_is_not_before_others_knew_the_interpreter() -> None:
 
 
 def test_builds_are_held_too_and_without_constraints_commands_stay() -> None:
-    assert constrained(["python -m pip install ."], ()) == ("python -m pip install .",)
-    first, second = constrained(["python -m pip install ."], ["a<=1"])
+    assert with_constraints(["python -m pip install ."], ()) == ("python -m pip install .",)
+    first, second = with_constraints(["python -m pip install ."], ["a<=1"])
     assert "a<=1" in first
     assert second.startswith("PIP_CONSTRAINT=")

@@ -1,4 +1,4 @@
-"""How a repository is made ready, read from what it says itself."""
+"""Detecting the setup of a repository from its own files."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.commit.split import Unsuitable
-from agentbench.authoring.environment.candidates import Environments, Wish, with_modules, with_skipped
-from agentbench.authoring.environment.detection import Circumstances, Detected, Plan, brought, detect
+from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.environment.detection import (
+    DetectedSetup,
+    DetectionContext,
+    InstallPlan,
+    added_requirements,
+    detect,
+)
 from agentbench.authoring.environment.python_versions import allows
+from agentbench.authoring.environment.resolver import (
+    EnvironmentRequest,
+    EnvironmentResolver,
+    with_modules,
+    with_skipped,
+)
 
 pytestmark = pytest.mark.req("C-17", "C-18")
 
-HERE = ("3.11", "3.8", "3.9", "3.12", "3.13")
+AVAILABLE = ("3.11", "3.8", "3.9", "3.12", "3.13")
 
 
-def found(files: Mapping[str, str], date: str = "2026-01-01", imports: tuple[str, ...] = ()) -> Detected:
-    return detect(files.get, Circumstances(date, HERE, "3.11", release="v2.3.1", imports=imports))
+def detected_setup(files: Mapping[str, str], date: str = "2026-01-01", imports: tuple[str, ...] = ()) -> DetectedSetup:
+    return detect(files.get, DetectionContext(date, AVAILABLE, "3.11", release="v2.3.1", imports=imports))
 
 
 def first(files: Mapping[str, str]) -> str:
-    return found(files).plans[0].commands[0].removeprefix("python -m pip install ")
+    return detected_setup(files).plans[0].commands[0].removeprefix("python -m pip install ")
 
 
 def test_an_extra_for_tests() -> None:
@@ -56,7 +67,7 @@ _NAMED = f'[project]\nname = "a"\n{_GROUPS}'
 
 
 @pytest.mark.parametrize(
-    "said, wanted",
+    "setting, expected",
     [
         ("extras = yaml", "-e '.[yaml]' pytest"),
         ("extras =\n  yaml\n  fast, faster", "-e '.[yaml,fast,faster]' pytest"),
@@ -71,8 +82,8 @@ _NAMED = f'[project]\nname = "a"\n{_GROUPS}'
         ("deps = .", "-e . pytest"),
     ],
 )
-def test_tox_says_which_extras_and_groups_tests_need(said: str, wanted: str) -> None:
-    assert first({"pyproject.toml": _NAMED, "tox.ini": f"[testenv]\n{said}\n"}) == wanted
+def test_tox_says_which_extras_and_groups_tests_need(setting: str, expected: str) -> None:
+    assert first({"pyproject.toml": _NAMED, "tox.ini": f"[testenv]\n{setting}\n"}) == expected
 
 
 _TOX = """
@@ -149,12 +160,12 @@ def test_tox_says_what_tests_need_on_this_python(line: str, wanted: str) -> None
     ],
 )
 def test_its_own_name_is_known_so_that_it_is_not_held_to_a_release_of_its_own(files: dict[str, str]) -> None:
-    assert found(files).own == {"packaging"}
+    assert detected_setup(files).own == {"packaging"}
 
 
 def test_what_packaging_names_is_known() -> None:
     text = '[build-system]\nrequires = ["hatchling>=1"]\n[project]\nname = "a"\ndependencies = ["attrs[x]>=2"]\n'
-    assert {"hatchling", "attrs", "pytest"} <= found({"pyproject.toml": text}).named
+    assert {"hatchling", "attrs", "pytest"} <= detected_setup({"pyproject.toml": text}).named
 
 
 def test_poetry() -> None:
@@ -163,14 +174,14 @@ def test_poetry() -> None:
 
 
 def test_no_packaging_at_all() -> None:
-    detected = found({"a.py": ""})
+    detected = detected_setup({"a.py": ""})
     assert not detected.editable
     assert detected.plans[0].commands == ("python -m pip install pytest",)
-    assert "no packaging" in detected.notes[0]
+    assert "No packaging" in detected.notes[0]
 
 
 def test_plugins_that_the_configuration_takes_for_granted() -> None:
-    detected = found({"pytest.ini": "[pytest]\naddopts = -n auto --cov=pkg\nasyncio_mode = auto\n"})
+    detected = detected_setup({"pytest.ini": "[pytest]\naddopts = -n auto --cov=pkg\nasyncio_mode = auto\n"})
     for plugin in ("pytest-xdist", "pytest-cov", "pytest-asyncio"):
         assert plugin in detected.plans[0].commands[0]
     assert detected.options == ("-n", "0", "--no-cov")
@@ -181,7 +192,7 @@ def test_plugins_that_the_configuration_takes_for_granted() -> None:
 )
 def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: str) -> None:
     text = f'[{table}]\naddopts = ["-n", "auto", "--cov"]\nstrict = true\nrequired_plugins = ["pytest-django>=4.1"]\n'
-    detected = found({file: text})
+    detected = detected_setup({file: text})
     assert detected.plans[0].commands[0].endswith("pytest pytest-cov pytest-xdist pytest-django")
     assert detected.options == ("-n", "0", "--no-cov")
 
@@ -189,16 +200,16 @@ def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: st
 @pytest.mark.parametrize("table", ["[dependency-groups]\ntest", "[project.optional-dependencies]\ntests"])
 def test_plugins_that_shuffle_tests_or_add_linters_to_them_are_left_out(table: str) -> None:
     text = f'[project]\nname = "a"\n{table} = ["pytest_randomly>=3", "pytest-enabler >= 2.2"]\n'
-    assert found({"pyproject.toml": text}).options == ("-p", "no:randomly", "-p", "no:enabler")
+    assert detected_setup({"pyproject.toml": text}).options == ("-p", "no:randomly", "-p", "no:enabler")
 
 
 def test_a_version_drawn_from_tags_is_told() -> None:
     text = '[build-system]\nrequires = ["setuptools_scm"]\n[project]\nname = "a"\n'
-    assert found({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"
+    assert detected_setup({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"
 
 
 def test_further_plans_ask_for_less() -> None:
-    plans = found(
+    plans = detected_setup(
         {"setup.py": "", "tox.ini": "[testenv]\ndeps = old==0.1\n", "pyproject.toml": '[project]\nname = "a"\n'},
         imports=("numpy",),
     ).plans
@@ -209,18 +220,18 @@ def test_further_plans_ask_for_less() -> None:
 
 class TestPython:
     def test_the_usual_one_where_it_fits(self) -> None:
-        assert found({}).python == "3.11"
+        assert detected_setup({}).python == "3.11"
 
     def test_one_that_the_project_allows(self) -> None:
-        detected = found({"pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.12"\n'})
+        detected = detected_setup({"pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.12"\n'})
         assert (detected.python, len(detected.notes)) == ("3.12", 1)
 
     def test_one_of_the_commits_day(self) -> None:
-        assert found({}, "2019-12-01T00:00:00Z").python == "3.8"
+        assert detected_setup({}, "2019-12-01T00:00:00Z").python == "3.8"
 
     def test_none_that_fits_is_refused(self) -> None:
-        with pytest.raises(Unsuitable, match="wants Python <3"):
-            found({"setup.py": "python_requires='<3'"})
+        with pytest.raises(UnsuitableCommit, match="requires Python <3"):
+            detected_setup({"setup.py": "python_requires='<3'"})
 
     @pytest.mark.parametrize(
         "wanted, minor, fits",
@@ -283,15 +294,17 @@ def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
         "pyproject.toml": '[project]\nname = "a"\ndependencies = ["attrs>=2", "typing_extensions; python_version < \'3.13\'"]\n',
         "requirements-test.txt": "mock\nfreezegun==1.5\n",
     }
-    added = brought(before.get, after.get)
+    added = added_requirements(before.get, after.get)
     assert added == ("freezegun==1.5", "typing_extensions; python_version < '3.13'")
-    detected = detect(before.get, Circumstances("2026-01-01", HERE, "3.11", brought=added))
+    detected = detect(before.get, DetectionContext("2026-01-01", AVAILABLE, "3.11", added=added))
     assert "freezegun==1.5" in detected.plans[0].commands[0]
     assert "freezegun " in detected.plans[1].commands[0]
-    assert "typing_extensions" not in detected.plans[2].commands[0]  # a plan without, should one of them not install
+    assert (
+        "typing_extensions" not in detected.plans[2].commands[0]
+    )  # one plan without them, in case one does not install
     assert {"freezegun", "typing_extensions"} <= detected.named
     assert "freezegun" in detected.notes[-1]
-    assert brought(after.get, before.get) == ()
+    assert added_requirements(after.get, before.get) == ()
 
 
 @pytest.mark.parametrize(
@@ -306,24 +319,26 @@ def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
     ],
 )
 def test_every_tool_that_draws_the_version_from_tags_is_told_one(files: dict[str, str], variable: str) -> None:
-    assert found(files).plans[0].env == {variable: "2.3.1"}
+    assert detected_setup(files).plans[0].env == {variable: "2.3.1"}
 
 
 @pytest.mark.parametrize("broken, expected", [((), ["a day", "a day d==1", "a", "b day"]), (("a",), ["b day", "b"])])
 def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without_pins(
     monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], expected: list[str]
 ) -> None:
-    def resolve(_self: Environments, _wish: Wish, plan: Plan, day: str, _lab: object) -> SimpleNamespace:
+    def resolve(
+        _self: EnvironmentResolver, _request: EnvironmentRequest, plan: InstallPlan, day: str, _lab: object
+    ) -> SimpleNamespace:
         if plan.commands[0] in broken:
-            raise Unsuitable("setup failed", plan.name)
+            raise UnsuitableCommit("setup failed", plan.name)
         return SimpleNamespace(
             plan=plan.name, prepared=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])
         )
 
-    monkeypatch.setattr(Environments, "_resolve", resolve)
-    monkeypatch.setattr("agentbench.authoring.environment.candidates.freeze", lambda prepared: [prepared])
-    plans = (Plan("with pins", ("a",)), Plan("without pins", ("b",)))
-    wish: Any = SimpleNamespace(
+    monkeypatch.setattr(EnvironmentResolver, "_resolve", resolve)
+    monkeypatch.setattr("agentbench.authoring.environment.resolver.freeze", lambda prepared: [prepared])
+    plans = (InstallPlan("with pins", ("a",)), InstallPlan("without pins", ("b",)))
+    request: Any = SimpleNamespace(
         draft=SimpleNamespace(python="3.11"),
         detected=SimpleNamespace(plans=plans, own=frozenset({"c"}), locked=("c==1", "d==1")),
         date="2026-01-01",
@@ -331,8 +346,8 @@ def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without
         pin=False,
     )
     lab: Any = None
-    found: list[Any] = [ready.prepared for ready in Environments().of(wish, lab)]
-    assert found == expected
+    listings: list[Any] = [environment.prepared for environment in EnvironmentResolver().candidates(request, lab)]
+    assert listings == expected
 
 
 @pytest.mark.parametrize("file", ["uv.lock", "poetry.lock", "pdm.lock"])
@@ -340,8 +355,8 @@ def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
     rows = [("pytest", "9.0"), ("numpy", "1.0"), ("numpy", "2.0")]
     text = "".join(f'[[package]]\nname = "{name}"\nversion = "{version}"\n' for name, version in rows)
     text += '[[package]]\nname = "a"\nversion = "1"\nsource = { editable = "." }\n'
-    assert found({file: text}).locked == ("pytest==9.0",)
-    assert found({file: "package = 3\n"}).locked == ()
+    assert detected_setup({file: text}).locked == ("pytest==9.0",)
+    assert detected_setup({file: "package = 3\n"}).locked == ()
 
 
 @pytest.mark.parametrize(
@@ -359,12 +374,12 @@ def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
 )
 def test_modules_that_are_missing_are_taken_from_the_extra_that_brings_them(files: dict[str, str]) -> None:
     draft: Any = None
-    wish = Wish(draft, found(files), "", "", Path())
-    more = with_modules(wish, ["bson", "other"], ["orjson", "mine", "os"]).detected
+    request = EnvironmentRequest(draft, detected_setup(files), "", "", Path())
+    more = with_modules(request, ["bson", "other"], ["orjson", "mine", "os"]).detected
     words = more.plans[0].commands[0].removeprefix("python -m pip install -e . pytest ")
     assert shlex.split(words) == ["pymongo>=4", "orjson>=3; python_version > '3'", "other"]
     assert {"pymongo", "orjson", "other"} <= more.named
-    assert with_modules(wish, ["os"], ["sys"]) is wish
+    assert with_modules(request, ["os"], ["sys"]) is request
 
 
 _OFFERS = (
@@ -387,16 +402,17 @@ _OFFERS = (
     ],
 )
 def test_what_tests_are_skipped_without_is_looked_for_in_extras_and_groups(reasons: list[str], more: str) -> None:
-    detected = found({"pyproject.toml": _OFFERS})
-    wish: Any = Wish(SimpleNamespace(id="t"), detected, "2026-01-01", "", Path())  # type: ignore[arg-type]
-    wider = with_skipped(wish, reasons)
+    detected = detected_setup({"pyproject.toml": _OFFERS})
+    request: Any = EnvironmentRequest(SimpleNamespace(id="t"), detected, "2026-01-01", "", Path())  # type: ignore[arg-type]
+    wider = with_skipped(request, reasons)
     if not more:
-        assert wider is wish
+        assert wider is request
         return
     assert wider.detected.plans[0].commands[0] == f"{detected.plans[0].commands[0]} {more}"
     assert with_skipped(wider, reasons) is wider  # once
 
 
 def test_a_module_that_is_missing_is_taken_as_a_group_says() -> None:
-    wish: Any = Wish(SimpleNamespace(id="t"), found({"pyproject.toml": _OFFERS}), "2026-01-01", "", Path())  # type: ignore[arg-type]
-    assert with_modules(wish, ["rich"]).detected.plans[0].commands[0].endswith(" 'rich>13'")
+    draft: Any = SimpleNamespace(id="t")
+    request = EnvironmentRequest(draft, detected_setup({"pyproject.toml": _OFFERS}), "2026-01-01", "", Path())
+    assert with_modules(request, ["rich"]).detected.plans[0].commands[0].endswith(" 'rich>13'")

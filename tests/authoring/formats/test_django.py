@@ -1,6 +1,6 @@
-"""Rows of Django's own repository: its runner is run by a program of ours, and the report has the row's own ids.
+"""Rows that run with Django's own test runner, whose report has the row's ids.
 
-The repository here is a miniature of ours: what is taken from Django is only how its runner is started and asked.
+The repository is a miniature: only the way the runner is started and configured is Django's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.junit import read_junit
 from agentbench.authoring.formats.django.runner.django_tests import outcomes, written
-from agentbench.authoring.formats.django.test_command import COMMAND, HOME, Job, job_for
+from agentbench.authoring.formats.django.test_command import COMMAND, PROGRAM_FOLDER, DjangoRun, plan_run
 from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
@@ -120,30 +120,32 @@ def test_a_row_is_run_by_the_repositorys_own_runner_and_comes_back_as_it_was(
 ) -> None:
     folder = import_instance(row, str(tmp_path / "mini"), tmp_path / "tasks/dj", lab)
     document = yaml.safe_load((folder / "task.yaml").read_text())
-    document["setup"]["commands"] = []  # the miniature needs nothing
+    document["setup"]["commands"] = []  # the miniature has no dependencies
     (folder / "task.yaml").write_text(yaml.safe_dump(document))
     task = load_task(folder)
     (check,) = task.checks
-    assert (check.command, check.parser, check.report) == (COMMAND, "junit", f"{HOME}/report.xml")
-    assert task.task.oracle.protected == ("/tests/**", f"/{HOME}/**")
-    assert json.loads((folder / f"hidden/{HOME}/tests.json").read_text())["labels"] == ["halves.tests"]
+    assert (check.command, check.parser, check.report) == (COMMAND, "junit", f"{PROGRAM_FOLDER}/report.xml")
+    assert task.task.oracle.protected == ("/tests/**", f"/{PROGRAM_FOLDER}/**")
+    assert json.loads((folder / f"hidden/{PROGRAM_FOLDER}/tests.json").read_text())["labels"] == ["halves.tests"]
     assert "exit_code" in (folder / "notes.md").read_text()
     (found,) = validate_suite([task], lab, repeats=2, workers=1, report=lambda _line: None)
     assert found.valid, found.why
     back = export_task(task, lab)
     assert json.loads(str(back["FAIL_TO_PASS"])) == F2P
     assert json.loads(str(back["PASS_TO_PASS"])) == P2P
-    assert HOME not in str(back["test_patch"])
+    assert PROGRAM_FOLDER not in str(back["test_patch"])
     assert str(back["patch"]).encode() == row.patch
 
 
 # --- the program -------------------------------------------------------------------------------------------------
 
 
-def ran(tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run it on some tests, without a sandbox: exit code and what it said."""
+def run_program(
+    tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run the program on some tests without a sandbox; return exit code and stderr."""
     files = {**BEFORE, "tests/halves/tests.py": tests, **(more or {})}
-    hidden = {name: content for name, (content, _) in Job(("halves.tests",), tuple(wanted)).files().items()}
+    hidden = {name: content for name, (content, _) in DjangoRun(("halves.tests",), tuple(wanted)).files().items()}
     for name, content in {**files, **hidden}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -153,16 +155,16 @@ def ran(tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] |
 
 
 def report(tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
-    return read_junit((tmp_path / HOME / "report.xml").read_bytes())
+    return read_junit((tmp_path / PROGRAM_FOLDER / "report.xml").read_bytes())
 
 
 def test_both_spellings_of_a_name_and_the_docstring_are_what_the_row_asks_for(tmp_path: Path) -> None:
-    code, said = ran(tmp_path, TESTS, [*F2P, *P2P])
-    found, whys = report(tmp_path)
+    code, said = run_program(tmp_path, TESTS, [*F2P, *P2P])
+    found, reasons = report(tmp_path)
     assert found == {ODD: "failed", F2P[1]: "failed", P2P[0]: "passed"}
     assert code == 1
-    assert "value=1" in whys[F2P[1]]
-    assert "test_even" in said  # a person can read the run
+    assert "value=1" in reasons[F2P[1]]
+    assert "test_even" in said  # the run is readable
 
 
 KINDS = '''\
@@ -215,19 +217,19 @@ def test_every_way_a_test_can_end(tmp_path: Path) -> None:
     names = ["test_skipped", "test_known", "test_surprise", "test_torn_down", "test_part_skipped"]
     wanted = [f"{name} (halves.tests.Kinds)" for name in names]
     never = ["test_nor_this (halves.tests.Broken.test_nor_this)", "Never run.", "test_gone (halves.tests.Kinds)"]
-    code, _ = ran(tmp_path, KINDS, [*wanted, *never, "The same words."])
-    found, whys = report(tmp_path)
+    code, _ = run_program(tmp_path, KINDS, [*wanted, *never, "The same words."])
+    found, reasons = report(tmp_path)
     assert code == 1
     assert [found[test] for test in wanted] == ["skipped", "skipped", "failed", "failed", "skipped"]
     assert found[never[0]] == "failed"
-    assert "no ground" in whys[never[0]]
-    assert not {"Never run.", never[2]} & set(found)  # missing is missing
+    assert "no ground" in reasons[never[0]]
+    assert not {"Never run.", never[2]} & set(found)  # not invented
     assert found["setUpClass (halves.tests.Broken)"] == "failed"
     assert found["The same words."] == "failed"
 
 
 def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_path: Path) -> None:
-    code, _ = ran(tmp_path, "import nowhere_to_be_found\n", P2P)
+    code, _ = run_program(tmp_path, "import nowhere_to_be_found\n", P2P)
     found, _ = report(tmp_path)
     assert code == 1
     assert P2P[0] not in found
@@ -242,21 +244,23 @@ def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_pa
         "raise KeyboardInterrupt\n",
         "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
         "import atexit, os\natexit.register(os._exit, 0)\n",
-        f"open('{HOME}/report.xml', 'w').write('<testsuite><testcase name=\"x\"/></testsuite>')\nimport os\nos._exit(0)\n",
+        f"open('{PROGRAM_FOLDER}/report.xml', 'w').write('<testsuite><testcase name=\"x\"/></testsuite>')\nimport os\nos._exit(0)\n",
         'import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b\'{"end": 0, "code": 0}\\n\')\n    except OSError:\n        pass\nos._exit(0)\n',
     ],
 )
 def test_a_run_that_ends_early_leaves_no_report_whoever_wrote_one(tmp_path: Path, hostile: str) -> None:
-    code, said = ran(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
-    assert not (tmp_path / HOME / "report.xml").exists()
+    code, said = run_program(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
+    assert not (tmp_path / PROGRAM_FOLDER / "report.xml").exists()
     assert "no report" in said
     assert code == 3
 
 
 def test_files_of_the_workspace_are_nothing_to_the_process_that_writes_the_report(tmp_path: Path) -> None:
     shadow = "raise SystemExit('shadowed')\n"
-    planted = dict.fromkeys(["sitecustomize.py", "json.py", f"{HOME}/json.py", f"{HOME}/unittest.py"], shadow)
-    code, said = ran(tmp_path, TESTS, P2P, planted)
+    planted = dict.fromkeys(
+        ["sitecustomize.py", "json.py", f"{PROGRAM_FOLDER}/json.py", f"{PROGRAM_FOLDER}/unittest.py"], shadow
+    )
+    code, said = run_program(tmp_path, TESTS, P2P, planted)
     assert "shadowed" not in said
     assert code == 1
     assert report(tmp_path)[0][P2P[0]] == "passed"
@@ -270,14 +274,16 @@ def test_tests_that_run_tests_do_not_report_theirs(tmp_path: Path) -> None:
         "        get_runner(settings)().run_tests(['halves.inner'])\n"
     )
     inner = "import unittest\n\n\nclass Inner(unittest.TestCase):\n    def test_inner(self):\n        self.fail()\n"
-    code, _ = ran(tmp_path, nested, ["test_outer (halves.tests.Outer)"], {"tests/halves/inner.py": inner})
+    code, _ = run_program(tmp_path, nested, ["test_outer (halves.tests.Outer)"], {"tests/halves/inner.py": inner})
     assert report(tmp_path)[0] == {"test_outer (halves.tests.Outer)": "passed"}
     assert code == 0
 
 
 def test_a_runner_that_is_not_content_is_a_failure_though_its_tests_passed(tmp_path: Path) -> None:
     grumbling = str(BEFORE["tests/runtests.py"]).replace("sys.exit(bool(", "sys.exit(5 + bool(")
-    code, _ = ran(tmp_path, TESTS.split("    def test_odd", maxsplit=1)[0], P2P, {"tests/runtests.py": grumbling})
+    code, _ = run_program(
+        tmp_path, TESTS.split("    def test_odd", maxsplit=1)[0], P2P, {"tests/runtests.py": grumbling}
+    )
     assert report(tmp_path)[0] == {P2P[0]: "passed"}
     assert code == 5
 
@@ -313,28 +319,28 @@ PATHS = ["tests/a/tests.py", "tests/a/models.py", "tests/b/sub/__init__.py", "te
 
 def test_labels_are_the_modules_of_the_test_patch_as_swebench_has_them() -> None:
     changed = ["tests/a/tests.py", "tests/a/__init__.py", "tests/b/sub/tests.py", "tests/a/x.json", "tests/runtests.py"]
-    job = job_for(["t (a.tests.T)", "A sentence."], changed, PATHS)
+    job = plan_run(["t (a.tests.T)", "A sentence."], changed, PATHS)
     assert job.labels == ("a.tests", "b.sub.tests")
 
 
 def test_a_test_of_another_app_brings_its_module_along() -> None:
-    assert job_for(["t (a.tests.T)", "t (c.tests.T)"], ["tests/a/tests.py"], PATHS).labels == ("a.tests", "c.tests")
+    assert plan_run(["t (a.tests.T)", "t (c.tests.T)"], ["tests/a/tests.py"], PATHS).labels == ("a.tests", "c.tests")
 
 
 def test_a_test_patch_of_data_alone_runs_the_apps_of_its_tests() -> None:
-    assert job_for(["t (a.tests.T)", "t (b.sub.T)"], ["tests/a/x.txt"], PATHS).labels == ("a", "b")
+    assert plan_run(["t (a.tests.T)", "t (b.sub.T)"], ["tests/a/x.txt"], PATHS).labels == ("a", "b")
 
 
 def test_what_cannot_be_run_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InputError, match=r"no module below tests/ has this test") as found:
-        job_for(["t (gone.tests.T)"], ["tests/a/tests.py"], PATHS)
-    assert "leave it out" in found.value.remedy
+    with pytest.raises(InputError, match=r"no module below tests/ has this test") as caught:
+        plan_run(["t (gone.tests.T)"], ["tests/a/tests.py"], PATHS)
+    assert "remove it from the row" in caught.value.remedy
     with pytest.raises(InputError, match="no test module below tests/"):
-        job_for(["A sentence."], ["tests/a/x.txt"], PATHS)
+        plan_run(["A sentence."], ["tests/a/x.txt"], PATHS)
 
 
 def test_the_program_runs_on_the_oldest_python_a_sandbox_may_have() -> None:
     import ast
 
-    source = (Path(job_for.__code__.co_filename).parent / "runner/django_tests.py").read_text()
+    source = (Path(plan_run.__code__.co_filename).parent / "runner/django_tests.py").read_text()
     ast.parse(source, feature_version=(3, 8))

@@ -1,11 +1,11 @@
-"""What an agent is told: no leaks, no names out of thin air."""
+"""Statements drafted from commit messages, and their checks for leaks and missing names."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentbench.authoring.commit.statement import check, draft, kind_of
-from agentbench.authoring.commit.task_draft import dump
+from agentbench.authoring.commit.statement import check_statement, draft_statement, kind_of
+from agentbench.authoring.commit.task_draft import dump_yaml
 
 pytestmark = pytest.mark.req("C-10", "C-18")
 
@@ -14,39 +14,43 @@ PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x = 1\n+def fresh_name(value):
 
 def test_trailers_and_references_are_no_part_of_a_problem() -> None:
     text = "Fix crash (#12)\n\nCloses #11.\nIt crashed.\n\nCo-authored-by: b <b@c>\n"
-    assert draft(text) == "Fix crash\n\nIt crashed.\n"
-    assert draft("Fix #12: handle nothing at all (#13)\n") == "handle nothing at all\n"
+    assert draft_statement(text) == "Fix crash\n\nIt crashed.\n"
+    assert draft_statement("Fix #12: handle nothing at all (#13)\n") == "handle nothing at all\n"
 
 
 def test_a_line_of_the_solution_in_the_statement_is_a_leak() -> None:
-    flags = check("Names keep blanks: use `return value.strip().lower()` there.", PATCH, {}, ())
+    flags = check_statement("Names keep blanks: use `return value.strip().lower()` there.", PATCH, {}, ())
     assert flags.leaks == ("`return value.strip().lower()`",)
-    assert check("Names keep their blanks and capitals, they should not.", PATCH, {}, ()).leaks == ()
+    assert check_statement("Names keep their blanks and capitals, they should not.", PATCH, {}, ()).leaks == ()
 
 
 def test_a_diff_in_the_statement_is_a_leak() -> None:
-    assert "it contains a diff" in check("See\n\n@@ -1 +1 @@\n", PATCH, {}, ()).leaks
+    assert "it contains a diff" in check_statement("See\n\n@@ -1 +1 @@\n", PATCH, {}, ()).leaks
 
 
 def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
     hidden = {"tests/test_a.py": b"from a import fresh_name\n\n\ndef test_it():\n    assert fresh_name(' A') == 'a'\n"}
-    assert check("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == ("fresh_name",)
-    assert check("Give us a function fresh_name for this purpose.", PATCH, hidden, ()).missing == ()
-    assert check("Names keep their blanks, they should not.", PATCH, hidden, {"fresh_name"}).missing == ()
+    assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == (
+        "fresh_name",
+    )
+    assert check_statement("Give us a function fresh_name for this purpose.", PATCH, hidden, ()).missing == ()
+    assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"fresh_name"}).missing == ()
 
 
 def test_names_of_the_standard_library_are_nobodys_to_tell() -> None:
     patch = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n+mock.fresh = own = datetime.profile = patch\n"
 
     def missing(test: bytes) -> tuple[str, ...]:
-        return check("Times are wrong when mocked, they should not.", patch, {"tests/test_a.py": test}, ()).missing
+        return check_statement(
+            "Times are wrong when mocked, they should not.", patch, {"tests/test_a.py": test}, ()
+        ).missing
 
     assert missing(b"import datetime\nfrom unittest import mock\nimport unittest\nunittest.mock.patch(a.fresh)\n") == (
         "fresh",
     )
     assert missing(b"import datetime as d\nfrom unittest.mock import patch\nd.fresh\n") == ()
     assert missing(b"from .json import own\nfrom a import mock\n") == ("mock", "own")
-    assert missing(b"import a\na.profile()\n") == ("profile",)  # also the name of a module, which is not imported
+    assert missing(b"import a\na.profile()\n") == ("profile",)  # also a standard library module, but not imported
 
 
 @pytest.mark.parametrize(
@@ -64,4 +68,4 @@ def test_the_kind_is_read_from_the_subject(subject: str, kind: str) -> None:
 
 @pytest.mark.parametrize("commit", ["0bca747c0121d558eba7c5322347bb291376e9cb", "0" * 40, "1e7", "0x1f", "3.1"])
 def test_ids_that_look_like_numbers_are_written_as_text(commit: str) -> None:
-    assert f"commit: '{commit}'" in dump({"commit": commit})
+    assert f"commit: '{commit}'" in dump_yaml({"commit": commit})

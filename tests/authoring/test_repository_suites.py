@@ -1,4 +1,4 @@
-"""The suites of this repository keep the rules of tasks/README.md, as far as they can be read without running anything."""
+"""The suites of this repository follow the rules in tasks/README.md, as far as can be checked without running them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_verdict_rests_on_an_exit_code_alone(both: tuple[LoadedTask, ...]) ->
     for one in both:
         levels = {assurance_of(check) for check in one.task.oracle.checks if check.mandatory}
         probed += Assurance.OUT_OF_PROCESS in levels
-        # A report that node writes can be forged by what it runs: there a probe asks for the same behaviour.
+        # A patch can forge the report of a Node test run, so a probe checks the same behaviour.
         assert Assurance.EXIT_CODE not in levels or Assurance.OUT_OF_PROCESS in levels, one.id
         assert one.task.reference, one.id
         wanted = [check for check in one.task.oracle.checks if check.id == "wanted"]

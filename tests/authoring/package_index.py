@@ -1,4 +1,4 @@
-"""A package index of our own in a folder: pure wheels of one module, with or without the day they came out."""
+"""A package index in a folder, with pure wheels of one module and optional upload times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 
-class Shelf:
+class PackageIndex:
     def __init__(self, folder: Path) -> None:
         self._files = folder / "files"
         self._simple = folder / "simple"
@@ -19,19 +19,19 @@ class Shelf:
         return self._simple.as_uri()
 
     def put(self, name: str, version: str, day: str | None = None, source: str = "") -> None:
-        """A release whose only module has the project's name."""
+        """Add a release whose only module has the project's name."""
         wheel = self._files / f"{name}-{version}-py3-none-any.whl"
         info = f"{name}-{version}.dist-info"
-        with zipfile.ZipFile(wheel, "w") as made:
-            made.writestr(f"{name}.py", source)
-            made.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-            made.writestr(
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{name}.py", source)
+            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            archive.writestr(
                 f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
             )
-            made.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+            archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-        told = f' data-upload-time="{day}T10:00:00Z"' if day else ""
+        upload_time = f' data-upload-time="{day}T10:00:00Z"' if day else ""
         page = self._simple / name / "index.html"
         page.parent.mkdir(exist_ok=True)
         with page.open("a") as file:
-            file.write(f'<a href="../../files/{wheel.name}#sha256={digest}"{told}>{wheel.name}</a>\n')
+            file.write(f'<a href="../../files/{wheel.name}#sha256={digest}"{upload_time}>{wheel.name}</a>\n')

@@ -1,4 +1,4 @@
-"""Rows of SWE-bench as tasks and back, with every character of their test ids."""
+"""Importing SWE-bench rows as tasks and exporting them again, with every character of their test ids."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from agentbench.authoring.formats.row_ids import resolve_bare_names
 from agentbench.authoring.formats.swebench import (
     Instance,
-    address,
     export_task,
     import_instance,
     read_instances,
     report,
+    repository_url,
 )
-from agentbench.authoring.formats.test_ids import tied
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab
@@ -52,7 +52,7 @@ def read(tmp_path: Path, text: str, name: str = "rows.jsonl") -> list[Instance |
     return [one for _, one in read_instances(tmp_path / name)]
 
 
-def one(tmp_path: Path, row: dict[str, object]) -> Instance:
+def instance(tmp_path: Path, row: dict[str, object]) -> Instance:
     (found,) = read(tmp_path, json.dumps(row))
     assert isinstance(found, Instance)
     return found
@@ -61,7 +61,7 @@ def one(tmp_path: Path, row: dict[str, object]) -> Instance:
 @pytest.mark.parametrize("spelling", [json.dumps, str, list])
 def test_every_spelling_of_ids(tmp_path: Path, row: dict[str, object], spelling: type) -> None:
     lower = {key.lower(): value for key, value in row.items()} | {"fail_to_pass": spelling(F2P)}
-    assert one(tmp_path, lower).fail_to_pass == tuple(F2P)
+    assert instance(tmp_path, lower).fail_to_pass == tuple(F2P)
 
 
 def test_a_list_and_lines_of_rows(tmp_path: Path, row: dict[str, object]) -> None:
@@ -72,7 +72,7 @@ def test_a_list_and_lines_of_rows(tmp_path: Path, row: dict[str, object]) -> Non
 def test_a_row_becomes_a_task_and_the_task_the_same_row(
     tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
 ) -> None:
-    folder = import_instance(one(tmp_path, row), str(repo), tmp_path / "tasks/swe", lab)
+    folder = import_instance(instance(tmp_path, row), str(repo), tmp_path / "tasks/swe", lab)
     task = load_task(folder)
     assert task.checks[0].fail_to_pass == tuple(F2P)
     assert task.checks[0].pass_to_pass == tuple(P2P)
@@ -85,13 +85,13 @@ def test_a_row_becomes_a_task_and_the_task_the_same_row(
     assert back["patch"] == row["patch"]
     assert back["problem_statement"] == row["problem_statement"]
     (tmp_path / "again").mkdir()
-    again = import_instance(one(tmp_path, {**back, "repo": "me/calc"}), str(repo), tmp_path / "again/swe", lab)
+    again = import_instance(instance(tmp_path, {**back, "repo": "me/calc"}), str(repo), tmp_path / "again/swe", lab)
     assert load_task(again).hidden_files() == task.hidden_files()
 
 
 def test_a_patch_of_files_that_are_no_utf8_keeps_its_bytes(tmp_path: Path, row: dict[str, object]) -> None:
     patch = b"diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-# caf\xe9\n+# caf\xe8\n"
-    assert one(tmp_path, {**row, "patch": patch.decode("utf-8", "surrogateescape")}).patch == patch
+    assert instance(tmp_path, {**row, "patch": patch.decode("utf-8", "surrogateescape")}).patch == patch
 
 
 def test_only_the_rows_asked_for_are_judged(tmp_path: Path, row: dict[str, object]) -> None:
@@ -108,7 +108,7 @@ class TestBareNames:
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
     ) -> None:
         bare = {**row, "FAIL_TO_PASS": ["test_odd[a b]", "test_odd[[x]]"], "PASS_TO_PASS": '["test_even"]'}
-        task = load_task(import_instance(one(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab))
+        task = load_task(import_instance(instance(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab))
         assert task.checks[0].fail_to_pass == tuple(F2P[:2])
         assert task.checks[0].pass_to_pass == tuple(P2P)
         assert (task.checks[0].command or "").endswith(" 'tests/test_calc.py'")
@@ -118,19 +118,19 @@ class TestBareNames:
 
     def test_that_nobody_has_are_refused(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
         bare = {**row, "PASS_TO_PASS": ["test_gone"]}
-        with pytest.raises(InputError, match=r"PASS_TO_PASS: 'test_gone' is the name of no test .*test_calc\.py"):
-            import_instance(one(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab)
+        with pytest.raises(InputError, match=r"PASS_TO_PASS: 'test_gone' is not a test in the files .*test_calc\.py"):
+            import_instance(instance(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab)
         assert not (tmp_path / "tasks/swe").exists()
 
     def test_that_several_have_are_refused_with_their_places(self) -> None:
         files = {"a.py": b"def test_x(): pass\n", "b.py": b"if 1:\n  class T:\n    async def test_x(self): pass\n"}
-        with pytest.raises(InputError, match=r"2 tests: a\.py::test_x, b\.py::T::test_x") as found:
-            tied(["test_x"], files, "FAIL_TO_PASS")
-        assert "file::test" in found.value.remedy
-        assert list(tied(["test_x[a::b]"], {"b.py": files["b.py"]}, "")) == ["b.py::T::test_x[a::b]"]
+        with pytest.raises(InputError, match=r"2 tests: a\.py::test_x, b\.py::T::test_x") as caught:
+            resolve_bare_names(["test_x"], files, "FAIL_TO_PASS")
+        assert "file::test" in caught.value.remedy
+        assert list(resolve_bare_names(["test_x[a::b]"], {"b.py": files["b.py"]}, "")) == ["b.py::T::test_x[a::b]"]
 
     def test_defined_twice_in_one_place_are_one(self) -> None:
-        assert list(tied(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "")) == ["a.py::test_x"]
+        assert list(resolve_bare_names(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "")) == ["a.py::test_x"]
 
 
 class TestSpellings:
@@ -140,7 +140,7 @@ class TestSpellings:
         self, tmp_path: Path, row: dict[str, object]
     ) -> None:
         more = {"difficulty": "<15 min fix", "version": "1.0", "created_at": "2024-01-01", "hints_text": ""}
-        found = one(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
+        found = instance(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
         assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
 
     def test_pro_has_lower_case_lists_of_python_and_says_what_is_required(
@@ -148,7 +148,7 @@ class TestSpellings:
     ) -> None:
         lower = {key.lower(): value for key, value in row.items()}
         more = {"fail_to_pass": repr(F2P), "requirements": "- exact halves", "interface": "half(value)"}
-        found = one(tmp_path, {**lower, **more, "repo_language": "python"})
+        found = instance(tmp_path, {**lower, **more, "repo_language": "python"})
         assert found.fail_to_pass == tuple(F2P)
         assert found.problem == ("half(3) is 1\n\n## Requirements\n\n- exact halves\n\n## Interface\n\nhalf(value)\n")
 
@@ -167,25 +167,25 @@ class TestSpellings:
 
     def test_parquet_without_duckdb_says_what_to_install(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "duckdb", None)
-        with pytest.raises(InputError, match="needs DuckDB") as found:
+        with pytest.raises(InputError, match="needs DuckDB") as caught:
             list(read_instances(tmp_path / "rows.parquet"))
-        assert "[query]" in found.value.remedy
+        assert "[query]" in caught.value.remedy
 
     def test_a_file_that_is_no_parquet(self, tmp_path: Path) -> None:
         pytest.importorskip("duckdb")
         (tmp_path / "rows.parquet").write_bytes(b"nothing of the kind")
-        with pytest.raises(InputError, match="cannot be read"):
+        with pytest.raises(InputError, match="cannot read"):
             list(read_instances(tmp_path / "rows.parquet"))
 
 
-class TestRefused:
+class TestRejected:
     def test_half_of_a_surrogate_pair_is_told_in_a_patch_and_replaced_in_words(
         self, tmp_path: Path, row: dict[str, object]
     ) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "patch": "\ud800"}))
         assert isinstance(found, InputError)
         assert "surrogate" in found.message
-        assert one(tmp_path, {**row, "problem_statement": "half \ud800 of 3"}).problem == "half ? of 3"
+        assert instance(tmp_path, {**row, "problem_statement": "half \ud800 of 3"}).problem == "half ? of 3"
 
     @pytest.mark.parametrize("key", ["instance_id", "repo", "base_commit", "patch", "test_patch"])
     def test_a_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
@@ -202,25 +202,25 @@ class TestRefused:
     @pytest.mark.parametrize(
         "test, why",
         [
-            ("test_x (app.tests.T.test_x)", "no file of the repository has such a class"),
-            ("A sentence of a test.", "neither a test id of pytest"),
+            ("test_x (app.tests.T.test_x)", "no file in the repository has this class"),
+            ("A sentence of a test.", "neither a pytest id"),
         ],
     )
     def test_ids_that_nothing_here_can_run_say_what_to_do(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, test: str, why: str
     ) -> None:
-        with pytest.raises(InputError, match=why) as found:
-            import_instance(one(tmp_path, {**row, "FAIL_TO_PASS": [test]}), str(repo), tmp_path / "tasks/s", lab)
-        assert "leave the row out" in found.value.remedy
+        with pytest.raises(InputError, match=why) as caught:
+            import_instance(instance(tmp_path, {**row, "FAIL_TO_PASS": [test]}), str(repo), tmp_path / "tasks/s", lab)
+        assert "remove the row" in caught.value.remedy
         assert not (tmp_path / "tasks/s").exists()
 
     def test_an_unknown_repository(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="unknown repo me/other"):
-            address("me/other", tmp_path, "")
+        with pytest.raises(InputError, match="no clone of me/other"):
+            repository_url("me/other", tmp_path, "")
 
     def test_a_commit_that_is_not_there(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
         with pytest.raises(SourceError, match="has no commit"):
-            import_instance(one(tmp_path, {**row, "base_commit": "0" * 40}), str(repo), tmp_path / "s", lab)
+            import_instance(instance(tmp_path, {**row, "base_commit": "0" * 40}), str(repo), tmp_path / "s", lab)
 
     @pytest.mark.parametrize("key", ["patch", "test_patch"])
     def test_a_patch_that_does_not_apply(
@@ -228,12 +228,12 @@ class TestRefused:
     ) -> None:
         wrong = str(row[key]).replace("assert half(4) == 2", "assert half(5) == 2").replace("value // 2", "value % 2")
         with pytest.raises(InputError, match=f"^{key} does not apply"):
-            import_instance(one(tmp_path, {**row, key: wrong}), str(repo), tmp_path / "s", lab)
+            import_instance(instance(tmp_path, {**row, key: wrong}), str(repo), tmp_path / "s", lab)
         assert not (tmp_path / "s").exists()
         assert not (tmp_path / ".s.draft").exists()
 
     def test_no_json(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"rows\.jsonl:2: not JSON"):
+        with pytest.raises(InputError, match=r"rows\.jsonl:2: invalid JSON"):
             read(tmp_path, "\n{nonsense\n{}\n")
 
     def test_nesting_that_no_row_has(self, tmp_path: Path, row: dict[str, object]) -> None:
@@ -251,20 +251,20 @@ class TestRefused:
         assert isinstance(first, Instance)
         assert isinstance(last, Instance)
         assert isinstance(cut, InputError)
-        assert "not JSON" in cut.message
+        assert "invalid JSON" in cut.message
 
     @pytest.mark.parametrize("name", ["..", "../../evil", ".x"])
     def test_an_id_that_is_a_path(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, name: str
     ) -> None:
-        with pytest.raises(InputError, match="instance_id: expected a name"):
-            import_instance(one(tmp_path, {**row, "instance_id": name}), str(repo), tmp_path / "s", lab)
+        with pytest.raises(InputError, match="instance_id: expected letters"):
+            import_instance(instance(tmp_path, {**row, "instance_id": name}), str(repo), tmp_path / "s", lab)
 
 
 def test_clones_are_found_by_several_names(tmp_path: Path) -> None:
     (tmp_path / "me__calc/.git").mkdir(parents=True)
-    assert address("me/calc", tmp_path, "") == str(tmp_path / "me__calc")
-    assert address("me/calc", None, "https://x/{repo}.git") == "https://x/me/calc.git"
+    assert repository_url("me/calc", tmp_path, "") == str(tmp_path / "me__calc")
+    assert repository_url("me/calc", None, "https://x/{repo}.git") == "https://x/me/calc.git"
 
 
 def test_an_empty_report_counts_what_was_not_submitted() -> None:

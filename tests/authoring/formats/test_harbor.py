@@ -1,4 +1,4 @@
-"""Tasks of Harbor: out, in, and what cannot be said."""
+"""Exporting tasks to Harbor, importing them, and what cannot be converted."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ def task(tmp_path: Path, text: str = TASK) -> Path:
 
 
 def test_a_task_goes_out(tmp_path: Path, lab: Lab) -> None:
-    made = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
-    assert tomllib.loads((made / "task.toml").read_text())["agent"]["timeout_sec"] == 1800.0
-    assert (made / "instruction.md").read_text() == "Make it so."
-    assert (made / "environment/repo/a.py").read_text() == "x = 1\n"
-    assert (made / "tests/hidden/tests/test_a.py").exists()
-    assert json.loads((made / "tests/unit.json").read_text()) == ["tests/test_a.py::T::test_x[a b::[c]]"]
-    assert "git apply" in (made / "solution/solve.sh").read_text()
-    assert not (made / "environment/fix.patch").exists()
+    created = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
+    assert tomllib.loads((created / "task.toml").read_text())["agent"]["timeout_sec"] == 1800.0
+    assert (created / "instruction.md").read_text() == "Make it so."
+    assert (created / "environment/repo/a.py").read_text() == "x = 1\n"
+    assert (created / "tests/hidden/tests/test_a.py").exists()
+    assert json.loads((created / "tests/unit.json").read_text()) == ["tests/test_a.py::T::test_x[a b::[c]]"]
+    assert "git apply" in (created / "solution/solve.sh").read_text()
+    assert not (created / "environment/fix.patch").exists()
     for script in ("tests/test.sh", "solution/solve.sh"):
-        subprocess.run(["bash", "-n", made / script], check=True)
+        subprocess.run(["bash", "-n", created / script], check=True)
 
 
 def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> None:
-    made = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
+    created = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
     report = tmp_path / "r.xml"
 
     def judged(inside: str) -> int:
         report.write_text(
             f'<testsuite><testcase classname="tests.test_a.T" name="test_x[a b::[c]]">{inside}</testcase></testsuite>'
         )
-        argv = [sys.executable, str(made / "tests/judge.py"), str(report), str(made / "tests/unit.json")]
+        argv = [sys.executable, str(created / "tests/judge.py"), str(report), str(created / "tests/unit.json")]
         return subprocess.run(argv, check=False, capture_output=True).returncode
 
     assert [judged(""), judged("<failure/>"), judged("<skipped/>")] == [0, 1, 1]
@@ -89,7 +89,7 @@ def test_a_task_comes_back_as_it_went_out(tmp_path: Path, lab: Lab) -> None:
 def test_a_task_of_ours_that_was_changed_for_the_worse_is_refused(tmp_path: Path, lab: Lab) -> None:
     out = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
     (out / "tests/agentbench.json").write_text('{"oracle": 3}')
-    with pytest.raises(InputError, match=r"agentbench\.json is no contract"):
+    with pytest.raises(InputError, match=r"agentbench\.json: invalid task"):
         import_folder(out, tmp_path / "back/s")
     assert not (tmp_path / "back/s/t").exists()
 
@@ -134,14 +134,14 @@ def test_a_reward_passes_when_it_is_whole(tmp_path: Path, reward: str, passes: b
     assert (subprocess.run(["sh", "-c", f"case{judging}"], check=False).returncode == 0) is passes
 
 
-class TestRefused:
+class TestRejected:
     @pytest.mark.parametrize(
         "settings", ["[verifier]\nenv = {KEY = 'x'}", "[environment]\ngpus = 1", "[[steps]]\nname = 'one'"]
     )
     def test_what_a_contract_cannot_say(self, tmp_path: Path, settings: str) -> None:
         folder = harbor(tmp_path)
         (folder / "task.toml").write_text(settings)
-        with pytest.raises(InputError, match="a contract cannot say that"):
+        with pytest.raises(InputError, match="tasks do not support"):
             import_folder(folder, tmp_path / "tasks/theirs")
 
     def test_probes_cannot_be_said(self, tmp_path: Path, lab: Lab) -> None:

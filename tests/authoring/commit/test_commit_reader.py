@@ -1,4 +1,4 @@
-"""Repositories as they come: what is refused with its reason, and what is taken all the same."""
+"""Creating tasks from unusual repositories: monorepos, submodules, odd encodings, undeclared dependencies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentbench.authoring.commit.from_commit import Wanted, from_commit, take
-from agentbench.authoring.commit.split import Unsuitable
-from agentbench.authoring.commit.test_comparison import Proof
-from agentbench.authoring.commit.verification import prove
+from agentbench.authoring.commit.comparison import Verification
+from agentbench.authoring.commit.from_commit import TaskRequest, from_commit, read_commit
+from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.commit.verification import verify
 from agentbench.authoring.environment.pinning import Pinner
 from agentbench.contract.load import load_task
 from agentbench.core.package_settings import PackageSettings
@@ -25,14 +25,14 @@ from tests.workspace.reference_git import git, repository
 pytestmark = pytest.mark.req("C-03", "C-18", "R-08")
 
 
-def wanted(repo: Path) -> Wanted:
-    return Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60)
+def request_for(repo: Path) -> TaskRequest:
+    return TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60)
 
 
-def refused(repo: Path, lab: Lab) -> Unsuitable:
-    with pytest.raises(Unsuitable) as found:
-        from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
-    return found.value
+def rejection(repo: Path, lab: Lab) -> UnsuitableCommit:
+    with pytest.raises(UnsuitableCommit) as caught:
+        from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
+    return caught.value
 
 
 @pytest.mark.parametrize("name", ["HEAD", "main", "v1", "side", "{short}"])
@@ -40,15 +40,15 @@ def test_every_name_of_a_commit_comes_to_its_full_id(repo: Path, lab: Lab, name:
     fix = put(repo, FIX, "Fix")
     git(repo, "tag", "v1")
     git(repo, "branch", "side")
-    taken = take(wanted(repo), name.replace("{short}", fix[:8]), lab)
-    assert taken.commit.id == fix
+    data = read_commit(request_for(repo), name.replace("{short}", fix[:8]), lab)
+    assert data.commit.id == fix
 
 
 def test_plugins_that_only_the_commits_own_configuration_needs_are_installed(repo: Path, lab: Lab) -> None:
     fix = put(repo, {**FIX, "pytest.ini": "[pytest]\naddopts = --cov=calc\n"}, "Fix")
-    taken = take(wanted(repo), fix, lab)
-    assert "pytest-cov" in taken.detected.plans[0].commands[0]
-    assert "--no-cov" in taken.detected.options
+    data = read_commit(request_for(repo), fix, lab)
+    assert "pytest-cov" in data.detected.plans[0].commands[0]
+    assert "--no-cov" in data.detected.options
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,15 @@ def test_a_project_below_the_root_is_installed_from_where_it_is(
         "Begin",
     )
     fix = put(repo, {f"python/{name}": content for name, content in FIX.items()}, "Fix")
-    taken = take(wanted(repo), fix, lab)
-    assert taken.detected.plans[0].commands == (
+    data = read_commit(request_for(repo), fix, lab)
+    assert data.detected.plans[0].commands == (
         "python -m pip install -e ./python -r python/requirements-dev.txt pytest",
     )
-    assert taken.detected.editable == ("./python",)
+    assert data.detected.editable == ("./python",)
 
 
 def packages(tmp_path: Path) -> Path:
-    """A repository of three projects, and one more among the tests of one of them."""
+    """Create a repository of three projects, with another one inside the test data of the first."""
     repo = repository(tmp_path / "mono")
     files: dict[str, str] = {"pyproject.toml": "[tool.ruff]\nline-length = 100\n", "one/tests/data/setup.py": "x"}
     for name in ("one", "two", "three"):
@@ -106,23 +106,23 @@ def test_every_project_that_a_commit_changes_is_installed(tmp_path: Path, lab: L
     repo = packages(tmp_path)
     prose = {"three/README.md": "more\n", "one/tests/data/data.txt": "x"}
     fix = put(repo, {**changed("one", "two"), **prose}, "Fix both")
-    detected = take(wanted(repo), fix, lab).detected
+    detected = read_commit(request_for(repo), fix, lab).detected
     assert detected.plans[0].commands == (
         "python -m pip install -e ./one pytest -e ./two -r two/requirements-dev.txt pytest",
     )
     assert detected.plans[-1].commands == ("python -m pip install -e ./one pytest -e ./two pytest",)
     assert detected.editable == ("./one", "./two")
     assert detected.own == {"mono-one", "mono-two"}
-    made = from_commit(wanted(repo), fix, lab)
-    assert set(made.proof.fail_to_pass) == {"one/tests/test_one.py::test_x", "two/tests/test_two.py::test_x"}
-    assert "Installed together: ./one, ./two." in (made.folder / "notes.md").read_text()
+    created = from_commit(request_for(repo), fix, lab)
+    assert set(created.verification.fail_to_pass) == {"one/tests/test_one.py::test_x", "two/tests/test_two.py::test_x"}
+    assert "Installed together: ./one, ./two." in (created.folder / "notes.md").read_text()
 
 
 def test_a_project_whose_tests_lie_in_another_is_installed_with_it(tmp_path: Path, lab: Lab) -> None:
     repo = packages(tmp_path)
     tests = {"one/tests/test_one.py": "import two_mod\n\n\ndef test_x():\n    assert two_mod.x == 2\n"}
     fix = put(repo, {"two/two_mod.py": "x = 2\n", **tests}, "Fix two")
-    assert take(wanted(repo), fix, lab).detected.editable == ("./two", "./one")
+    assert read_commit(request_for(repo), fix, lab).detected.editable == ("./two", "./one")
 
 
 def test_several_projects_are_pinned_in_one_environment() -> None:
@@ -133,7 +133,7 @@ def test_several_projects_are_pinned_in_one_environment() -> None:
 
 
 def linked(repo: Path, tmp_path: Path) -> None:
-    """A fix on an R with a submodule that nobody can fetch."""
+    """Commit a fix to a repository with a submodule that cannot be fetched."""
     modules = f'[submodule "data"]\n\tpath = data\n\turl = {tmp_path / "nowhere"}\n'
     put(repo, {".gitmodules": modules}, "Data")
     git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},data")
@@ -146,22 +146,22 @@ def linked(repo: Path, tmp_path: Path) -> None:
 
 def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
     linked(repo, tmp_path)
-    made = from_commit(wanted(repo), "HEAD", lab)
-    assert load_task(made.folder).task.repo.submodules is False  # type: ignore[union-attr]
-    assert "without its submodules" in (made.folder / "notes.md").read_text()
+    created = from_commit(request_for(repo), "HEAD", lab)
+    assert load_task(created.folder).task.repo.submodules is False  # type: ignore[union-attr]
+    assert "Submodules are missing" in (created.folder / "notes.md").read_text()
 
 
 def test_tests_that_need_a_submodule_out_of_reach_are_refused_for_that(
     repo: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_given: Any, **_more: Any) -> Proof:
-        raise Unsuitable("tests cannot run", "no test was collected with the fix")
+    def broken(*_given: Any, **_more: Any) -> Verification:
+        raise UnsuitableCommit("tests cannot run", "no test was collected with the fix")
 
-    monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", broken)
+    monkeypatch.setattr("agentbench.authoring.commit.from_commit.verify", broken)
     linked(repo, tmp_path)
-    with pytest.raises(Unsuitable, match=r"without its submodules, .*: no test was collected") as found:
-        from_commit(wanted(repo), "HEAD", lab)
-    assert found.value.kind == "submodule"
+    with pytest.raises(UnsuitableCommit, match=r"submodules could not be fetched, .*: no test was collected") as caught:
+        from_commit(request_for(repo), "HEAD", lab)
+    assert caught.value.kind == "submodule"
 
 
 def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, lab: Lab) -> None:
@@ -170,14 +170,14 @@ def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, l
     put(repo, {"lib/calc.py": latin, "checks/test_none.py": "", "conftest.py": ""}, "Begin")
     test = "import sys\nsys.path.insert(0, 'lib')\n" + str(FIX["tests/test_calc.py"])
     fix = put(repo, {"lib/calc.py": latin.replace(b"//", b"/"), "checks/test_calc.py": test}, "Fix")
-    made = from_commit(wanted(repo), fix, lab)
-    assert "checks/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
-    assert b"\xe9" in (made.folder / "reference.patch").read_bytes()
+    created = from_commit(request_for(repo), fix, lab)
+    assert "checks/test_calc.py::test_odd[a b]" in created.verification.fail_to_pass
+    assert b"\xe9" in (created.folder / "reference.patch").read_bytes()
 
 
 def test_a_compiler_that_is_missing_is_named(repo: Path, lab: Lab) -> None:
     put(repo, {"setup.py": "raise SystemExit(\"error: command 'gcc' failed: No such file or directory\")\n"}, "Package")
-    error = refused(repo, lab)
+    error = rejection(repo, lab)
     assert error.kind == "setup failed"
     assert "needs a compiler" in error.remedy
 
@@ -189,24 +189,24 @@ def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytes
     monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     put(repo, {"requirements.txt": "agentbench-never-there\n"}, "Need")
-    error = refused(repo, lab)
+    error = rejection(repo, lab)
     assert error.kind == "setup failed"
-    assert "the package index could not be reached" in error.remedy
+    assert "cannot reach the package index" in error.remedy
 
 
 def test_commits_of_years_ago_are_judged_by_the_pytest_of_their_day(repo: Path, lab: Lab) -> None:
-    here = {one.short for one in installed()}
-    python, runner = next((pair for pair in (("3.8", "5.4.3"), ("3.9", "6.2.5")) if pair[0] in here), ("", ""))
+    available = {interpreter.short for interpreter in installed()}
+    python, runner = next((pair for pair in (("3.8", "5.4.3"), ("3.9", "6.2.5")) if pair[0] in available), ("", ""))
     if not python:
-        pytest.skip("no Python here that old runners know")
+        pytest.skip("no old Python available")
     wants = f"[options]\npython_requires = =={python}.*\n"
     put(repo, {"setup.cfg": wants, "requirements.txt": f"pytest=={runner}\n"}, "Say what it needs")
-    made = from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
-    task = load_task(made.folder)
+    created = from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
+    task = load_task(created.folder)
     assert task.task.environment.python == python
-    assert made.plan == "the project's own test requirements"
-    assert "tests/test_calc.py::test_odd[a b]" in made.proof.fail_to_pass
-    assert made.proof.pass_to_pass == ("tests/test_calc.py::test_even",)
+    assert created.plan == "the project's own test requirements"
+    assert "tests/test_calc.py::test_odd[a b]" in created.verification.fail_to_pass
+    assert created.verification.pass_to_pass == ("tests/test_calc.py::test_even",)
 
 
 def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> None:
@@ -214,19 +214,19 @@ def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> 
     conftest = "import pytest\nfrom calc import twice\n\n\n@pytest.fixture\ndef two():\n    return twice(1)\n"
     test = "def test_two(two):\n    assert two == 2\n"
     fix = put(repo, {"calc.py": calc, "tests/conftest.py": conftest, "tests/test_two.py": test}, "Add twice")
-    made = from_commit(wanted(repo), fix, lab)
-    assert made.proof.fail_to_pass == ("tests/test_two.py::test_two",)
-    (valid,) = validate_suite([load_task(made.folder)], lab, repeats=2, workers=1, report=lambda _line: None)
+    created = from_commit(request_for(repo), fix, lab)
+    assert created.verification.fail_to_pass == ("tests/test_two.py::test_two",)
+    (valid,) = validate_suite([load_task(created.folder)], lab, repeats=2, workers=1, report=lambda _line: None)
     assert valid.valid, valid.why
 
 
 def test_a_module_that_no_requirement_names_is_installed_by_its_name(repo: Path, lab: Lab) -> None:
     fix = put(repo, {**FIX, "tests/test_calc.py": "import colorama\n" + str(FIX["tests/test_calc.py"])}, "Fix")
-    told: list[str] = []
-    made = from_commit(wanted(repo), fix, lab, tell=told.append)
-    assert "colorama" in load_task(made.folder).task.setup.commands[-1]
-    assert any("modules that no requirement names (colorama)" in line for line in told)
-    assert "colorama" in (made.folder / "notes.md").read_text()
+    lines: list[str] = []
+    created = from_commit(request_for(repo), fix, lab, tell=lines.append)
+    assert "colorama" in load_task(created.folder).task.setup.commands[-1]
+    assert any("undeclared modules (colorama)" in line for line in lines)
+    assert "colorama" in (created.folder / "notes.md").read_text()
 
 
 _WIDER = (
@@ -242,12 +242,12 @@ def test_what_tests_are_skipped_without_is_taken_from_a_wider_group(repo: Path, 
     test += "@pytest.mark.skipif(calc.colorama is None, reason='Needs Colorama.')\n"
     test += "def test_odd():\n    assert calc.half(3) == 1.5\n"
     fix = put(repo, {"calc.py": _NEEDS + str(FIX["calc.py"]), "tests/test_odd.py": test}, "Fix half of odd numbers")
-    told: list[str] = []
-    made = from_commit(wanted(repo), fix, lab, tell=told.append)
-    assert made.proof.fail_to_pass == ("tests/test_odd.py::test_odd",)
-    assert "'colorama>=0.4'" in load_task(made.folder).task.setup.commands[-1]
-    assert [line for line in told if "with what tests are skipped without" in line]
-    assert "and colorama" in (made.folder / "notes.md").read_text()
+    lines: list[str] = []
+    created = from_commit(request_for(repo), fix, lab, tell=lines.append)
+    assert created.verification.fail_to_pass == ("tests/test_odd.py::test_odd",)
+    assert "'colorama>=0.4'" in load_task(created.folder).task.setup.commands[-1]
+    assert [line for line in lines if "with the dependencies of skipped tests" in line]
+    assert "and colorama" in (created.folder / "notes.md").read_text()
 
 
 def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path, lab: Lab) -> None:
@@ -255,21 +255,21 @@ def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path
     put(repo, {"lib/colorama/__init__.py": "x = 1\n"}, "Begin")
     test = "import colorama\n\n\ndef test_x():\n    assert colorama.x == 2\n"
     put(repo, {"lib/colorama/__init__.py": "x = 2\n", "tests/test_x.py": test}, "Fix")
-    with pytest.raises(Unsuitable, match="modules that setup does not install: colorama") as found:
-        from_commit(wanted(repo), "HEAD", lab)
-    assert found.value.kind == "missing module"
+    with pytest.raises(UnsuitableCommit, match="import modules that setup does not install: colorama") as caught:
+        from_commit(request_for(repo), "HEAD", lab)
+    assert caught.value.kind == "missing module"
 
 
 def test_a_readme_that_setup_writes_anew_does_not_keep_the_fix_from_applying(
     repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def proven(prepared: PreparedTask, lab: Lab, **given: Any) -> Proof:
+    def verify_without_readme(prepared: PreparedTask, lab: Lab, **given: Any) -> Verification:
         if b"README" in (prepared.task.folder / "reference.patch").read_bytes():
-            raise Unsuitable("patch", "README.rst: hunk 1 does not match the file")
-        return prove(prepared, lab, **given)
+            raise UnsuitableCommit("patch", "README.rst: hunk 1 does not match the file")
+        return verify(prepared, lab, **given)
 
-    monkeypatch.setattr("agentbench.authoring.commit.from_commit.prove", proven)
+    monkeypatch.setattr("agentbench.authoring.commit.from_commit.verify", verify_without_readme)
     put(repo, {"README.rst": "one\ntwo\n"}, "Tell")
-    made = from_commit(wanted(repo), put(repo, {**FIX, "README.rst": "one\nthree\n"}, "Fix"), lab)
-    assert b"README" not in (made.folder / "reference.patch").read_bytes()
-    assert "without the fix's prose" in (made.folder / "notes.md").read_text()
+    created = from_commit(request_for(repo), put(repo, {**FIX, "README.rst": "one\nthree\n"}, "Fix"), lab)
+    assert b"README" not in (created.folder / "reference.patch").read_bytes()
+    assert "leaves out the fix's documentation" in (created.folder / "notes.md").read_text()

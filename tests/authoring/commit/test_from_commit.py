@@ -1,4 +1,4 @@
-"""A commit as a task, proven in the sandbox; and why others cannot be one."""
+"""Creating a task from a commit, and the commits that cannot become one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.commit.from_commit import Wanted, from_commit, take
-from agentbench.authoring.commit.split import Unsuitable
+from agentbench.authoring.commit.from_commit import TaskRequest, from_commit, read_commit
+from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab
@@ -18,33 +18,33 @@ from tests.workspace.reference_git import commit_all, git, repository
 pytestmark = pytest.mark.req("C-18", "C-13", "C-16")
 
 
-def wanted(repo: Path, **more: object) -> Wanted:
-    return Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60, **more)  # type: ignore[arg-type]
+def request_for(repo: Path, **more: object) -> TaskRequest:
+    return TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60, **more)  # type: ignore[arg-type]
 
 
-def refused(repo: Path, commit: str, lab: Lab, kind: str) -> Unsuitable:
-    with pytest.raises(Unsuitable) as found:
-        take(wanted(repo), commit, lab)
-    assert found.value.kind == kind
-    assert found.value.exit_code == 2
-    return found.value
+def rejection(repo: Path, commit: str, lab: Lab, kind: str) -> UnsuitableCommit:
+    with pytest.raises(UnsuitableCommit) as caught:
+        read_commit(request_for(repo), commit, lab)
+    assert caught.value.kind == kind
+    assert caught.value.exit_code == 2
+    return caught.value
 
 
-class TestProven:
+class TestVerified:
     def test_a_fix_becomes_a_task_that_holds(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix half of odd numbers (#12)\n\nIt must be exact.\n\nSigned-off-by: a <a@b>")
-        made = from_commit(wanted(repo), fix, lab)
-        assert set(made.proof.fail_to_pass) == {
+        created = from_commit(request_for(repo), fix, lab)
+        assert set(created.verification.fail_to_pass) == {
             "tests/test_calc.py::test_odd[a b]",
             "tests/test_calc.py::test_odd[[x]]",
         }
-        assert made.proof.pass_to_pass == ("tests/test_calc.py::test_even",)
-        loaded = load_task(made.folder)
+        assert created.verification.pass_to_pass == ("tests/test_calc.py::test_even",)
+        loaded = load_task(created.folder)
         assert loaded.statement == "Fix half of odd numbers\n\nIt must be exact.\n"
         assert set(loaded.hidden_files()) == {b"tests/test_calc.py"}
-        assert b"value / 2" in (made.folder / "reference.patch").read_bytes()
+        assert b"value / 2" in (created.folder / "reference.patch").read_bytes()
         assert loaded.task.strata.kind == "bugfix"
-        assert loaded.checks[0].fail_to_pass == made.proof.fail_to_pass
+        assert loaded.checks[0].fail_to_pass == created.verification.fail_to_pass
         (valid,) = validate_suite([loaded], lab, repeats=2, workers=1, report=lambda _line: None)
         assert valid.valid, valid.why
         assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
@@ -54,35 +54,35 @@ class TestProven:
             "calc.py": "def half(value):\n    return value // 2  # half\n",
             "tests/test_more.py": "def test_one():\n    pass\n",
         }
-        with pytest.raises(Unsuitable, match="pass on its parent too") as found:
-            from_commit(wanted(repo), put(repo, extra, "Say more"), lab)
-        assert found.value.kind == "does not fail on parent"
+        with pytest.raises(UnsuitableCommit, match="also pass on its parent") as caught:
+            from_commit(request_for(repo), put(repo, extra, "Say more"), lab)
+        assert caught.value.kind == "does not fail on parent"
         assert not list(repo.parent.glob("tasks/mine/*"))
 
     def test_a_parent_that_hangs_is_told_from_tests_that_are_slow(self, repo: Path, lab: Lab) -> None:
         put(repo, {"calc.py": "def half(value):\n    while value % 2:\n        pass\n    return value // 2\n"}, "Hang")
         fix = put(repo, FIX, "Fix")
-        slow = Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
+        slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
         with pytest.raises(
-            Unsuitable, match=r"not in 4 s on its parent, at tests/test_calc.py::test_odd\[a b\]"
-        ) as found:
+            UnsuitableCommit, match=r"more than 4 s on the parent, in tests/test_calc.py::test_odd\[a b\]"
+        ) as caught:
             from_commit(slow, fix, lab)
-        assert found.value.kind == "hangs on parent"
+        assert caught.value.kind == "hangs on parent"
 
     def test_setup_that_fails_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
         put(repo, {"setup.py": "raise SystemExit('this needs a thing that is not here')\n"}, "Package")
-        with pytest.raises(Unsuitable, match="setup failed") as found:
-            from_commit(wanted(repo), put(repo, FIX, "Fix"), lab)
-        assert "this needs a thing that is not here" in found.value.remedy
+        with pytest.raises(UnsuitableCommit, match="setup failed") as caught:
+            from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
+        assert "this needs a thing that is not here" in caught.value.remedy
 
 
-class TestRefused:
+class TestRejected:
     def test_a_root_commit(self, tmp_path: Path, lab: Lab) -> None:
         folder = repository(tmp_path / "r")
-        refused(folder, put(folder, FIX, "All"), lab, "root commit")
+        rejection(folder, put(folder, FIX, "All"), lab, "root commit")
 
     def test_an_empty_commit(self, repo: Path, lab: Lab) -> None:
-        refused(repo, commit_all(repo, "nothing"), lab, "empty commit")
+        rejection(repo, commit_all(repo, "nothing"), lab, "empty commit")
 
     def test_a_merge_commit_unless_it_is_asked_for(self, repo: Path, lab: Lab) -> None:
         git(repo, "checkout", "-q", "-b", "side")
@@ -91,85 +91,85 @@ class TestRefused:
         put(repo, {"other.txt": "x"}, "Other")
         git(repo, "merge", "-q", "--no-ff", "-m", "Merge", "side")
         merge = git(repo, "rev-parse", "HEAD").decode().strip()
-        assert "--first-parent" in refused(repo, merge, lab, "merge commit").remedy
-        taken = take(wanted(repo, first_parent=True), merge, lab)
-        assert list(taken.hidden) == ["tests/test_calc.py"]
+        assert "--first-parent" in rejection(repo, merge, lab, "merge commit").remedy
+        data = read_commit(request_for(repo, first_parent=True), merge, lab)
+        assert list(data.hidden) == ["tests/test_calc.py"]
 
     def test_no_test_change(self, repo: Path, lab: Lab) -> None:
-        refused(repo, put(repo, {"calc.py": FIX["calc.py"]}, "Fix"), lab, "no test change")
+        rejection(repo, put(repo, {"calc.py": FIX["calc.py"]}, "Fix"), lab, "no test change")
 
     def test_no_source_change(self, repo: Path, lab: Lab) -> None:
         files = {"tests/test_calc.py": FIX["tests/test_calc.py"], "CHANGES.rst": "more\n"}
-        refused(repo, put(repo, files, "Test"), lab, "no source change")
+        rejection(repo, put(repo, files, "Test"), lab, "no source change")
 
     def test_tests_behind_lfs(self, repo: Path, lab: Lab) -> None:
         pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
-        assert "big.bin" in str(refused(repo, put(repo, {**FIX, "tests/big.bin": pointer}, "Fix"), lab, "lfs"))
+        assert "big.bin" in str(rejection(repo, put(repo, {**FIX, "tests/big.bin": pointer}, "Fix"), lab, "lfs"))
 
     def test_a_submodule_that_moves(self, repo: Path, lab: Lab) -> None:
         put(repo, FIX, "Fix")
         git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored")
         git(repo, "commit", "-q", "--amend", "-m", "Fix")
         commit = git(repo, "rev-parse", "HEAD").decode().strip()
-        assert "vendored" in str(refused(repo, commit, lab, "submodule"))
+        assert "vendored" in str(rejection(repo, commit, lab, "submodule"))
 
     def test_a_shallow_clone(self, repo: Path, lab: Lab, tmp_path: Path) -> None:
         fix = put(repo, FIX, "Fix")
         git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "shallow")
-        with pytest.raises(SourceError, match="shallow clone") as found:
-            take(wanted(tmp_path / "shallow"), fix, lab)
-        assert "--unshallow" in found.value.remedy
+        with pytest.raises(SourceError, match="shallow clone") as caught:
+            read_commit(request_for(tmp_path / "shallow"), fix, lab)
+        assert "--unshallow" in caught.value.remedy
 
     def test_a_commit_that_is_not_there(self, repo: Path, lab: Lab) -> None:
         with pytest.raises(SourceError, match="has no commit"):
-            take(wanted(repo), "0" * 40, lab)
+            read_commit(request_for(repo), "0" * 40, lab)
         with pytest.raises(SourceError, match="not that long"):
-            take(wanted(repo), "HEAD~99", lab)
+            read_commit(request_for(repo), "HEAD~99", lab)
 
     def test_steps_back_from_a_name_are_a_name_too(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix")
         put(repo, {"other.txt": "x"}, "Other")
-        assert take(wanted(repo), "HEAD~1", lab).commit.id == fix
-        assert take(wanted(repo), "main^", lab).commit.id == fix
+        assert read_commit(request_for(repo), "HEAD~1", lab).commit.id == fix
+        assert read_commit(request_for(repo), "main^", lab).commit.id == fix
 
     def test_a_message_may_hold_any_character(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix\n\n\x1e half \x1f of 3")
-        assert take(wanted(repo), fix, lab).commit.message.strip().endswith("\x1e half \x1f of 3")
+        assert read_commit(request_for(repo), fix, lab).commit.message.strip().endswith("\x1e half \x1f of 3")
 
     def test_a_task_that_is_there_already(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix")
         (repo.parent / f"tasks/mine/calc-{fix[:10]}").mkdir(parents=True)
-        with pytest.raises(InputError, match="exists already"):
-            from_commit(wanted(repo), fix, lab)
+        with pytest.raises(InputError, match="already exists"):
+            from_commit(request_for(repo), fix, lab)
 
     @pytest.mark.parametrize("name", ["../calc", "..", "a/b", "-x"])
     def test_a_name_that_is_a_path_touches_nothing(self, repo: Path, lab: Lab, name: str) -> None:
         fix = put(repo, FIX, "Fix")
-        with pytest.raises(InputError, match="task id: expected a name"):
-            from_commit(wanted(repo, task_id=name), fix, lab)
-        with pytest.raises(InputError, match=r"--suite-dir .*: expected a name"):
-            from_commit(Wanted(repo=str(repo), suite_dir=repo.parent / "tasks/my suite"), fix, lab)
+        with pytest.raises(InputError, match="task id: expected letters"):
+            from_commit(request_for(repo, task_id=name), fix, lab)
+        with pytest.raises(InputError, match=r"--suite-dir .*: expected letters"):
+            from_commit(TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/my suite"), fix, lab)
         assert (repo / "calc.py").is_file()
 
 
-class TestTaken:
+class TestSplit:
     def test_binary_data_of_tests_and_names_that_are_no_utf8_are_hidden_as_they_are(self, repo: Path, lab: Lab) -> None:
-        data = bytes(range(256))
+        content = bytes(range(256))
         (repo / "tests").mkdir(exist_ok=True)
         with open(bytes(repo / "tests") + b"/caf\xe9.dat", "wb") as file:  # noqa: PTH123 - a name of bytes
-            file.write(data)
+            file.write(content)
         fix = put(repo, {**FIX, "tests/latin.py": "é = 1\n".encode("latin-1")}, "Fix")
-        taken = take(wanted(repo), fix, lab)
-        assert taken.hidden["tests/caf\udce9.dat"] == (data, False)
-        assert taken.hidden["tests/latin.py"][0] == "é = 1\n".encode("latin-1")
+        data = read_commit(request_for(repo), fix, lab)
+        assert data.hidden["tests/caf\udce9.dat"] == (content, False)
+        assert data.hidden["tests/latin.py"][0] == "é = 1\n".encode("latin-1")
 
     def test_a_renamed_test_file_is_hidden_under_its_new_name(self, repo: Path, lab: Lab) -> None:
         git(repo, "mv", "tests/test_calc.py", "tests/test_half.py")
         fix = put(repo, {"calc.py": FIX["calc.py"], "tests/test_half.py": FIX["tests/test_calc.py"]}, "Fix")
-        taken = take(wanted(repo), fix, lab)
-        assert list(taken.hidden) == ["tests/test_half.py"]
-        assert taken.parts.removed_tests == ("tests/test_calc.py",)
-        assert b"tests/" not in taken.patch
+        data = read_commit(request_for(repo), fix, lab)
+        assert list(data.hidden) == ["tests/test_half.py"]
+        assert data.parts.removed_tests == ("tests/test_calc.py",)
+        assert b"tests/" not in data.patch
 
     def test_tests_beside_the_code_and_outside_of_a_package_are_found(self, repo: Path, lab: Lab) -> None:
         files = {
@@ -178,10 +178,10 @@ class TestTaken:
             "other/b_test.py": "",
             "src/pkg/conftest.py": "",
         }
-        taken = take(wanted(repo), put(repo, files, "Add"), lab)
-        assert set(taken.hidden) == {"src/pkg/tests/test_a.py", "other/b_test.py", "src/pkg/conftest.py"}
-        assert taken.parts.runnable == ("other/b_test.py", "src/pkg/tests/test_a.py")
-        assert [change.path for change in taken.parts.source] == [b"src/pkg/a.py"]
+        data = read_commit(request_for(repo), put(repo, files, "Add"), lab)
+        assert set(data.hidden) == {"src/pkg/tests/test_a.py", "other/b_test.py", "src/pkg/conftest.py"}
+        assert data.parts.runnable == ("other/b_test.py", "src/pkg/tests/test_a.py")
+        assert [change.path for change in data.parts.source] == [b"src/pkg/a.py"]
 
     @pytest.mark.parametrize(
         "more, tests", [({}, {"calc/test.py"}), ({"tests/test_calc.py": ""}, {"tests/test_calc.py"})]
@@ -190,9 +190,9 @@ class TestTaken:
         self, repo: Path, lab: Lab, more: dict[str, str], tests: set[str]
     ) -> None:
         files = {"calc/client.py": "x = 1\n", "calc/test.py": "class Client: pass\n", **more}
-        taken = take(wanted(repo), put(repo, files, "Fix the client"), lab)
-        assert set(taken.hidden) == tests
-        assert (b"calc/test.py" in taken.patch) is bool(more)
+        data = read_commit(request_for(repo), put(repo, files, "Fix the client"), lab)
+        assert set(data.hidden) == tests
+        assert (b"calc/test.py" in data.patch) is bool(more)
 
     def test_a_fix_that_brings_only_data_or_a_helper_of_tests_runs_the_tests_that_use_it(
         self, repo: Path, lab: Lab
@@ -206,11 +206,13 @@ class TestTaken:
         }
         put(repo, tests, "Test words")
         for name in ("tests/data/words.txt", "tests/helper.py"):
-            taken = take(wanted(repo), put(repo, {"calc.py": f"name = {name!r}\n", name: "x = 1\n"}, "Fix"), lab)
-            assert taken.parts.runnable == ("tests/test_words.py",)
-            assert set(taken.hidden) == {name}
+            data = read_commit(
+                request_for(repo), put(repo, {"calc.py": f"name = {name!r}\n", name: "x = 1\n"}, "Fix"), lab
+            )
+            assert data.parts.runnable == ("tests/test_words.py",)
+            assert set(data.hidden) == {name}
         for name in ("tests/data/lost.bin", "tests/requirements.txt", "tests/README.md", "tests/conftest.py"):
-            error = refused(
+            error = rejection(
                 repo, put(repo, {"calc.py": f"name = {name!r}\n", name: "more = 1\n"}, "Fix"), lab, "no test change"
             )
             assert error.remedy

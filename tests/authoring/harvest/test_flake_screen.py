@@ -1,4 +1,4 @@
-"""The flake screen: its rate, and the place apart for what flakes."""
+"""The flake screen: its rate and the quarantine suite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from agentbench.acceptance.validation import TaskValidation
-from agentbench.authoring.harvest.flake_screen import set_aside, summary
+from agentbench.authoring.harvest.flake_screen import quarantine_task, summary
 from agentbench.cli.task import command
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
@@ -43,19 +43,19 @@ def test_the_rate_counts_tasks_that_gave_different_outcomes() -> None:
     assert found["flake_rate"] == 0.25
     assert found["flaky"] == {"lucky": ["unit: t.py::test_a[b c]"]}
     assert found["not_valid"] == {"broken": "the baseline does not fail"}
-    assert "1 flaky (25.0%), 1 that do not hold" in str(found["text"])
+    assert "1 flaky (25.0%), 1 invalid" in str(found["text"])
     assert summary([], 5)["flake_rate"] == 0.0
 
 
 def test_what_flakes_is_put_aside_with_its_reason(tmp_path: Path) -> None:
     folder = suite(tmp_path)
-    place = set_aside(folder, tmp_path / "mine-quarantine", FLAKY)
+    place = quarantine_task(folder, tmp_path / "mine-quarantine", FLAKY)
     assert not folder.exists()
     assert "t.py::test_a[b c]" in (place / "notes.md").read_text()
     (task,) = load_suite("mine-quarantine", tmp_path).tasks
     assert (task.id, task.task.suite) == ("lucky", "mine-quarantine")
-    with pytest.raises(InputError, match="exists already"):
-        set_aside(suite(tmp_path), tmp_path / "mine-quarantine", FLAKY)
+    with pytest.raises(InputError, match="already exists"):
+        quarantine_task(suite(tmp_path), tmp_path / "mine-quarantine", FLAKY)
 
 
 @pytest.mark.parametrize("more, code", [((), 1), (("--quarantine",), 0)])

@@ -1,4 +1,4 @@
-"""Several at once, in and out: one that does not fit is named, the others are done."""
+"""Importing and exporting several tasks at once: invalid ones are reported, the others are converted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from agentbench.cli.task import command
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from tests.authoring.conftest import FIX, put
-from tests.authoring.test_harbor import harbor
-from tests.authoring.test_harbor import task as written
+from tests.authoring.formats.test_harbor import harbor
+from tests.authoring.formats.test_harbor import task as written
 from tests.workspace.reference_git import git
 
 pytestmark = pytest.mark.req("C-18")
@@ -31,7 +31,7 @@ def ab(*arguments: object) -> Result:
 
 @pytest.fixture
 def suite(tmp_path: Path, repo: Path) -> Path:
-    """A task of a repository, one without a patch, and one that is none."""
+    """A suite with one exportable task, one without a git repository, and an invalid one."""
     folder = written(tmp_path)
     good = folder.with_name("good")
     (good / "hidden/tests").mkdir(parents=True)
@@ -51,7 +51,7 @@ def test_rows_are_written_of_all_tasks_that_have_one(suite: Path, tmp_path: Path
     done = ab("export", "swebench", suite, "--out", tmp_path / "rows.jsonl")
     assert done.exit_code == 2
     assert [json.loads(line)["instance_id"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == ["good"]
-    assert f"refused {suite / 't'}: t: a row needs a git repository" in done.output
+    assert f"refused {suite / 't'}: t: SWE-bench needs a git repository" in done.output
     assert f"refused {suite / 'broken'}: " in done.output
     assert "1 rows written, 2 tasks refused" in done.output
     assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
@@ -65,7 +65,7 @@ def test_folders_of_harbor_are_written_of_all_tasks_that_can_be_said(suite: Path
     assert "2 tasks written, 1 refused" in done.output
     again = ab("export", "harbor", suite / "t", "--out", tmp_path / "out")
     assert again.exit_code == 2
-    assert "exists already\n  remove it, or give another --out" in again.output
+    assert "already exists\n  remove it, or pass another --out" in again.output
 
 
 def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert load_task(tmp_path / "tasks/theirs/their-task").id == "their-task"
     assert f"refused {tmp_path / 'empty'}: " in done.output
-    assert "1 tasks made, 1 refused" in done.output
+    assert "1 tasks created, 1 refused" in done.output
 
 
 def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_from_the_task(
@@ -88,22 +88,22 @@ def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_f
     monkeypatch.chdir(tmp_path / "work")
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/back", "--repos", "..")
     assert done.exit_code == 2
-    assert "1 tasks made, 1 rows refused" in done.output
+    assert "1 tasks created, 1 rows refused" in done.output
     assert "\n  git clone it to ../local__gone" in done.output
     assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
     assert json.loads(done.stdout)["refused"][0]["remedy"] == "git clone it to ../local__gone"
 
 
-class TestRemediesAreForWhoHasNoTaskFile:
-    """What an import says can be done has to be something that its own user has: rows, folders, its own options."""
+class TestImportRemedies:
+    """Remedies of an import name rows, folders and its own options, because its user has no task file."""
 
     @pytest.fixture
     def rows(self, suite: Path, tmp_path: Path) -> Path:
         assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
         return tmp_path / "rows.jsonl"
 
-    def refused(self, rows: Path, *options: object, **changed: str) -> str:
+    def rejection(self, rows: Path, *options: object, **changed: str) -> str:
         rows.write_text(json.dumps({**json.loads(rows.read_text()), **changed}))
         done = ab("import", "swebench", rows, "--suite-dir", rows.parent / "tasks/back", *options, "--json")
         (row,) = json.loads(done.stdout)["refused"]
@@ -113,35 +113,35 @@ class TestRemediesAreForWhoHasNoTaskFile:
         return str(row["remedy"])
 
     def test_a_commit_that_a_clone_has_not(self, rows: Path, tmp_path: Path) -> None:
-        remedy = self.refused(rows, "--repos", tmp_path, base_commit="1" * 40)
+        remedy = self.rejection(rows, "--repos", tmp_path, base_commit="1" * 40)
         assert remedy == "check `base_commit` of the row; a clone of --repos may need `git fetch`"
 
     def test_a_repository_that_cannot_be_fetched(self, rows: Path, tmp_path: Path) -> None:
-        remedy = self.refused(rows, "--url", f"file://{tmp_path}/gone/{{repo}}")
+        remedy = self.rejection(rows, "--url", f"file://{tmp_path}/gone/{{repo}}")
         assert remedy.startswith("check `repo` of the row and --url (or have clones and give --repos), the network")
 
     def test_a_shallow_clone(self, rows: Path, repo: Path, tmp_path: Path) -> None:
         (tmp_path / "clones").mkdir()
         git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "clones/calc")
-        assert self.refused(rows, "--repos", tmp_path / "clones").endswith("or import without --repos")
+        assert self.rejection(rows, "--repos", tmp_path / "clones").endswith("or import without --repos")
 
     def test_a_place_that_is_taken(self, rows: Path, tmp_path: Path) -> None:
         (tmp_path / "tasks/back/good").mkdir(parents=True)
-        assert self.refused(rows, "--repos", tmp_path) == "remove it, or give another --suite-dir"
+        assert self.rejection(rows, "--repos", tmp_path) == "remove it, or pass another --suite-dir"
 
     def test_a_row_whose_name_is_none(self, rows: Path, tmp_path: Path) -> None:
         rows.write_text(json.dumps({**json.loads(rows.read_text()), "instance_id": "-x"}))
         done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", "--repos", tmp_path)
-        assert f"refused {rows}[0]: instance_id: expected a name" in done.output
+        assert f"refused {rows}[0]: instance_id: expected letters" in done.output
 
     def test_a_folder_of_harbor_whose_place_is_taken_or_whose_name_is_none(self, tmp_path: Path) -> None:
         folder = harbor(tmp_path)
         (tmp_path / "tasks/theirs" / folder.name).mkdir(parents=True)
         done = ab("import", "harbor", folder, "--suite-dir", tmp_path / "tasks/theirs")
-        assert f"exists already\n  remove it, give another --suite-dir, or rename {folder}" in done.output
+        assert f"already exists\n  remove it, pass another --suite-dir, or rename {folder}" in done.output
         odd = folder.rename(folder.with_name("-x"))
         done = ab("import", "harbor", "--suite-dir", tmp_path / "tasks/theirs", odd)
-        assert f"the name of {odd}: expected a name" in done.output
+        assert f"name of {odd}: expected letters" in done.output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A history as suites: what is chosen, what is kept, how it is split, and that it goes on where it stopped."""
+"""Harvesting a history: candidates, ledger, held-out split, and continuing after an interruption."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.commit.from_commit import Wanted
+from agentbench.authoring.commit.from_commit import TaskRequest
 from agentbench.authoring.harvest.candidates import Candidates, choose
-from agentbench.authoring.harvest.harvest import Ledger, Request, Verdict, divide, harvest
+from agentbench.authoring.harvest.harvest import HarvestRequest, Ledger, Verdict, choose_heldout, harvest
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.req("C-14", "C-18")
 
 
 def chosen(repo: Path, tmp_path: Path) -> Candidates:
-    with Histories(tmp_path / "cache").open(str(repo), tmp_path) as found:
-        return choose(found.commits(found.head()), lambda one, paths: found.patch(one.parents[0], one.id, paths))
+    with Histories(tmp_path / "cache").open(str(repo), tmp_path) as log:
+        return choose(log.commits(log.head()), lambda commit, paths: log.patch(commit.parents[0], commit.id, paths))
 
 
 def history(repo: Path, tmp_path: Path) -> list[str]:
@@ -70,9 +70,9 @@ def test_commits_that_are_only_called_the_same_are_no_copies(repo: Path, tmp_pat
     st.integers(),
 )
 def test_the_split_takes_its_share_of_every_stratum(strata: dict[str, str], share: float, seed: int) -> None:
-    chosen = divide(strata, share, seed)
+    chosen = choose_heldout(strata, share, seed)
     assert chosen <= strata.keys()
-    assert chosen == divide(dict(reversed(strata.items())), share, seed)
+    assert chosen == choose_heldout(dict(reversed(strata.items())), share, seed)
     assert abs(len(chosen) - len(strata) * share) <= 1
     sizes, held = Counter(strata.values()), Counter(strata[one] for one in chosen)
     assert all(abs(held[stratum] - size * share) <= 1.5 for stratum, size in sizes.items())
@@ -96,15 +96,17 @@ def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, t
         },
         "Say end",
     )
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
-    request = Request(
-        wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0.5, workers=2
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = HarvestRequest(
+        task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0.5, workers=2
     )
-    told: list[str] = []
+    lines: list[str] = []
     tried: list[str] = []
-    found = harvest(request, lab, tell=told.append, trying=tried.append)
-    assert tried[0].count(", ") == 1  # as many as there are workers
-    assert {"Fix half", "Add twice", "Say end"} == {one[11:] for what in tried if what for one in what.split(", ")}
+    found = harvest(request, lab, tell=lines.append, show_running=tried.append)
+    assert tried[0].count(", ") == 1  # two workers
+    assert {"Fix half", "Add twice", "Say end"} == {
+        commit[11:] for line in tried if line for commit in line.split(", ")
+    }
     assert tried[-1] == ""
     assert sorted((one.subject, one.kind) for one in found.verdicts) == [
         ("Add twice", "accepted"),
@@ -115,23 +117,25 @@ def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, t
         name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in ("calc-dev", "calc-heldout")
     }
     assert [len(tasks) for tasks in suites.values()] == [1, 1]
-    told.clear()
-    again = harvest(request, lab, tell=told.append)
+    lines.clear()
+    again = harvest(request, lab, tell=lines.append)
     assert again.verdicts == found.verdicts
-    assert told[-1] == "0 run now"
+    assert lines[-1] == "0 candidates run"
     assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
 
 
 def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, FIX, "Fix half")
 
-    def request(name: str) -> Request:
-        wanted = Wanted(repo=str(repo), suite_dir=tmp_path / f"{name}/calc-dev", pin=False, timeout_sec=60)
-        return Request(wanted, tmp_path / f"{name}/calc-heldout", tmp_path / f"{name}/calc.harvest.json", heldout=0)
+    def request(name: str) -> HarvestRequest:
+        task = TaskRequest(repo=str(repo), suite_dir=tmp_path / f"{name}/calc-dev", pin=False, timeout_sec=60)
+        return HarvestRequest(
+            task, tmp_path / f"{name}/calc-heldout", tmp_path / f"{name}/calc.harvest.json", heldout=0
+        )
 
     first = harvest(request("first"), lab, tell=lambda _line: None)
     backend = lab.backend(load_suite("calc-dev", tmp_path / "first").tasks[0])
-    with mock.patch.object(backend, "open", side_effect=AssertionError("nothing has to be run")):
+    with mock.patch.object(backend, "open", side_effect=AssertionError("nothing should run")):
         second = harvest(request("second"), lab, tell=lambda _line: None)
     assert [one.accepted for one in first.verdicts] == [one.accepted for one in second.verdicts] == [True]
     tasks = [load_suite("calc-dev", tmp_path / name).tasks[0] for name in ("first", "second")]
@@ -139,52 +143,52 @@ def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: L
 
 
 def test_two_harvests_with_one_ledger_are_not_at_work_at_once(repo: Path, lab: Lab, tmp_path: Path) -> None:
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
-    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
 
     def again(_line: str) -> None:
-        with pytest.raises(InputError, match="another harvest is at work"):
+        with pytest.raises(InputError, match="another harvest is using"):
             harvest(request, lab, tell=lambda _line: None)
-        told.append(_line)
+        lines.append(_line)
 
-    told: list[str] = []
+    lines: list[str] = []
     harvest(request, lab, tell=again)
-    assert told
+    assert lines
 
 
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "x.harvest.json"
     file.write_text(json.dumps({"mine": 1}))
-    with pytest.raises(InputError, match="not the ledger"):
+    with pytest.raises(InputError, match="not a harvest ledger"):
         Ledger.open(file)
 
 
 def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "x.harvest.json"
     file.write_text(json.dumps({"schema_version": 2, "verdicts": []}))
-    with pytest.raises(InputError, match=r"x\.harvest\.json: schema_version: expected 1; got 2") as found:
+    with pytest.raises(InputError, match=r"x\.harvest\.json: schema_version: expected 1; got 2") as caught:
         Ledger.open(file)
-    assert "--name" in found.value.remedy
+    assert "--name" in caught.value.remedy
 
 
 def test_a_kind_of_refusal_that_there_is_not_is_told_before_anything_runs(lab: Lab, tmp_path: Path) -> None:
-    wanted = Wanted(repo="/nowhere", suite_dir=tmp_path / "calc-dev")
-    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", retry=("setup faild",))
-    with pytest.raises(InputError, match=r"'setup faild' \(did you mean `setup failed`\?\)") as found:
+    task = TaskRequest(repo="/nowhere", suite_dir=tmp_path / "calc-dev")
+    request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", retry=("setup faild",))
+    with pytest.raises(InputError, match=r"'setup faild' \(did you mean `setup failed`\?\)") as caught:
         harvest(request, lab, tell=lambda _line: None)
-    assert "does not fail on parent" in found.value.remedy
+    assert "does not fail on parent" in caught.value.remedy
 
 
 def test_a_history_with_nothing_to_try_says_why(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, {"calc.py": FIX["calc.py"]}, "No test")
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
-    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
-    told: list[str] = []
-    assert harvest(request, lab, tell=told.append).candidates == 0
-    assert told[1].startswith("none of 2 commits can be tried (no test change 1, root commit 1): a fix must")
-    told.clear()
-    harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, tell=told.append)
-    assert told[1].startswith("there is no commit since 2050-01-01T00:00:00")
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+    lines: list[str] = []
+    assert harvest(request, lab, tell=lines.append).candidates == 0
+    assert lines[1].startswith("no usable commits found among 2 (no test change 1, root commit 1): a commit must")
+    lines.clear()
+    harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, tell=lines.append)
+    assert lines[1].startswith("no usable commits found: there are none since 2050-01-01T00:00:00")
 
 
 def test_how_far_back_is_looked_is_said_when_there_is_more(
@@ -192,29 +196,29 @@ def test_how_far_back_is_looked_is_said_when_there_is_more(
 ) -> None:
     first = git(repo, "rev-parse", "HEAD").decode().strip()
     put(repo, {"calc.py": "x = 1\n"}, "One")
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "calc-dev")
-    request = Request(wanted, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
-    told: list[str] = []
-    monkeypatch.setattr("agentbench.authoring.harvest.harvest.REACH", 1)
-    harvest(request, lab, tell=told.append)
-    assert told[0] == f"only the newest 1 commits are looked at; --start {first[:12]} goes on behind them"
-    told.clear()
-    monkeypatch.setattr("agentbench.authoring.harvest.harvest.REACH", 2)
-    harvest(request, lab, tell=told.append)
-    assert told[0] == "0 candidates, 0 known already"
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
+    request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
+    lines: list[str] = []
+    monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 1)
+    harvest(request, lab, tell=lines.append)
+    assert lines[0] == f"reading only the newest 1 commits; pass --start {first[:12]} for older ones"
+    lines.clear()
+    monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 2)
+    harvest(request, lab, tell=lines.append)
+    assert lines[0] == "0 candidates, 0 already in the ledger"
 
 
 def test_what_was_made_before_a_harvest_was_stopped_is_taken_as_made(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, FIX, "Fix half")
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
-    request = Request(wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
     (first,) = harvest(request, lab, tell=lambda _line: None).verdicts
-    request.ledger.unlink()  # stopped when the task was there and its verdict was not
+    request.ledger.unlink()  # as if interrupted between task and verdict
     (again,) = harvest(request, lab, tell=lambda _line: None).verdicts
     assert again == first
     assert again.flags
     request.ledger.unlink()
-    (tmp_path / f"tasks/calc-dev/{first.task_id}/notes.md").write_text("of somebody else")
+    (tmp_path / f"tasks/calc-dev/{first.task_id}/notes.md").write_text("written by hand")
     (other,) = harvest(request, lab, tell=lambda _line: None).verdicts
     assert (other.accepted, other.kind) == (False, "exists already")
 
@@ -223,8 +227,8 @@ def test_what_was_refused_for_a_reason_that_has_gone_is_run_again_when_asked_for
     repo: Path, lab: Lab, tmp_path: Path
 ) -> None:
     fix = put(repo, FIX, "Fix half")
-    wanted = Wanted(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
-    request = Request(wanted, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
     Ledger.open(request.ledger).put(Verdict(fix, "2026-01-01", "Fix half", accepted=False, kind="setup failed"))
     (kept,) = harvest(request, lab, tell=lambda _line: None).verdicts
     assert not kept.accepted

@@ -1,0 +1,309 @@
+"""Install candidate environments for a commit's tests, starting with the project's own requirements on the commit's day.
+
+A lock that worked for one commit is reused for commits with the same packaging on days with the same releases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.commit.task_draft import TaskDraft, write_task
+from agentbench.authoring.commit.verification import prepare
+from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
+from agentbench.authoring.environment.pinning import Pinner
+from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
+from agentbench.authoring.environment.requirements import (
+    distribution_of,
+    lines_for_module,
+    lines_naming,
+    names_of,
+    unique,
+)
+from agentbench.core.canonical import Json, digest
+from agentbench.run.lab import Lab, PreparedTask
+from agentbench.workspace.source.package_index import normal_name
+
+ROUNDS = 4
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRequest:
+    """The environment that one commit needs."""
+
+    draft: TaskDraft
+    detected: DetectedSetup
+    date: str
+    packaging: str
+    """Digest of the files that decide what is installed."""
+    folder: Path
+    pin: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEnvironment:
+    """An installed environment."""
+
+    draft: TaskDraft
+    prepared: PreparedTask
+    plan: str
+    remark: str
+    """Which day the dependencies are from, and why if it is not the commit's."""
+    newer: tuple[str, ...] = ()
+    """Distributions released after the commit, as `name==version`."""
+    undated: tuple[str, ...] = ()
+    """Distributions whose release date no index publishes, as `name==version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownLock:
+    """A pinned environment that worked for some packaging on some day."""
+
+    day: str
+    commands: tuple[str, ...]
+    freeze: tuple[str, ...]
+    plan: str
+    remark: str
+    newer: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Installed:
+    """An environment before pinning. `limits` are the constraints that kept newer releases out."""
+
+    draft: TaskDraft
+    prepared: PreparedTask
+    limits: tuple[str, ...]
+
+
+@dataclass
+class EnvironmentResolver:
+    """Finds environments for commits. Shared by all commits of one harvest."""
+
+    pinner: Pinner = field(default_factory=Pinner)
+    releases: ReleaseDates = field(default_factory=ReleaseDates)
+    _known_locks: dict[str, list[_KnownLock]] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=lambda: set(TOOLS))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def candidates(self, request: EnvironmentRequest, lab: Lab) -> Iterator[PreparedEnvironment]:
+        """Install and yield environments, so that the caller can try the next one if the tests fail in the first.
+
+        Raises:
+            UnsuitableCommit: no environment can be installed; with the reason of the first.
+        """
+        commit_day = day_for(request.date, request.draft.python or "")
+        errors: list[UnsuitableCommit] = []
+        tried: set[tuple[str, ...]] = set()
+        for lock in self._matching_locks(request, commit_day):
+            environment = self._install_lock(request, lock, lab, errors)
+            if environment is not None:
+                tried.add(lock.freeze)
+                yield environment
+                break
+        plans, used = request.detected.plans, ""
+        for day, kind in ((commit_day, "own"), (commit_day, "locked"), ("", "own"), (commit_day, "rest")):
+            group = {"own": plans, "locked": _lock_file_plans(request.detected), "rest": _plans_after(plans, used)}[
+                kind
+            ]
+            environment = self._install_first(request, group, day, lab, errors)
+            if environment is None:
+                continue
+            used = environment.plan if kind == "own" else used
+            listing = tuple(freeze(environment.prepared))
+            if listing not in tried:
+                tried.add(listing)
+                yield environment
+        if not tried:
+            raise errors[0]
+
+    # --- known locks ------------------------------------------------------------------------------------------
+
+    def _matching_locks(self, request: EnvironmentRequest, day: str) -> list[_KnownLock]:
+        with self._lock:
+            locks = list(self._known_locks.get(_key(request), ()))
+        return [lock for lock in locks if request.pin and self._same_releases(lock, day)]
+
+    def _same_releases(self, lock: _KnownLock, day: str) -> bool:
+        """Tell whether nothing in a lock has a newer release on another day, so that resolving would give the same."""
+        if lock.day == day:
+            return True
+        names = [line.split("==")[0] for line in lock.freeze]
+        return all(self.releases.newest(name, lock.day) == self.releases.newest(name, day) for name in names)
+
+    def _install_lock(
+        self, request: EnvironmentRequest, lock: _KnownLock, lab: Lab, errors: list[UnsuitableCommit]
+    ) -> PreparedEnvironment | None:
+        draft = dataclasses.replace(request.draft, setup=lock.commands, env=request.detected.plans[0].env)
+        try:
+            prepared = prepare(write_task(draft, request.folder), lab)
+        except UnsuitableCommit as error:
+            errors.append(error)
+            return None
+        return PreparedEnvironment(draft, prepared, lock.plan, lock.remark, lock.newer)
+
+    # --- resolving --------------------------------------------------------------------------------------------
+
+    def _install_first(
+        self,
+        request: EnvironmentRequest,
+        plans: Sequence[InstallPlan],
+        day: str,
+        lab: Lab,
+        errors: list[UnsuitableCommit],
+    ) -> PreparedEnvironment | None:
+        """Install the first plan that works, with the releases of a day or, without a day, the newest ones."""
+        for plan in plans:
+            try:
+                return self._resolve(request, plan, day, lab)
+            except UnsuitableCommit as error:
+                errors.append(error)
+        return None
+
+    def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> PreparedEnvironment:
+        installed = self._install(request, plan, day, lab)
+        listing = freeze(installed.prepared)
+        commit_day = day or day_for(request.date, request.draft.python or "")
+        newer = self.releases.newer(listing, commit_day)
+        remark = self._remark(listing, day, commit_day, newer)
+        draft, prepared, pinned = installed.draft, installed.prepared, False
+        if request.pin:
+            draft, prepared, pinned = self._pin(request, installed, lab)
+        if pinned and day:
+            lock = _KnownLock(day, draft.setup, tuple(listing), plan.name, remark, newer)
+            with self._lock:
+                self._known_locks.setdefault(_key(request), []).append(lock)
+        without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
+        undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
+        return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated)
+
+    def _install(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> _Installed:
+        """Install a plan. With a day, repeat until no release after that day is left that nothing pins."""
+        own = {normal_name(name) for name in request.detected.own}
+        with self._lock:
+            names = {normal_name(name) for name in (*self._names, *request.detected.named)} - own
+        rounds = 0
+        while True:
+            rounds += 1
+            limits = self._limits(names, day, plan)
+            draft = dataclasses.replace(request.draft, setup=with_constraints(plan.commands, limits), env=plan.env)
+            installed = _Installed(draft, prepare(write_task(draft, request.folder), lab), limits)
+            new = {normal_name(line.split("==")[0]) for line in freeze(installed.prepared) if "==" in line} - own
+            with self._lock:
+                self._names |= new
+            if not day or rounds == ROUNDS or self._limits(names | new, day, plan) == limits:
+                return installed
+            names |= new
+
+    def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:
+        locked = {normal_name(line.split("==")[0]) for line in plan.locked}
+        dated = self.releases.constraints(set(names) - locked, day) if day else ()
+        return (*dated, *plan.locked)
+
+    def _remark(self, listing: Sequence[str], day: str, commit_day: str, newer: Sequence[str]) -> str:
+        without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
+        if not day:
+            return f"Dependencies are the newest, because those of {commit_day} did not install or did not work."
+        parts = [f"Dependencies as of {day}."]
+        if newer:
+            parts.append(f"Newer, because requirements ask for them: {', '.join(newer)}.")
+        if without_dates:
+            parts.append(f"The newest, because no index publishes their upload times: {', '.join(without_dates)}.")
+        return " ".join(parts)
+
+    def _pin(
+        self, request: EnvironmentRequest, installed: _Installed, lab: Lab
+    ) -> tuple[TaskDraft, PreparedTask, bool]:
+        """Reinstall the environment by versions and digests, if everything in it can be pinned."""
+        draft, listing = installed.draft, freeze(installed.prepared)
+        commands = self.pinner.commands(
+            listing, draft.python or "", editable=request.detected.editable, limits=installed.limits
+        )
+        if commands is None:
+            return draft, installed.prepared, False
+        pinned = dataclasses.replace(draft, setup=commands)
+        try:
+            return pinned, prepare(write_task(pinned, request.folder), lab), True
+        except UnsuitableCommit:
+            return draft, prepare(write_task(draft, request.folder), lab), False
+
+
+def _lock_file_plans(detected: DetectedSetup) -> tuple[InstallPlan, ...]:
+    """Return a plan with the versions of the project's lock file, which may be older than those of the day."""
+    own = {normal_name(name) for name in detected.own}
+    locked = tuple(line for line in detected.locked if normal_name(line.split("==")[0]) not in own)
+    name = "the project's own test requirements, by its lock file"
+    return tuple(dataclasses.replace(plan, name=name, locked=locked) for plan in detected.plans[:1] if locked)
+
+
+def _plans_after(plans: Sequence[InstallPlan], used: str) -> Sequence[InstallPlan]:
+    """Return the plans after the one that was used, for projects whose own pins do not work here."""
+    names = [plan.name for plan in plans]
+    return plans[names.index(used) + 1 :] if used in names else ()
+
+
+def with_modules(
+    request: EnvironmentRequest, modules: Sequence[str], imported: Iterable[str] = ()
+) -> EnvironmentRequest:
+    """Add modules that tests import and no requirement names.
+
+    `imported` are all modules that tests import: extras of the project that provide any of them are added as well, to
+    save rounds.
+    """
+    extras = request.detected.extras
+    lines = {module: lines_for_module(module, extras) for module in (*modules, *sorted(imported))}
+    lines |= {module: lines[module] or tuple(lines_naming([module], request.detected.groups)) for module in modules}
+    added = [line for module_lines in lines.values() for line in module_lines]
+    added += [
+        name
+        for module in modules
+        if not lines[module] and (name := distribution_of(module)) and module not in sys.stdlib_module_names
+    ]
+    return _with_lines(request, unique(added))
+
+
+def with_skipped(request: EnvironmentRequest, reasons: Iterable[str]) -> EnvironmentRequest:
+    """Add requirements that skip reasons mention and that the project lists in an extra or a dependency group."""
+    words = {word for reason in reasons for word in _WORD.findall(reason)}
+    installed = {normal_name(name) for name in names_of(shlex.split(request.detected.plans[0].commands[0]))}
+    lines = lines_naming(words, {**request.detected.groups, **request.detected.extras})
+    return _with_lines(request, [line for line in lines if normal_name(names_of([line])[0]) not in installed])
+
+
+def _with_lines(request: EnvironmentRequest, lines: Sequence[str]) -> EnvironmentRequest:
+    words = " ".join(shlex.quote(line) for line in lines)
+    plans = tuple(
+        InstallPlan(f"{plan.name}, and {', '.join(names_of(lines))}", (f"{plan.commands[0]} {words}",), plan.env)
+        for plan in request.detected.plans
+        if f" {words}" not in plan.commands[0]
+    )
+    if not lines or not plans:
+        return request
+    named = request.detected.named | set(names_of(lines))
+    return dataclasses.replace(request, detected=dataclasses.replace(request.detected, plans=plans, named=named))
+
+
+def with_env(request: EnvironmentRequest, env: Mapping[str, str]) -> EnvironmentRequest:
+    """Add environment variables to all plans."""
+    plans = tuple(dataclasses.replace(plan, env={**plan.env, **env}) for plan in request.detected.plans)
+    return dataclasses.replace(request, detected=dataclasses.replace(request.detected, plans=plans))
+
+
+def freeze(prepared: PreparedTask) -> list[str]:
+    """Return what setup installed, as `pip freeze` listed it."""
+    outputs = [step.stdout for step in prepared.environment.steps if step.capture and "pip freeze" in step.command]
+    return outputs[-1].decode("utf-8", "replace").splitlines() if outputs else []
+
+
+def _key(request: EnvironmentRequest) -> str:
+    plans: list[Json] = [[list(plan.commands), dict(plan.env)] for plan in request.detected.plans]
+    parts: list[Json] = [request.packaging, request.draft.python, plans]
+    return digest(parts)
