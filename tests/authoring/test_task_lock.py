@@ -92,10 +92,10 @@ def test_what_a_killed_maker_left_is_no_hindrance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", ["file", "link"])
-def test_a_folder_of_drafts_that_is_none_is_named(tmp_path: Path, there: str) -> None:
+def test_a_folder_of_drafts_that_is_none_is_named(tmp_path: Path, existing: str) -> None:
     location = TaskLocation(tmp_path / "suite", "task")
     drafts = location.draft().parent
-    drafts.touch() if there == "file" else drafts.symlink_to("nowhere")
+    drafts.touch() if existing == "file" else drafts.symlink_to("nowhere")
     with pytest.raises(InputError, match=r"\.suite\.draft"), locked_draft(location):
         pass
 

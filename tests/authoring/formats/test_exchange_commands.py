@@ -74,7 +74,7 @@ def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert load_task(tmp_path / "tasks/theirs/their-task").id == "their-task"
     assert f"refused {tmp_path / 'empty'}: " in done.output
-    assert "1 tasks created, 1 refused" in done.output
+    assert "1 tasks made, 1 refused" in done.output
 
 
 def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_from_the_task(
@@ -88,7 +88,7 @@ def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_f
     monkeypatch.chdir(tmp_path / "work")
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/back", "--repos", "..")
     assert done.exit_code == 2
-    assert "1 tasks created, 1 rows refused" in done.output
+    assert "1 tasks made, 1 rows refused" in done.output
     assert "\n  git clone it to ../local__gone" in done.output
     assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
