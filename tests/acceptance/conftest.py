@@ -11,7 +11,7 @@ from tests.acceptance.toy import Bed
 
 @pytest.fixture(scope="session")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """One laboratory per process on one state folder for all of them: what setup prepares is prepared once."""
+    """One lab per process, on one state folder for all processes, so that environments are prepared once."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with Lab(sandbox="bwrap", state=shared / "oracle-state") as lab:

@@ -1,4 +1,4 @@
-"""Every kind of bad input to grading, end to end: patches that are odd or hostile, and checks that misbehave."""
+"""Grade bad input end to end: odd or hostile patches, and checks that misbehave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_file(path: bytes, content: bytes = b"x\n", mode: bytes = b"100644") -> b
 
 
 def binary(path: bytes, before: bytes, after: bytes) -> bytes:
-    """As git writes it: both ways, deflated, in lines of base 85."""
+    """A binary patch as git writes it: both directions, deflated, base 85."""
 
     def half(data: bytes) -> bytes:
         packed = zlib.compress(data)
@@ -70,7 +70,7 @@ HARMLESS: dict[str, bytes] = {
 
 @pytest.mark.req("G-03")
 @pytest.mark.parametrize("patch", HARMLESS.values(), ids=HARMLESS.keys())
-def test_an_unusual_patch_is_graded_like_any_other(bed: Bed, tmp_path: Path, patch: bytes) -> None:
+def test_unusual_patch_is_graded_like_any_other(bed: Bed, tmp_path: Path, patch: bytes) -> None:
     result = graded(bed, tmp_path, patch)
     assert result.application.outcome is Outcome.PASS, result.application
     assert result.accepted
@@ -92,24 +92,24 @@ REFUSED: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.req("G-03", "G-15")
 @pytest.mark.parametrize("patch", REFUSED.values(), ids=REFUSED.keys())
-def test_a_bad_patch_fails_the_first_gate_and_every_check(bed: Bed, tmp_path: Path, patch: Callable[[], bytes]) -> None:
+def test_bad_patch_does_not_apply_and_fails_every_check(bed: Bed, tmp_path: Path, patch: Callable[[], bytes]) -> None:
     result = graded(bed, tmp_path, patch())
     assert result.application.outcome is Outcome.FAIL
     assert result.application.why
-    assert [(one.outcome, one.decided.why) for one in result.checks] == [(Outcome.FAIL, "not run: G1 failed")]
+    assert [(result.outcome, result.decided.why) for result in result.checks] == [(Outcome.FAIL, "not run: G1 failed")]
 
 
-def test_an_empty_patch_applies_and_fails_what_fails_on_r(bed: Bed, tmp_path: Path) -> None:
+def test_empty_patch_applies_and_fails_like_the_base_repository(bed: Bed, tmp_path: Path) -> None:
     result = graded(bed, tmp_path, b"")
     assert result.application.outcome is Outcome.PASS
-    assert [one.outcome for one in result.checks] == [Outcome.FAIL]
+    assert [result.outcome for result in result.checks] == [Outcome.FAIL]
 
 
-def test_twenty_thousand_files_are_graded_or_refused_in_words(bed: Bed, tmp_path: Path) -> None:
+def test_20000_files_are_graded_or_refused_with_a_reason(bed: Bed, tmp_path: Path) -> None:
     many = b"".join(new_file(b"many/%d/%d.txt" % (number // 100, number)) for number in range(20_000))
     result = graded(bed, tmp_path, FIX + many)
     assert result.accepted or (result.application.outcome is Outcome.FAIL and result.application.why)
-    assert Outcome.ERROR not in {one.outcome for one in result.checks}
+    assert Outcome.ERROR not in {result.outcome for result in result.checks}
 
 
 # --- checks -------------------------------------------------------------------------------------------------------------
@@ -126,18 +126,16 @@ MISBEHAVING = {
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("command, outcome", MISBEHAVING.values(), ids=MISBEHAVING.keys())
-def test_a_check_that_misbehaves_is_decided_by_how_it_ends(
-    bed: Bed, tmp_path: Path, command: str, outcome: Outcome
-) -> None:
+def test_misbehaving_check_is_decided_by_its_exit(bed: Bed, tmp_path: Path, command: str, outcome: Outcome) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = graded(bed, tmp_path, FIX, {"command": command})
-    assert [one.outcome for one in result.checks] == [outcome]
-    # Kilobytes: what was printed is not what is kept.
+    assert [result.outcome for result in result.checks] == [outcome]
+    # In kilobytes: output is not kept in memory.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
 @pytest.mark.req("G-14")
-def test_a_test_run_that_exits_0_without_a_test_is_no_pass(bed: Bed, tmp_path: Path) -> None:
+def test_exit_0_without_any_test_is_not_a_pass(bed: Bed, tmp_path: Path) -> None:
     line = "python -m pytest -q -k no_such_test || true"
     by_exit = bed.context(
         tmp_path / "a", oracle={"checks": [{"id": "unit", "command": line, "parser": "junit", "report": "out.xml"}]}

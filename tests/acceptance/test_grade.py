@@ -1,4 +1,4 @@
-"""Grading from a patch to events: every step leaves its record, and every kind of trouble its own kind of outcome."""
+"""Grade patches: every step is logged, and every kind of error has its own outcome."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ PLAIN: dict[str, object] = {"id": "plain", "command": "sh ci/check.sh", "timeout
 NEW: Changes = {"app.sh": "echo new\n"}
 
 
-def made(
+def shell_task(
     bed: Bed, folder: Path, oracle: dict[str, object] | None = None, policy: dict[str, object] | None = None
 ) -> GradingContext:
-    """A contract without Python, which needs no setup."""
+    """A task without Python, which needs no setup."""
     checks = {"checks": [PLAIN], **(oracle or {})}
     return bed.context(folder, repo=REPO, hidden=None, setup=(), oracle=checks, policy=policy or {})
 
 
-def of(context: GradingContext, kind: type[P]) -> list[P]:
+def payloads(context: GradingContext, kind: type[P]) -> list[P]:
     assert isinstance(context.log, Unlogged)
     return [payload for payload in context.log.payloads if isinstance(payload, kind)]
 
 
 @pytest.mark.req("G-02", "E-06", "E-16")
-def test_every_canonical_step_leaves_its_record(bed: Bed, tmp_path: Path) -> None:
+def test_every_step_is_logged(bed: Bed, tmp_path: Path) -> None:
     more = {"id": "more", "command": "echo out; echo err >&2; exit 3", "mandatory": False, "layer": "script"}
-    context = made(
+    context = shell_task(
         bed, tmp_path, {"build": "echo built > made.txt", "static": ["cat made.txt"], "checks": [PLAIN, more]}
     )
     graded = grade(delta_of(context, NEW), context)
-    assert [one.outcome for one in graded.checks] == [Outcome.PASS, Outcome.FAIL]
-    assert graded.accepted  # the second is a diagnostic
+    assert [result.outcome for result in graded.checks] == [Outcome.PASS, Outcome.FAIL]
+    assert graded.accepted  # the second check is not mandatory
     assert isinstance(context.log, Unlogged)
     assert [payload.type for payload in context.log.payloads] == [
         "patch_applied",
@@ -70,22 +70,22 @@ def test_every_canonical_step_leaves_its_record(bed: Bed, tmp_path: Path) -> Non
         "tests_finished",
         "acceptance_check",
     ]
-    (applied,) = of(context, PatchApplied)
+    (applied,) = payloads(context, PatchApplied)
     assert (applied.call_id, applied.outcome, applied.files[0].path) == (None, Outcome.PASS, "app.sh")
-    first, second = of(context, AcceptanceCheck)
+    first, second = payloads(context, AcceptanceCheck)
     assert (first.check_id, first.mandatory, first.exit_code, first.ceiling_us) == ("plain", True, 0, 20_000_000)
     assert (second.layer, second.exit_code, second.why) == ("script", 3, "exit 3")
     assert second.assurance == Assurance.EXIT_CODE
-    finished = of(context, events.TestsFinished)[1]
+    finished = payloads(context, events.TestsFinished)[1]
     assert (finished.stdout.text, finished.stderr.text) == ("out\n", "err\n")
     assert second.stdout_sha256 == finished.stdout.sha256
 
 
 @pytest.mark.req("C-07")
-def test_a_declared_no_op_build_passes_and_says_so(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path)
+def test_no_op_build_passes_and_is_named_so(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path)
     grade(b"", context)
-    (built,) = of(context, BuildFinished)
+    (built,) = payloads(context, BuildFinished)
     assert (built.outcome, built.exit_code, built.why) == (Outcome.PASS, None, "declared no-op")
 
 
@@ -101,80 +101,82 @@ def test_a_declared_no_op_build_passes_and_says_so(bed: Bed, tmp_path: Path) -> 
     ],
     ids=["prose", "other content", "outside", "git", "conflict"],
 )
-def test_a_patch_that_cannot_be_applied_fails_every_check(bed: Bed, tmp_path: Path, patch: bytes) -> None:
-    context = made(bed, tmp_path)
+def test_patch_that_does_not_apply_fails_every_check(bed: Bed, tmp_path: Path, patch: bytes) -> None:
+    context = shell_task(bed, tmp_path)
     graded = grade(patch, context)
     assert graded.application.outcome is Outcome.FAIL
-    (applied,) = of(context, PatchApplied)
+    (applied,) = payloads(context, PatchApplied)
     assert (applied.outcome, bool(applied.why)) == (Outcome.FAIL, True)
-    (check,) = of(context, AcceptanceCheck)
+    (check,) = payloads(context, AcceptanceCheck)
     assert (check.outcome, check.why, check.not_run) == (Outcome.FAIL, "not run: G1 failed", Gate.G1)
-    assert not of(context, events.TestsStarted)
+    assert not payloads(context, events.TestsStarted)
 
 
 @pytest.mark.req("G-15")
-def test_a_delta_that_is_no_patch_fails_every_check(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path)
-    grade(b"", context, problem="Δ has 1000000 files")
-    assert of(context, AcceptanceCheck)[0].why == "not run: G1 failed"
+def test_changes_that_are_not_a_patch_fail_every_check(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path)
+    grade(b"", context, problem="the patch has 1000000 files")
+    assert payloads(context, AcceptanceCheck)[0].why == "not run: G1 failed"
 
 
 @pytest.mark.req("G-03", "G-15")
 @pytest.mark.parametrize("step", ["build", "static"])
-def test_a_failing_build_or_static_command_fails_every_check(bed: Bed, tmp_path: Path, step: str) -> None:
+def test_failing_build_or_static_command_fails_every_check(bed: Bed, tmp_path: Path, step: str) -> None:
     oracle: dict[str, object] = {"build": "sh app.sh | grep old"} if step == "build" else {"static": ["true", "exit 4"]}
-    context = made(bed, tmp_path, oracle)
+    context = shell_task(bed, tmp_path, oracle)
     graded = grade(delta_of(context, NEW), context)
-    (check,) = of(context, AcceptanceCheck)
+    (check,) = payloads(context, AcceptanceCheck)
     assert (check.outcome, check.why, check.not_run) == (Outcome.FAIL, "not run: G2 failed", Gate.G2)
-    assert [one.outcome for one in graded.steps if one.step != "build"] == (
+    assert [step.outcome for step in graded.steps if step.step != "build"] == (
         [] if step == "build" else [Outcome.PASS, Outcome.FAIL]
     )
 
 
-def test_what_a_build_makes_is_there_in_every_check_and_nothing_of_other_checks(bed: Bed, tmp_path: Path) -> None:
+def test_every_check_has_build_products_and_no_files_of_other_checks(bed: Bed, tmp_path: Path) -> None:
     checks = [
-        {"id": "a", "command": "cat made.txt && echo x > dropping.txt"},
-        {"id": "b", "command": "cat made.txt && ! test -e dropping.txt && ! test -e seen.txt"},
+        {"id": "a", "command": "cat made.txt && echo x > leftover.txt"},
+        {"id": "b", "command": "cat made.txt && ! test -e leftover.txt && ! test -e static.txt"},
     ]
-    context = made(bed, tmp_path, {"build": "sh app.sh > made.txt", "static": ["touch seen.txt"], "checks": checks})
+    context = shell_task(
+        bed, tmp_path, {"build": "sh app.sh > made.txt", "static": ["touch static.txt"], "checks": checks}
+    )
     assert grade(b"", context).accepted
-    assert len(of(context, BuildFinished)) == 1
+    assert len(payloads(context, BuildFinished)) == 1
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_command_that_does_not_exist_is_the_tasks_error(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, {"checks": [{"id": "typo", "command": "A=1 no-such-program --x"}]})
+def test_missing_command_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, {"checks": [{"id": "typo", "command": "A=1 no-such-program --x"}]})
     (check,) = grade(delta_of(context, NEW), context).checks
     assert check.outcome is Outcome.ERROR
     assert "`no-such-program` is not in the environment" in check.decided.why
 
 
 @pytest.mark.parametrize("command", ["./gone.sh", "sh -c 'exit 127'", "exit 126"])
-def test_a_candidate_cannot_pretend_that_the_command_does_not_exist(bed: Bed, tmp_path: Path, command: str) -> None:
-    context = made(bed, tmp_path, {"checks": [{"id": "c", "command": command}]})
+def test_candidate_cannot_fake_a_missing_command(bed: Bed, tmp_path: Path, command: str) -> None:
+    context = shell_task(bed, tmp_path, {"checks": [{"id": "c", "command": command}]})
     assert grade(b"", context).checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "E-06")
-def test_a_check_that_runs_out_of_time_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, {"checks": [{"id": "slow", "command": "sleep 60", "timeout_sec": 1}]})
+def test_timed_out_check_fails_with_duration_and_limit(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, {"checks": [{"id": "slow", "command": "sleep 60", "timeout_sec": 1}]})
     grade(b"", context)
-    (check,) = of(context, AcceptanceCheck)
+    (check,) = payloads(context, AcceptanceCheck)
     assert (check.outcome, check.timed_out, check.ceiling_us) == (Outcome.FAIL, True, 1_000_000)
     assert check.duration_us >= 1_000_000
     assert check.why.startswith("timed out after")
 
 
 @pytest.mark.req("G-01")
-def test_memory_beyond_the_candidates_own_limit_is_a_failure(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, {"checks": [{"id": "m", "command": "python -c 'x = bytearray(2 << 30)'"}]})
+def test_exceeding_the_memory_limit_is_a_failure(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, {"checks": [{"id": "m", "command": "python -c 'x = bytearray(2 << 30)'"}]})
     check = grade(b"", context).checks[0]
     assert check.outcome is Outcome.FAIL
 
 
 class _Failing:
-    """A backend whose sandboxes do not come up, after a number that do."""
+    """A backend whose sandboxes fail to open after a given number."""
 
     def __init__(self, context: GradingContext, after: int) -> None:
         self._backend = context.backend
@@ -187,7 +189,7 @@ class _Failing:
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
         self._left -= 1
         if self._left < 0:
-            raise SandboxError("the sandbox did not come up")
+            raise SandboxError("the sandbox did not start")
         with self._backend.open(spec, prepared) as sandbox:
             yield sandbox
 
@@ -198,34 +200,34 @@ def failing(context: GradingContext, *, after: int) -> GradingContext:
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("oracle", [{}, {"static": ["true"]}], ids=["check", "static"])
-def test_our_own_trouble_is_an_error_and_never_a_failure(bed: Bed, tmp_path: Path, oracle: dict[str, object]) -> None:
-    context = made(bed, tmp_path, oracle)
+def test_harness_error_is_never_a_failure(bed: Bed, tmp_path: Path, oracle: dict[str, object]) -> None:
+    context = shell_task(bed, tmp_path, oracle)
     broken = failing(context, after=0)
     (check,) = grade(b"", broken).checks
     assert check.outcome is Outcome.ERROR
-    (event,) = of(context, AcceptanceCheck)
+    (event,) = payloads(context, AcceptanceCheck)
     assert event.outcome is Outcome.ERROR
     if oracle:
-        assert of(context, StaticFinished)[0].outcome is Outcome.ERROR
+        assert payloads(context, StaticFinished)[0].outcome is Outcome.ERROR
         assert event.why == "not run: G2 undecided"
     else:
-        assert "did not come up" in event.why
+        assert "harness error: the sandbox did not start" in event.why
 
 
 @pytest.mark.req("G-08")
-def test_reruns_are_bounded_and_a_failure_dominates(bed: Bed, tmp_path: Path) -> None:
+def test_reruns_are_bounded_and_one_failure_decides(bed: Bed, tmp_path: Path) -> None:
     flip = {"id": "flip", "command": "test $(od -An -N1 -tu1 /dev/urandom) -lt 64", "reruns": 15}
-    context = made(bed, tmp_path, {"checks": [flip, {**PLAIN, "reruns": 2}]})
+    context = shell_task(bed, tmp_path, {"checks": [flip, {**PLAIN, "reruns": 2}]})
     flipped, plain = grade(delta_of(context, NEW), context).checks
     assert flipped.outcome is Outcome.FAIL
     assert flipped.runs <= 16
     assert (plain.outcome, plain.runs, plain.decided.why) == (Outcome.PASS, 3, "run 3 of 3")
-    assert [one.run for one in of(context, AcceptanceCheck)] == [flipped.runs, 3]
-    assert len(of(context, events.TestsFinished)) == flipped.runs + 3
+    assert [event.run for event in payloads(context, AcceptanceCheck)] == [flipped.runs, 3]
+    assert len(payloads(context, events.TestsFinished)) == flipped.runs + 3
 
 
-def test_a_failure_outweighs_later_trouble_and_trouble_a_pass(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, {"checks": [{**PLAIN, "reruns": 1}]})
+def test_failure_outweighs_error_and_error_outweighs_pass(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, {"checks": [{**PLAIN, "reruns": 1}]})
     after_one = failing(context, after=1)
     assert grade(delta_of(context, NEW), after_one).checks[0].outcome is Outcome.ERROR
     after_one = failing(context, after=1)
@@ -233,21 +235,21 @@ def test_a_failure_outweighs_later_trouble_and_trouble_a_pass(bed: Bed, tmp_path
 
 
 @pytest.mark.req("C-08")
-def test_an_edit_outside_the_allowed_files_is_found(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, policy={"editable_globs": ["*.sh"]})
+def test_edit_outside_editable_globs_is_found(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, policy={"editable_globs": ["*.sh"]})
     graded = grade(delta_of(context, {**NEW, "README.md": "y\n"}), context)
     assert graded.checks[0].outcome is Outcome.PASS
     assert not graded.accepted
-    (found,) = of(context, IntegrityFinding)
-    assert (found.rule, found.severity, found.path) == ("outside_editable", "gate", "README.md")
+    (finding,) = payloads(context, IntegrityFinding)
+    assert (finding.rule, finding.severity, finding.path) == ("outside_editable", "gate", "README.md")
 
 
-def test_protected_files_are_restored_and_that_is_told(bed: Bed, tmp_path: Path) -> None:
-    context = made(bed, tmp_path, {"protected": ["ci/**"]})
+def test_protected_files_are_restored_and_reported(bed: Bed, tmp_path: Path) -> None:
+    context = shell_task(bed, tmp_path, {"protected": ["ci/**"]})
     graded = grade(delta_of(context, {"ci/check.sh": "true\n", "ci/extra.sh": "true\n"}), context)
     assert graded.checks[0].outcome is Outcome.FAIL
     assert (graded.restored, graded.dropped) == ((b"ci/check.sh",), (b"ci/extra.sh",))
-    assert [(one.rule, one.severity) for one in of(context, IntegrityFinding)] == [
+    assert [(finding.rule, finding.severity) for finding in payloads(context, IntegrityFinding)] == [
         ("protected_restored", "note"),
         ("protected_dropped", "note"),
     ]
@@ -284,16 +286,16 @@ def test_junit_reports_decide_by_their_tests(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-06", "G-14")
-def test_the_lock_requires_what_a_report_lists_with_the_reference(bed: Bed, tmp_path: Path) -> None:
-    """A report lists what was run: without ids one that lists less would ask for less."""
+def test_lock_requires_tests_reported_with_the_reference(bed: Bed, tmp_path: Path) -> None:
+    """A report lists the tests that ran: without required ids, a shorter report would require less."""
     body = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
     repo = {**REPO, "ci/report.sh": REPORTER.replace("    grep -q new app.sh\n", body + "    grep -q new app.sh\n")}
     check = {key: value for key, value in JUNIT.items() if not key.endswith("_to_pass")}
     oracle: dict[str, object] = {"checks": [check], "protected": ["ci/**"]}
 
     def ids(reference: str | None) -> LockedCheck:
-        found = collect(bed.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle, reference=reference))
-        return found.checks["j"]
+        context = bed.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle, reference=reference)
+        return collect(context).checks["j"]
 
     context = bed.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle)
     (tmp_path / "reference.patch").write_bytes(delta_of(context, NEW))
@@ -302,10 +304,8 @@ def test_the_lock_requires_what_a_report_lists_with_the_reference(bed: Bed, tmp_
 
 @pytest.mark.req("C-06", "G-14")
 @pytest.mark.parametrize("referenced", [True, False], ids=["with a reference", "without"])
-def test_a_report_without_required_ids_has_to_list_what_is_known_to_pass(
-    bed: Bed, tmp_path: Path, *, referenced: bool
-) -> None:
-    """Otherwise whoever keeps tests from running is asked for nothing; what is new or skipped is no matter."""
+def test_junit_check_without_ids_requires_tests_known_to_pass(bed: Bed, tmp_path: Path, *, referenced: bool) -> None:
+    """Otherwise a patch that keeps tests from running would fail nothing; new and skipped tests do not matter."""
     later = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
     leaves = "    if grep -q leave app.sh; then rm out/b.xml; exit 0; fi\n"
     reporter = REPORTER.replace("    grep -q new app.sh\n", later + leaves + "    grep -q new app.sh\n")
@@ -325,7 +325,7 @@ def test_a_report_without_required_ids_has_to_list_what_is_known_to_pass(
     assert graded({}) == (Outcome.FAIL, ("app::new",))
 
 
-def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) -> None:
+def test_report_from_before_the_run_is_not_read(bed: Bed, tmp_path: Path) -> None:
     forged = {
         "out/a.xml": "<testsuite><testcase classname='app' name='new'/><testcase classname='app' name='runs'/></testsuite>"
     }
@@ -343,6 +343,6 @@ def test_a_report_that_was_there_before_is_not_read(bed: Bed, tmp_path: Path) ->
     ],
 )
 def test_report_and_exit_code_must_agree(bed: Bed, tmp_path: Path, ending: str, why: str) -> None:
-    outcome, said = junit(bed, tmp_path, NEW, REPORTER + f"    {ending}\n")
+    outcome, text = junit(bed, tmp_path, NEW, REPORTER + f"    {ending}\n")
     assert outcome is (Outcome.FAIL if why else Outcome.PASS)
-    assert why in said
+    assert why in text

@@ -1,4 +1,4 @@
-"""Does a task's own oracle hold."""
+"""Validate tasks: baseline, reference, flaky checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATCH = "--- a/app.sh\n+++ b/app.sh\n@@ -1 +1 @@\n-echo old\n+echo new\n"
 
 
 @pytest.mark.req("C-15")
-def test_a_baseline_that_fails_is_run_once_and_remembered(bed: Bed, tmp_path: Path) -> None:
+def test_failing_baseline_is_run_once_and_cached(bed: Bed, tmp_path: Path) -> None:
     context = plain(bed, tmp_path)
     first, second = baseline(context), baseline(context)
     assert (first.failed_as_expected, first.exit_code, first.cached) == (True, 1, False)
@@ -36,7 +36,7 @@ def test_a_baseline_that_fails_is_run_once_and_remembered(bed: Bed, tmp_path: Pa
 
 
 @pytest.mark.req("C-15")
-def test_a_baseline_that_passes_is_seen(bed: Bed, tmp_path: Path) -> None:
+def test_passing_baseline_is_detected(bed: Bed, tmp_path: Path) -> None:
     report = baseline(plain(bed, tmp_path, {"id": "c", "command": "grep old app.sh"}))
     assert not report.failed_as_expected
     short = plain(bed, tmp_path / "short", validation={"failing_command": "true", "passing_command": "grep new app.sh"})
@@ -44,14 +44,14 @@ def test_a_baseline_that_passes_is_seen(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-15")
-def test_the_failing_command_of_the_short_form_is_the_baseline(bed: Bed, tmp_path: Path) -> None:
-    sections = {"failing_command": "echo said; exit 7", "passing_command": "grep new app.sh"}
+def test_short_form_baseline_is_its_failing_command(bed: Bed, tmp_path: Path) -> None:
+    sections = {"failing_command": "echo printed; exit 7", "passing_command": "grep new app.sh"}
     report = baseline(plain(bed, tmp_path, validation=sections))
-    assert (report.failed_as_expected, report.exit_code, report.stdout) == (True, 7, b"said\n")
+    assert (report.failed_as_expected, report.exit_code, report.stdout) == (True, 7, b"printed\n")
 
 
 @pytest.mark.req("G-14")
-def test_a_baseline_that_cannot_be_run_is_the_tasks_trouble(bed: Bed, tmp_path: Path) -> None:
+def test_baseline_that_cannot_run_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
     context = plain(bed, tmp_path, {"id": "c", "command": "no-such-program"})
     with pytest.raises(BrokenCheck, match="no-such-program"):
         baseline(context)
@@ -59,7 +59,7 @@ def test_a_baseline_that_cannot_be_run_is_the_tasks_trouble(bed: Bed, tmp_path: 
     assert (report.valid, report.baseline) == (False, "error")
 
 
-def test_pytest_that_is_not_installed_is_the_tasks_trouble(bed: Bed, tmp_path: Path) -> None:
+def test_missing_pytest_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
     context = plain(bed, tmp_path, {"id": "c", "command": "pytest", "parser": "pytest"})
     with pytest.raises(BrokenCheck, match="pytest is not installed"):
         baseline(context)
@@ -84,7 +84,7 @@ def test_the_reference_must_pass(bed: Bed, tmp_path: Path, name: str, text: str,
     assert report.why
 
 
-def test_a_task_without_reference_is_valid_and_says_that_nothing_proves_it(bed: Bed, tmp_path: Path) -> None:
+def test_task_without_reference_is_valid_and_says_so(bed: Bed, tmp_path: Path) -> None:
     report = validate(plain(bed, tmp_path))
     assert (report.valid, report.reference) == (True, "none")
     assert "no reference" in report.why
@@ -94,7 +94,7 @@ COIN = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128"
 
 
 @pytest.mark.req("C-16")
-def test_a_check_that_changes_its_mind_is_flaky(bed: Bed, tmp_path: Path) -> None:
+def test_check_with_different_outcomes_is_flaky(bed: Bed, tmp_path: Path) -> None:
     flaky = {"id": "coin", "command": f"grep new app.sh && {COIN}"}
     files = {"reference.patch": PATCH}
     report = validate(plain(bed, tmp_path / "a", flaky, files=files, reference="reference.patch"), repeats=12)
@@ -103,7 +103,7 @@ def test_a_check_that_changes_its_mind_is_flaky(bed: Bed, tmp_path: Path) -> Non
 
 
 @pytest.mark.req("C-16")
-def test_a_multi_run_rule_makes_a_flaky_check_acceptable(bed: Bed, tmp_path: Path) -> None:
+def test_rerun_rule_makes_a_flaky_check_acceptable(bed: Bed, tmp_path: Path) -> None:
     ruled = {"id": "coin", "command": f"grep new app.sh || {COIN}", "reruns": 20}
     files = {"reference.patch": PATCH}
     report = validate(plain(bed, tmp_path, ruled, files=files, reference="reference.patch"))
@@ -114,7 +114,7 @@ def test_a_multi_run_rule_makes_a_flaky_check_acceptable(bed: Bed, tmp_path: Pat
 
 
 @pytest.mark.req("C-15", "C-16")
-def test_a_pytest_task_is_validated_by_its_tests(bed: Bed, tmp_path: Path) -> None:
+def test_pytest_task_is_validated_by_its_tests(bed: Bed, tmp_path: Path) -> None:
     context = bed.context(tmp_path)
     (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
     report = validate(bed.context(tmp_path, reference="reference.patch"))
@@ -123,7 +123,7 @@ def test_a_pytest_task_is_validated_by_its_tests(bed: Bed, tmp_path: Path) -> No
 
 
 @pytest.mark.req("C-16")
-def test_flaky_tests_are_named_beyond_the_tolerance(bed: Bed, tmp_path: Path) -> None:
+def test_flaky_tests_beyond_the_tolerance_are_named(bed: Bed, tmp_path: Path) -> None:
     checks: list[dict[str, object]] = [
         {"id": "strict", "command": "false"},
         {"id": "lenient", "command": "false", "flake_tolerance": 0.5},
@@ -140,7 +140,7 @@ SHORT = {"failing_command": "python -m pytest -q", "passing_command": "python -m
 
 
 @pytest.mark.req("C-06", "C-15")
-def test_the_short_form_requires_what_r_has(bed: Bed, tmp_path: Path) -> None:
+def test_short_form_requires_tests_of_the_base_repository(bed: Bed, tmp_path: Path) -> None:
     context = bed.context(tmp_path, validation=SHORT)
     (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
     context = bed.context(tmp_path, validation=SHORT, reference="reference.patch")
@@ -150,18 +150,18 @@ def test_the_short_form_requires_what_r_has(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_reference", [True, False], ids=["reference", "none"])
-def test_ids_are_collected_for_the_lock(bed: Bed, tmp_path: Path, with_reference: bool) -> None:
+def test_required_tests_are_collected_for_the_lock(bed: Bed, tmp_path: Path, with_reference: bool) -> None:
     context = bed.context(tmp_path, validation=SHORT)
     if with_reference:
         (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
         context = bed.context(tmp_path, validation=SHORT, reference="reference.patch")
-    found = collect(context)
-    assert set(found.checks["validation"].fail_to_pass) == set(FAIL_TO_PASS)
-    assert set(found.checks["validation"].pass_to_pass) == set(PASS_TO_PASS)
-    assert found.protected == ("tests/conftest.py", "tests/helpers.py", "tests/test_core.py")
+    collected = collect(context)
+    assert set(collected.checks["validation"].fail_to_pass) == set(FAIL_TO_PASS)
+    assert set(collected.checks["validation"].pass_to_pass) == set(PASS_TO_PASS)
+    assert collected.protected == ("tests/conftest.py", "tests/helpers.py", "tests/test_core.py")
 
 
-def test_tests_that_cannot_be_imported_on_r_are_found_through_the_reference(bed: Bed, tmp_path: Path) -> None:
+def test_tests_unimportable_on_base_are_found_with_the_reference(bed: Bed, tmp_path: Path) -> None:
     hidden = {"tests/test_new.py": "from toy.core import mode\n\n\ndef test_mode():\n    assert mode([1, 1, 2]) == 1\n"}
     right = CORE + "\n\ndef mode(values):\n    return max(set(values), key=list(values).count)\n"
     context = bed.context(tmp_path, hidden=hidden, validation=SHORT)
@@ -172,7 +172,7 @@ def test_tests_that_cannot_be_imported_on_r_are_found_through_the_reference(bed:
     assert collect(context).checks["validation"].fail_to_pass == ("tests/test_new.py::test_mode",)
 
 
-def test_a_suite_whose_conftest_needs_the_fix_can_still_be_graded(bed: Bed, tmp_path: Path) -> None:
+def test_suite_whose_conftest_needs_the_fix_can_be_graded(bed: Bed, tmp_path: Path) -> None:
     hidden = {**HIDDEN, "tests/conftest.py": REPO["tests/conftest.py"] + "\n\n        from toy.core import mode\n"}
     context = bed.context(tmp_path, hidden=hidden)
     (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED + "\n\nmode = median\n"}))

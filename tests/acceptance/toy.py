@@ -152,7 +152,7 @@ PASS_TO_PASS = (
     "tests/test_core.py::test_named[-k]",
     "tests/test_core.py::TestSub::test_sub",
 )
-# As an editable install does it: the source folder of the workspace is on the path of every interpreter.
+# Like an editable install: the source folder of the workspace is on the path of every interpreter.
 EDITABLE = (
     'python -c "import pathlib, sysconfig; '
     "pathlib.Path(sysconfig.get_path('purelib'), 'toy.pth').write_text('/workspace/src\\n')\""
@@ -183,7 +183,7 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Bed:
-    """Where tests of the oracle get their contexts from."""
+    """Writes tasks and prepares them for grading."""
 
     lab: Lab
 
@@ -198,7 +198,7 @@ class Bed:
         files: Mapping[str, str] | None = None,
         **sections: object,
     ) -> GradingContext:
-        """A task written into `folder`, loaded and made ready."""
+        """Write a task into `folder`, load it and prepare its environment."""
         write(folder / "repo", repo)
         write(folder, files or {})
         task: dict[str, object] = {
@@ -242,7 +242,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def delta_of(context: GradingContext, changes: Changes, links: Mapping[str, str] | None = None) -> bytes:
-    """The patch that makes `changes` (None: delete) and `links` on R."""
+    """The patch that makes `changes` (None: delete) and `links` on the base repository."""
     writes = [
         FileWrite(os.fsencode(name), content=plain(text).encode() if isinstance(text, str) else text)
         for name, text in changes.items()

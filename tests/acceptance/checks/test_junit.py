@@ -1,4 +1,4 @@
-"""JUnit reports: of any language, written by code under test."""
+"""Read JUnit reports of any language, written by the code under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def suite(body: str) -> bytes:
 
 
 @pytest.mark.req("C-06")
-def test_outcomes_are_read_by_class_and_name() -> None:
+def test_ids_are_class_and_name() -> None:
     outcomes, whys = read_junit(
         suite(
             '<testcase classname="a.B" name="ok &amp; [x y] é" time="1"/>'
@@ -50,21 +50,21 @@ def test_outcomes_are_read_by_class_and_name() -> None:
     ],
     ids=["message", "text", "both", "text with the message", "nothing", "two", "long"],
 )  # fmt: skip
-def test_why_a_test_failed_is_its_message_and_its_text_however_they_are_written(failure: str, why: str) -> None:
-    """jest, phpunit and gotestsum have it in the text; further lines stand to the right, so that none looks like another test."""
+def test_failure_message_combines_message_and_text(failure: str, why: str) -> None:
+    """jest, phpunit and gotestsum put it in the text. Further lines are indented, so that none looks like another test."""
     _, whys = read_junit(suite(f'<testcase name="t">{failure}<system-out>noise</system-out></testcase>'))
     assert whys["t"] == why
 
 
-def test_a_test_that_is_listed_and_was_not_run_is_skipped() -> None:
+def test_listed_test_that_did_not_run_is_skipped() -> None:
     assert read_junit(suite('<testcase name="a" status="notrun"/><testcase name="b" status="run"/>'))[0] == {
         "a": "skipped",
         "b": "passed",
     }
 
 
-def test_of_tests_with_one_name_the_worst_counts() -> None:
-    """Two suites may each have a test of a name, and writers leave out the names of suites."""
+def test_worst_outcome_counts_for_a_repeated_id() -> None:
+    """Two suites may each have a test of that name, and writers leave out the names of suites."""
     assert read_junit(suite('<testcase name="a"/><testcase name="a"/>')) == ({"a": "passed"}, {})
     assert read_junit(suite('<testcase name="a"/><testcase name="a"><skipped/></testcase>'))[0] == {"a": "skipped"}
     assert read_junit(suite('<testcase name="a"/><testcase name="a"><failure/></testcase>'))[0] == {"a": "failed"}
@@ -80,17 +80,17 @@ def test_of_tests_with_one_name_the_worst_counts() -> None:
         b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><testsuite/>',
         b"<a>" * 100 + b"</a>" * 100,
         b"<a>\x00</a>",
-        b'<?xml version="1.0" encoding="nobodys"?><testsuite><testcase name="a"/></testsuite>',
+        b'<?xml version="1.0" encoding="unknown"?><testsuite><testcase name="a"/></testsuite>',
         b'<?xml version="1.0" encoding="utf-7"?><testsuite><testcase name="a"/></testsuite>',
     ],
 )
-def test_what_is_no_plain_report_is_refused(data: bytes) -> None:
+def test_anything_but_a_plain_report_is_refused(data: bytes) -> None:
     with pytest.raises(ReportRefused):
         read_junit(data)
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_break_the_reader(data: bytes) -> None:
+def test_reader_handles_any_bytes(data: bytes) -> None:
     try:
         outcomes, _ = read_junit(data)
     except ReportRefused:

@@ -1,4 +1,4 @@
-"""Probe checks: the judge of the answers shares nothing with the code that gives them."""
+"""Probe checks: the driver shares nothing with the code that it tests."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def probe(
 
 
 @pytest.mark.req("C-06", "G-01")
-def test_right_answers_pass_out_of_process(bed: Bed, tmp_path: Path) -> None:
+def test_correct_answers_pass_out_of_process(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, SERVER)
     assert (result.outcome, result.decided.assurance) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
     assert result.decided.tests == {"double 1": "passed", "double 2": "passed", "double 30": "passed"}
 
 
-def test_wrong_answers_fail_by_name(bed: Bed, tmp_path: Path) -> None:
+def test_wrong_answers_fail_with_their_ids(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, SERVER.replace("* 2", "+ 1"))
     assert result.outcome is Outcome.FAIL
     assert result.decided.failing == ("double 2", "double 30")
@@ -81,12 +81,12 @@ def test_wrong_answers_fail_by_name(bed: Bed, tmp_path: Path) -> None:
     ],
     ids=["leaves", "kills", "crashes", "floods", "forges"],
 )
-def test_a_candidate_that_breaks_off_fails(bed: Bed, tmp_path: Path, server: str) -> None:
+def test_candidate_that_stops_answering_fails(bed: Bed, tmp_path: Path, server: str) -> None:
     assert probe(bed, tmp_path, server).outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_candidate_that_breaks_the_driver_does_not_hide_as_an_error(bed: Bed, tmp_path: Path) -> None:
+def test_candidate_that_crashes_the_driver_fails(bed: Bed, tmp_path: Path) -> None:
     trusting = DRIVER.replace(
         "answer = sys.stdin.readline().strip()", "answer = str(json.loads(sys.stdin.readline() or '0'))"
     )
@@ -103,11 +103,9 @@ def test_a_candidate_that_breaks_the_driver_does_not_hide_as_an_error(bed: Bed, 
         ("'9' * 9_000_000", DRIVER),
         ("'x'", DRIVER.replace('f"double {number}"', "answer or str(number)")),
     ],
-    ids=["more than the driver's channel holds", "the same name for two results"],
+    ids=["floods the side channel", "repeats an id"],
 )
-def test_a_candidate_that_spoils_the_report_does_not_hide_as_an_error(
-    bed: Bed, tmp_path: Path, answer: str, driver: str
-) -> None:
+def test_candidate_that_spoils_the_report_fails(bed: Bed, tmp_path: Path, answer: str, driver: str) -> None:
     spoils = f"import sys\n\nfor line in sys.stdin:\n    print({answer}, flush=True)\n"
     result = probe(bed, tmp_path, spoils, driver=driver)
     assert result.outcome is Outcome.FAIL
@@ -115,7 +113,7 @@ def test_a_candidate_that_spoils_the_report_does_not_hide_as_an_error(
 
 
 @pytest.mark.req("E-06")
-def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) -> None:
+def test_hanging_candidate_fails_with_duration_and_limit(bed: Bed, tmp_path: Path) -> None:
     result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
     assert (result.outcome, result.decided.timed_out) == (Outcome.FAIL, True)
     assert result.decided.why.endswith("(limit 1 s)")
@@ -131,20 +129,20 @@ def test_a_candidate_that_hangs_fails_with_both_times(bed: Bed, tmp_path: Path) 
         DRIVER.replace('"double {number}"', '"same"'),
         DRIVER.replace('"pass" if', '"maybe" if'),
     ],
-    ids=["crashes", "says nothing", "counts wrongly", "repeats an id", "knows another outcome"],
+    ids=["crashes", "no results", "wrong count", "repeated id", "unknown outcome"],
 )
-def test_a_driver_that_does_not_do_its_work_is_the_tasks_error(bed: Bed, tmp_path: Path, driver: str) -> None:
+def test_broken_driver_is_an_error_of_the_task(bed: Bed, tmp_path: Path, driver: str) -> None:
     result = probe(bed, tmp_path, SERVER, driver=driver)
     assert result.outcome is Outcome.ERROR
     assert "driver" in result.decided.why
 
 
-def test_the_driver_sees_nothing_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
+def test_driver_sees_nothing_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
     looking = DRIVER.replace("count = 0", 'count = 0\n    assert "raise" in open("/workspace/serve.py").read()')
     assert probe(bed, tmp_path, SERVER, driver=looking).outcome is Outcome.PASS
 
 
-def test_a_whole_report_is_needed() -> None:
+def test_incomplete_driver_report_is_a_problem() -> None:
     lines = [{"id": "a", "outcome": "pass"}, {"id": "b", "outcome": "fail", "why": "no"}, {"end": 2}]
     report = read_driver_report("\n".join(map(json.dumps, lines)).encode())
     assert (report.outcomes, report.problem) == ({"a": "passed", "b": "failed"}, "")

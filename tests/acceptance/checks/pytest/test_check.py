@@ -1,4 +1,4 @@
-"""Deciding a patch by the tests of its project, in a real sandbox."""
+"""Decide patches by the tests of their project, in a real sandbox."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> GradingContex
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_a_right_patch_passes_with_every_required_test(context: GradingContext) -> None:
+def test_correct_patch_passes_with_every_required_test(context: GradingContext) -> None:
     graded = grade(delta_of(context, FIX), context)
     (unit,) = graded.checks
     assert (unit.outcome, unit.decided.why) == (Outcome.PASS, "12 required tests passed")
@@ -46,7 +46,7 @@ def test_a_right_patch_passes_with_every_required_test(context: GradingContext) 
 
 
 @pytest.mark.req("E-06")
-def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(context: GradingContext) -> None:
+def test_empty_patch_fails_and_names_tests_and_lines(context: GradingContext) -> None:
     graded = grade(b"", context)
     (unit,) = graded.checks
     assert unit.outcome is Outcome.FAIL
@@ -59,27 +59,27 @@ def test_an_empty_patch_fails_and_names_the_tests_and_their_lines(context: Gradi
     assert (unit.decided.f2p_passed, unit.decided.p2p_kept) == (0, 8)
 
 
-def test_people_see_an_ordinary_run_without_our_canaries(context: GradingContext) -> None:
+def test_output_shows_no_canary_tests(context: GradingContext) -> None:
     shown = grade(delta_of(context, FIX), context).checks[0].decided.stdout.kept.decode()
     assert "12 passed, 1 skipped, 1 xfailed" in shown
     assert "FAILED" not in shown
 
 
-def test_a_subtest_that_fails_fails_its_test(context: GradingContext) -> None:
+def test_failing_subtest_fails_its_test(context: GradingContext) -> None:
     almost = FIXED.replace("/ 2\n", "/ 2 + (values == [2, 3])\n")
     (unit,) = grade(delta_of(context, {"src/toy/core.py": almost}), context).checks
     assert unit.decided.failing == ("tests/test_median_hidden.py::TestMedian::test_sub",)
 
 
-def test_code_under_test_finds_nothing_of_the_runner_among_the_modules(context: GradingContext) -> None:
+def test_runner_is_not_in_sys_modules(context: GradingContext) -> None:
     search = r"""
 import re
 import sys
 
 
 def mean(values):
-    files = [str(getattr(one, "__file__", "")) for one in list(sys.modules.values())]
-    # Canaries are there, as every module of tests is.
+    files = [str(getattr(module, "__file__", "")) for module in list(sys.modules.values())]
+    # The canary tests are listed, as every test module is.
     assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/(?!test_)", file)] == []
     assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/test_", file)] != []
     return sum(values) / len(values)
@@ -103,7 +103,7 @@ def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) 
         "python -W error -X utf8 -m pytest tests/test_core.py tests/test_median_hidden.py",
     ],
 )
-def test_calls_of_pytest_mean_what_they_say(bed: Bed, tmp_path: Path, command: str) -> None:
+def test_arguments_of_pytest_calls_take_effect(bed: Bed, tmp_path: Path, command: str) -> None:
     graded = with_check(bed, tmp_path, command=command)
     assert graded.checks[0].outcome is Outcome.PASS, graded.checks[0].decided
 
@@ -165,14 +165,14 @@ def test_patch_cannot_replace_an_interpreter_in_the_workspace(bed: Bed, tmp_path
 
 
 @pytest.mark.req("G-14")
-def test_a_required_test_that_the_command_leaves_out_is_not_a_pass(bed: Bed, tmp_path: Path) -> None:
+def test_required_test_that_the_command_deselects_fails(bed: Bed, tmp_path: Path) -> None:
     decided = with_check(bed, tmp_path, command="python -m pytest -k 'not even'").checks[0].decided
     assert (decided.outcome, decided.failing) == (Outcome.FAIL, FAIL_TO_PASS[:1])
     assert "not run" in decided.diagnostics
 
 
 @pytest.mark.parametrize("name", ["test_skipped", "test_known", "test_gone"])
-def test_skipped_expected_and_missing_tests_are_no_pass_when_required(bed: Bed, tmp_path: Path, name: str) -> None:
+def test_skipped_xfailed_and_missing_required_tests_fail(bed: Bed, tmp_path: Path, name: str) -> None:
     wanted = f"tests/test_core.py::{name}"
     decided = with_check(bed, tmp_path, pass_to_pass=[*PASS_TO_PASS, wanted]).checks[0].decided
     assert (decided.outcome, decided.failing) == (Outcome.FAIL, (wanted,))
@@ -180,18 +180,18 @@ def test_skipped_expected_and_missing_tests_are_no_pass_when_required(bed: Bed, 
 
 @pytest.mark.req("G-14")
 @pytest.mark.parametrize("command", ["python -m pytest --no-such-option", "pytest -p no_such_plugin"])
-def test_a_call_that_pytest_refuses_is_the_tasks_error(bed: Bed, tmp_path: Path, command: str) -> None:
+def test_invalid_pytest_call_is_an_error_of_the_task(bed: Bed, tmp_path: Path, command: str) -> None:
     assert with_check(bed, tmp_path, command=command).checks[0].outcome is Outcome.ERROR
 
 
-def test_what_is_no_plain_call_counts_by_its_exit_code_and_says_so(bed: Bed, tmp_path: Path) -> None:
+def test_other_commands_are_graded_by_exit_code_and_say_so(bed: Bed, tmp_path: Path) -> None:
     graded = with_check(bed, tmp_path, command="python -m pytest -q | tail -1 | grep -q '12 passed'")
     (unit,) = graded.checks
     assert (unit.outcome, unit.decided.assurance) == (Outcome.PASS, Assurance.EXIT_CODE)
     assert "only the exit code counts" in unit.decided.why
 
 
-def test_a_failing_test_of_the_agents_own_does_not_decide(context: GradingContext) -> None:
+def test_failing_tests_added_by_the_patch_do_not_count(context: GradingContext) -> None:
     extra = {
         **FIX,
         "scratch/test_x.py": "def test_x():\n    assert False\n",
@@ -218,7 +218,7 @@ TAMPER = """\
     ],
     ids=["pytest", "inside", "path file", "start-up", "interpreter"],
 )
-def test_a_build_that_changes_the_runner_does_not_pass(bed: Bed, tmp_path: Path, action: str) -> None:
+def test_build_that_changes_the_runner_fails(bed: Bed, tmp_path: Path, action: str) -> None:
     context = bed.context(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
     graded = grade(
         delta_of(context, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), context
@@ -228,7 +228,7 @@ def test_a_build_that_changes_the_runner_does_not_pass(bed: Bed, tmp_path: Path,
     assert "build_changed_runner" in {finding.rule for finding in graded.findings}
 
 
-def test_an_honest_build_does_no_harm(bed: Bed, tmp_path: Path) -> None:
+def test_ordinary_build_passes(bed: Bed, tmp_path: Path) -> None:
     context = bed.context(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
     assert grade(delta_of(context, FIX), context).accepted
 
@@ -243,8 +243,8 @@ READS = """\
     """
 
 
-@pytest.mark.parametrize("peeks", [False, True], ids=["handed over", "looked for"])
-def test_a_test_may_hand_its_own_file_to_what_it_tests(bed: Bed, tmp_path: Path, peeks: bool) -> None:
+@pytest.mark.parametrize("peeks", [False, True], ids=["passed on", "searched"])
+def test_test_may_pass_its_own_file_to_the_code_under_test(bed: Bed, tmp_path: Path, peeks: bool) -> None:
     check = {**UNIT, "fail_to_pass": ["tests/test_reads.py::test_reads_a_file"]}
     context = bed.context(
         tmp_path,
@@ -254,4 +254,6 @@ def test_a_test_may_hand_its_own_file_to_what_it_tests(bed: Bed, tmp_path: Path,
     code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
     graded = grade(delta_of(context, {"src/toy/core.py": code}), context)
     assert graded.accepted is not peeks
-    assert [(one.rule, one.severity) for one in graded.findings] == [("watched_run", "gate" if peeks else "note")]
+    assert [(finding.rule, finding.severity) for finding in graded.findings] == [
+        ("watched_run", "gate" if peeks else "note")
+    ]

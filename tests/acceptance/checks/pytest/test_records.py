@@ -1,4 +1,4 @@
-"""What comes over the side channel is hostile: only whole, numbered lines with the nonce count."""
+"""Read the side channel as hostile input: only complete, numbered lines with the nonce count."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def failing(test: str) -> list[Record]:
     return [report(test, when="setup"), report(test, "failed"), report(test, when="teardown")]
 
 
-def told(*tests: list[Record], canaries: bool = True) -> list[Record]:
+def records_of(*tests: list[Record], canaries: bool = True) -> list[Record]:
     records: list[Record] = [["start", "3.11"], ["config", "/w", "", "/w"]]
     records += [["canary", f"::test_c.py::{name}", name] for name in ("c1", "c2", "c3")]
     for test in tests:
@@ -46,7 +46,7 @@ def told(*tests: list[Record], canaries: bool = True) -> list[Record]:
 
 
 def lines(records: list[Record]) -> bytes:
-    return b"".join(f"{NONCE} {number} {json.dumps(one)}\n".encode() for number, one in enumerate(records))
+    return b"".join(f"{NONCE} {number} {json.dumps(record)}\n".encode() for number, record in enumerate(records))
 
 
 def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom: bool = False) -> PytestRun:
@@ -56,17 +56,17 @@ def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom
 
 def decided(side: bytes, exit_code: int | None = 77, **ending: bool) -> tuple[Outcome, str, list[str]]:
     requirement = Requirement(("t::new",), ("t::old",))
-    seen = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, known=(), passing_canary=True)
-    return seen.outcome, seen.why, [finding.rule for finding in seen.findings]
+    outcome = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, known=(), passing_canary=True)
+    return outcome.outcome, outcome.why, [finding.rule for finding in outcome.findings]
 
 
-GOOD = told(passing("t::new"), passing("t::old"))
+GOOD = records_of(passing("t::new"), passing("t::old"))
 
 
 @pytest.mark.req("G-01")
-def test_a_pass_needs_every_required_test() -> None:
+def test_pass_needs_every_required_test() -> None:
     assert decided(lines(GOOD)) == (Outcome.PASS, "2 required tests passed", [])
-    assert decided(lines(told(passing("t::new"))))[:2] == (Outcome.FAIL, "1 of 2 required tests failed")
+    assert decided(lines(records_of(passing("t::new"))))[:2] == (Outcome.FAIL, "1 of 2 required tests failed")
 
 
 @pytest.mark.req("G-01", "G-14")
@@ -94,26 +94,26 @@ def test_a_pass_needs_every_required_test() -> None:
     ],
 )  # fmt: skip
 def test_anything_but_three_passed_phases_is_not_a_pass(records: list[Record]) -> None:
-    assert decided(lines(told(records, passing("t::old"))))[0] is Outcome.FAIL
+    assert decided(lines(records_of(records, passing("t::old"))))[0] is Outcome.FAIL
 
 
-def test_only_the_last_attempt_of_a_repeated_test_counts() -> None:
+def test_only_the_last_try_of_a_repeated_test_counts() -> None:
     first = [report("t::new", when="setup"), report("t::new", "rerun")]
     cleared = [*first, report("t::new", when="teardown")]
     for attempt in (first, cleared, [*first, *cleared]):
-        assert decided(lines(told([*attempt, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
-        assert decided(lines(told([*attempt, *failing("t::new")], passing("t::old"))))[0] is Outcome.FAIL
+        assert decided(lines(records_of([*attempt, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
+        assert decided(lines(records_of([*attempt, *failing("t::new")], passing("t::old"))))[0] is Outcome.FAIL
     broken = [*first, report("t::new", "failed", "teardown"), *passing("t::new")]
-    assert decided(lines(told(broken, passing("t::old"))))[0] is Outcome.FAIL
+    assert decided(lines(records_of(broken, passing("t::old"))))[0] is Outcome.FAIL
 
 
-def test_subtests_that_pass_do_no_harm() -> None:
+def test_passing_subtests_do_not_matter() -> None:
     subtests = [report("t::new", kind="SubtestReport")] * 3
-    assert decided(lines(told([*subtests, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
+    assert decided(lines(records_of([*subtests, *passing("t::new")], passing("t::old"))))[0] is Outcome.PASS
 
 
 @pytest.mark.parametrize("end", [-1, -2])
-def test_without_its_end_a_run_proves_nothing(end: int) -> None:
+def test_run_without_end_record_fails(end: int) -> None:
     assert decided(lines(GOOD[:end]))[0] is Outcome.FAIL
 
 
@@ -122,16 +122,16 @@ def test_results_and_exit_status_must_agree(exit_code: int | None) -> None:
     assert decided(lines(GOOD), exit_code)[0] is Outcome.FAIL
 
 
-def test_a_canary_that_passes_shows_a_falsified_runner() -> None:
-    records = told(
+def test_passing_canary_test_is_a_forgery() -> None:
+    records = records_of(
         passing("t::new"), passing("t::old"), passing("::test_c.py::c1"), passing("::test_c.py::c2"), canaries=False
     )
     outcome, _, rules = decided(lines(records))
     assert (outcome, rules) == (Outcome.FAIL, ["canary"])
 
 
-def test_canaries_that_were_not_run_show_a_run_that_stopped() -> None:
-    outcome, why, rules = decided(lines(told(passing("t::new"), passing("t::old"), canaries=False)))
+def test_missing_canary_tests_mean_the_run_stopped_early() -> None:
+    outcome, why, rules = decided(lines(records_of(passing("t::new"), passing("t::old"), canaries=False)))
     assert (outcome, rules) == (Outcome.FAIL, [])
     assert "stopped early" in why
 
@@ -147,7 +147,7 @@ def test_canaries_that_were_not_run_show_a_run_that_stopped() -> None:
         b"x" * 2_000_000 + b"\n",
     ],
 )
-def test_lines_of_others_are_not_believed_and_are_told(foreign: bytes) -> None:
+def test_foreign_lines_are_ignored_and_reported(foreign: bytes) -> None:
     outcome, _, rules = decided(lines(GOOD)[:200] + b"\n" + foreign + lines(GOOD))
     assert outcome is Outcome.FAIL
     assert "forged_results" in rules
@@ -158,33 +158,33 @@ def test_lines_after_the_end_are_foreign() -> None:
 
 
 @pytest.mark.req("E-06")
-def test_a_timeout_says_both_times() -> None:
+def test_timeout_states_duration_and_limit() -> None:
     assert decided(lines(GOOD[:-2]), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s)"
 
 
 @pytest.mark.req("E-06")
 @pytest.mark.parametrize("phases", [("setup",), ("setup", "call")])
-def test_the_test_is_named_that_a_run_ended_in(phases: tuple[str, ...]) -> None:
-    cut = [*told(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
+def test_unfinished_run_names_the_running_test(phases: tuple[str, ...]) -> None:
+    cut = [*records_of(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
     assert decided(lines(cut), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s), in t::new"
     assert decided(lines(cut), 0)[1] == "the test run did not finish: exit status 0, in t::new"
-    canary = [*told(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
+    canary = [*records_of(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
     assert decided(lines(canary), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s)"
 
 
-def test_memory_is_named_when_it_was_the_cause() -> None:
+def test_out_of_memory_is_named_as_the_cause() -> None:
     assert "memory" in decided(lines(GOOD[:-2]), 137, oom=True)[1]
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_break_the_reader_or_pass(noise: bytes) -> None:
+def test_no_bytes_crash_the_reader_or_pass(noise: bytes) -> None:
     assert decided(noise)[0] is Outcome.FAIL
     outcome, _, rules = decided(lines(GOOD) + noise)
     assert (outcome is Outcome.PASS) == (not noise.strip(b"\n") and not rules)
 
 
 @given(st.text(), st.text())
-def test_ids_are_kept_byte_for_byte(test: str, why: str) -> None:
+def test_test_ids_stay_unchanged(test: str, why: str) -> None:
     transcript = read_transcript(lines([["item", test], ["uncollected", "f", why]]), NONCE)
     assert transcript.items == [test.encode("utf-8", "backslashreplace").decode()]
     json.dumps(transcript.uncollected, ensure_ascii=False).encode()
@@ -195,35 +195,35 @@ def test_ids_are_kept_byte_for_byte(test: str, why: str) -> None:
     "why, outcome",
     [("[XPASS(strict)] a bug", Outcome.PASS), ("Unexpected success", Outcome.PASS), ("t.py:1: assert 0", Outcome.FAIL)],
 )
-def test_a_test_that_was_marked_as_failing_on_r_may_come_to_pass(why: str, outcome: Outcome) -> None:
-    """The mark stays, since the file is R's: the fix that mends what it documents must not be failed by it."""
+def test_strict_xfail_on_base_may_pass_after_the_fix(why: str, outcome: Outcome) -> None:
+    """The mark stays, since the test file is restored: the fix for the documented bug must not fail because of it."""
     known: list[Record] = [
         report("t::known", when="setup"),
         [*report("t::known", "failed")[:-1], why],
         report("t::known", when="teardown"),
     ]
-    side = lines(told(passing("t::new"), known))
+    side = lines(records_of(passing("t::new"), known))
     neutral = Requirement(("t::new",), neutral=("t::known",))
     assert decide_run(run(side), neutral, ceiling_sec=60, known=(), passing_canary=True).outcome is outcome
     required = Requirement(("t::new", "t::known"))
     assert decide_run(run(side), required, ceiling_sec=60, known=(), passing_canary=True).outcome is Outcome.FAIL
 
 
-def test_a_run_on_r_tells_what_to_require() -> None:
+def test_requirement_from_base_outcomes() -> None:
     outcomes = {"a": "passed", "b": "failed", "c": "skipped", "d": "xfailed", "e": "missing", "f": "xpassed"}
-    found = requirement_from_base(outcomes, ("new.py",))
-    assert found == Requirement(("b", "e"), ("a",), ("c", "d", "f"), ("new.py",))
+    requirement = requirement_from_base(outcomes, ("new.py",))
+    assert requirement == Requirement(("b", "e"), ("a",), ("c", "d", "f"), ("new.py",))
     good = {"a": "passed", "b": "passed", "c": "skipped", "e": "passed", "new.py::x": "passed"}
-    assert tally(found, good).failing == ()
-    assert tally(found, {**good, "c": "failed"}).failing == ("c",)
-    assert tally(found, {**good, "new.py::y": "failed"}).failing == ("new.py",)
-    assert tally(found, {**good, "new.py::x": "skipped"}).failing == ("new.py",)
-    assert tally(found, good, ("new.py",)).failing == ("new.py",)
-    assert tally(found, {**good, "other": "failed"}).unlisted_failures == 1
+    assert tally(requirement, good).failing == ()
+    assert tally(requirement, {**good, "c": "failed"}).failing == ("c",)
+    assert tally(requirement, {**good, "new.py::y": "failed"}).failing == ("new.py",)
+    assert tally(requirement, {**good, "new.py::x": "skipped"}).failing == ("new.py",)
+    assert tally(requirement, good, ("new.py",)).failing == ("new.py",)
+    assert tally(requirement, {**good, "other": "failed"}).unlisted_failures == 1
 
 
-def test_canaries_cannot_be_foreseen() -> None:
-    one, other = draw_canaries(), draw_canaries()
-    assert one.module != other.module
-    assert not one.failing & other.failing
-    assert len(one.failing) == 5
+def test_canary_tests_are_random() -> None:
+    first, second = draw_canaries(), draw_canaries()
+    assert first.module != second.module
+    assert not first.failing & second.failing
+    assert len(first.failing) == 5
