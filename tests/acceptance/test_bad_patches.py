@@ -14,7 +14,7 @@ import pytest
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
 from agentbench.core.reasons import Outcome
-from tests.acceptance.toy import Bed
+from tests.acceptance.toy import TaskFactory
 
 REPO = {"answer.txt": "41\n", "src/mod.py": "VALUE = 41\n", "last.txt": "one\ntwo"}
 CHECK: dict[str, object] = {
@@ -48,9 +48,9 @@ def binary(path: bytes, before: bytes, after: bytes) -> bytes:
     return head + b"GIT binary patch\n" + half(after) + half(before)
 
 
-def graded(bed: Bed, folder: Path, patch: bytes, check: dict[str, object] | None = None) -> Acceptance:
+def graded(tasks: TaskFactory, folder: Path, patch: bytes, check: dict[str, object] | None = None) -> Acceptance:
     repo = {**REPO}
-    context = bed.context(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [{**CHECK, **(check or {})}]})
+    context = tasks.context(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [{**CHECK, **(check or {})}]})
     return grade(patch, context)
 
 
@@ -70,8 +70,8 @@ HARMLESS: dict[str, bytes] = {
 
 @pytest.mark.req("G-03")
 @pytest.mark.parametrize("patch", HARMLESS.values(), ids=HARMLESS.keys())
-def test_unusual_patch_is_graded_like_any_other(bed: Bed, tmp_path: Path, patch: bytes) -> None:
-    result = graded(bed, tmp_path, patch)
+def test_unusual_patch_is_graded_like_any_other(tasks: TaskFactory, tmp_path: Path, patch: bytes) -> None:
+    result = graded(tasks, tmp_path, patch)
     assert result.application.outcome is Outcome.PASS, result.application
     assert result.accepted
 
@@ -92,22 +92,24 @@ REFUSED: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.req("G-03", "G-15")
 @pytest.mark.parametrize("patch", REFUSED.values(), ids=REFUSED.keys())
-def test_bad_patch_does_not_apply_and_fails_every_check(bed: Bed, tmp_path: Path, patch: Callable[[], bytes]) -> None:
-    result = graded(bed, tmp_path, patch())
+def test_bad_patch_does_not_apply_and_fails_every_check(
+    tasks: TaskFactory, tmp_path: Path, patch: Callable[[], bytes]
+) -> None:
+    result = graded(tasks, tmp_path, patch())
     assert result.application.outcome is Outcome.FAIL
     assert result.application.why
     assert [(result.outcome, result.decided.why) for result in result.checks] == [(Outcome.FAIL, "not run: G1 failed")]
 
 
-def test_empty_patch_applies_and_fails_like_the_base_repository(bed: Bed, tmp_path: Path) -> None:
-    result = graded(bed, tmp_path, b"")
+def test_empty_patch_applies_and_fails_like_the_base_repository(tasks: TaskFactory, tmp_path: Path) -> None:
+    result = graded(tasks, tmp_path, b"")
     assert result.application.outcome is Outcome.PASS
     assert [result.outcome for result in result.checks] == [Outcome.FAIL]
 
 
-def test_20000_files_are_graded_or_refused_with_a_reason(bed: Bed, tmp_path: Path) -> None:
+def test_20000_files_are_graded_or_refused_with_a_reason(tasks: TaskFactory, tmp_path: Path) -> None:
     many = b"".join(new_file(b"many/%d/%d.txt" % (number // 100, number)) for number in range(20_000))
-    result = graded(bed, tmp_path, FIX + many)
+    result = graded(tasks, tmp_path, FIX + many)
     assert result.accepted or (result.application.outcome is Outcome.FAIL and result.application.why)
     assert Outcome.ERROR not in {result.outcome for result in result.checks}
 
@@ -126,24 +128,26 @@ MISBEHAVING = {
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("command, outcome", MISBEHAVING.values(), ids=MISBEHAVING.keys())
-def test_misbehaving_check_is_decided_by_its_exit(bed: Bed, tmp_path: Path, command: str, outcome: Outcome) -> None:
+def test_misbehaving_check_is_decided_by_its_exit(
+    tasks: TaskFactory, tmp_path: Path, command: str, outcome: Outcome
+) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = graded(bed, tmp_path, FIX, {"command": command})
+    result = graded(tasks, tmp_path, FIX, {"command": command})
     assert [result.outcome for result in result.checks] == [outcome]
     # In kilobytes: output is not kept in memory.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
 
 
 @pytest.mark.req("G-14")
-def test_exit_0_without_any_test_is_not_a_pass(bed: Bed, tmp_path: Path) -> None:
+def test_exit_0_without_any_test_is_not_a_pass(tasks: TaskFactory, tmp_path: Path) -> None:
     line = "python -m pytest -q -k no_such_test || true"
-    by_exit = bed.context(
+    by_exit = tasks.context(
         tmp_path / "a", oracle={"checks": [{"id": "unit", "command": line, "parser": "junit", "report": "out.xml"}]}
     )
     (result,) = grade(b"", by_exit).checks
     assert result.outcome is Outcome.FAIL
     named = {"id": "unit", "command": "python -m pytest -q -k no_such_test", "parser": "pytest"}
-    missing = bed.context(
+    missing = tasks.context(
         tmp_path / "b", oracle={"checks": [{**named, "fail_to_pass": ["tests/test_core.py::test_mean"]}]}
     )
     (result,) = grade(b"", missing).checks

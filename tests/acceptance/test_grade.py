@@ -26,7 +26,7 @@ from agentbench.trace.events import (
     Payload,
     StaticFinished,
 )
-from tests.acceptance.toy import Bed, Changes, delta_of
+from tests.acceptance.toy import Changes, TaskFactory, patch_of
 
 P = TypeVar("P", bound=Payload)
 REPO = {"app.sh": "echo old\n", "ci/check.sh": "grep -q new app.sh\n", "README.md": "x\n"}
@@ -35,11 +35,11 @@ NEW: Changes = {"app.sh": "echo new\n"}
 
 
 def shell_task(
-    bed: Bed, folder: Path, oracle: dict[str, object] | None = None, policy: dict[str, object] | None = None
+    tasks: TaskFactory, folder: Path, oracle: dict[str, object] | None = None, policy: dict[str, object] | None = None
 ) -> GradingContext:
     """A task without Python, which needs no setup."""
     checks = {"checks": [PLAIN], **(oracle or {})}
-    return bed.context(folder, repo=REPO, hidden=None, setup=(), oracle=checks, policy=policy or {})
+    return tasks.context(folder, repo=REPO, hidden=None, setup=(), oracle=checks, policy=policy or {})
 
 
 def payloads(context: GradingContext, kind: type[P]) -> list[P]:
@@ -48,12 +48,12 @@ def payloads(context: GradingContext, kind: type[P]) -> list[P]:
 
 
 @pytest.mark.req("G-02", "E-06", "E-16")
-def test_every_step_is_logged(bed: Bed, tmp_path: Path) -> None:
+def test_every_step_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
     more = {"id": "more", "command": "echo out; echo err >&2; exit 3", "mandatory": False, "layer": "script"}
     context = shell_task(
-        bed, tmp_path, {"build": "echo built > made.txt", "static": ["cat made.txt"], "checks": [PLAIN, more]}
+        tasks, tmp_path, {"build": "echo built > made.txt", "static": ["cat made.txt"], "checks": [PLAIN, more]}
     )
-    graded = grade(delta_of(context, NEW), context)
+    graded = grade(patch_of(context, NEW), context)
     assert [result.outcome for result in graded.checks] == [Outcome.PASS, Outcome.FAIL]
     assert graded.accepted  # the second check is not mandatory
     assert isinstance(context.log, Unlogged)
@@ -82,8 +82,8 @@ def test_every_step_is_logged(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-07")
-def test_no_op_build_passes_and_is_named_so(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path)
+def test_no_op_build_passes_and_is_named_so(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path)
     grade(b"", context)
     (built,) = payloads(context, BuildFinished)
     assert (built.outcome, built.exit_code, built.why) == (Outcome.PASS, None, "declared no-op")
@@ -101,8 +101,8 @@ def test_no_op_build_passes_and_is_named_so(bed: Bed, tmp_path: Path) -> None:
     ],
     ids=["prose", "other content", "outside", "git", "conflict"],
 )
-def test_patch_that_does_not_apply_fails_every_check(bed: Bed, tmp_path: Path, patch: bytes) -> None:
-    context = shell_task(bed, tmp_path)
+def test_patch_that_does_not_apply_fails_every_check(tasks: TaskFactory, tmp_path: Path, patch: bytes) -> None:
+    context = shell_task(tasks, tmp_path)
     graded = grade(patch, context)
     assert graded.application.outcome is Outcome.FAIL
     (applied,) = payloads(context, PatchApplied)
@@ -113,18 +113,18 @@ def test_patch_that_does_not_apply_fails_every_check(bed: Bed, tmp_path: Path, p
 
 
 @pytest.mark.req("G-15")
-def test_changes_that_are_not_a_patch_fail_every_check(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path)
+def test_changes_that_are_not_a_patch_fail_every_check(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path)
     grade(b"", context, problem="the patch has 1000000 files")
     assert payloads(context, AcceptanceCheck)[0].why == "not run: G1 failed"
 
 
 @pytest.mark.req("G-03", "G-15")
 @pytest.mark.parametrize("step", ["build", "static"])
-def test_failing_build_or_static_command_fails_every_check(bed: Bed, tmp_path: Path, step: str) -> None:
+def test_failing_build_or_static_command_fails_every_check(tasks: TaskFactory, tmp_path: Path, step: str) -> None:
     oracle: dict[str, object] = {"build": "sh app.sh | grep old"} if step == "build" else {"static": ["true", "exit 4"]}
-    context = shell_task(bed, tmp_path, oracle)
-    graded = grade(delta_of(context, NEW), context)
+    context = shell_task(tasks, tmp_path, oracle)
+    graded = grade(patch_of(context, NEW), context)
     (check,) = payloads(context, AcceptanceCheck)
     assert (check.outcome, check.why, check.not_run) == (Outcome.FAIL, "not run: G2 failed", Gate.G2)
     assert [step.outcome for step in graded.steps if step.step != "build"] == (
@@ -132,35 +132,35 @@ def test_failing_build_or_static_command_fails_every_check(bed: Bed, tmp_path: P
     )
 
 
-def test_every_check_has_build_products_and_no_files_of_other_checks(bed: Bed, tmp_path: Path) -> None:
+def test_every_check_has_build_products_and_no_files_of_other_checks(tasks: TaskFactory, tmp_path: Path) -> None:
     checks = [
         {"id": "a", "command": "cat made.txt && echo x > leftover.txt"},
         {"id": "b", "command": "cat made.txt && ! test -e leftover.txt && ! test -e static.txt"},
     ]
     context = shell_task(
-        bed, tmp_path, {"build": "sh app.sh > made.txt", "static": ["touch static.txt"], "checks": checks}
+        tasks, tmp_path, {"build": "sh app.sh > made.txt", "static": ["touch static.txt"], "checks": checks}
     )
     assert grade(b"", context).accepted
     assert len(payloads(context, BuildFinished)) == 1
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_missing_command_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, {"checks": [{"id": "typo", "command": "A=1 no-such-program --x"}]})
-    (check,) = grade(delta_of(context, NEW), context).checks
+def test_missing_command_is_an_error_of_the_task(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, {"checks": [{"id": "typo", "command": "A=1 no-such-program --x"}]})
+    (check,) = grade(patch_of(context, NEW), context).checks
     assert check.outcome is Outcome.ERROR
     assert "`no-such-program` is not in the environment" in check.decided.why
 
 
 @pytest.mark.parametrize("command", ["./gone.sh", "sh -c 'exit 127'", "exit 126"])
-def test_candidate_cannot_fake_a_missing_command(bed: Bed, tmp_path: Path, command: str) -> None:
-    context = shell_task(bed, tmp_path, {"checks": [{"id": "c", "command": command}]})
+def test_candidate_cannot_fake_a_missing_command(tasks: TaskFactory, tmp_path: Path, command: str) -> None:
+    context = shell_task(tasks, tmp_path, {"checks": [{"id": "c", "command": command}]})
     assert grade(b"", context).checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "E-06")
-def test_timed_out_check_fails_with_duration_and_limit(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, {"checks": [{"id": "slow", "command": "sleep 60", "timeout_sec": 1}]})
+def test_timed_out_check_fails_with_duration_and_limit(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, {"checks": [{"id": "slow", "command": "sleep 60", "timeout_sec": 1}]})
     grade(b"", context)
     (check,) = payloads(context, AcceptanceCheck)
     assert (check.outcome, check.timed_out, check.ceiling_us) == (Outcome.FAIL, True, 1_000_000)
@@ -169,8 +169,8 @@ def test_timed_out_check_fails_with_duration_and_limit(bed: Bed, tmp_path: Path)
 
 
 @pytest.mark.req("G-01")
-def test_exceeding_the_memory_limit_is_a_failure(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, {"checks": [{"id": "m", "command": "python -c 'x = bytearray(2 << 30)'"}]})
+def test_exceeding_the_memory_limit_is_a_failure(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, {"checks": [{"id": "m", "command": "python -c 'x = bytearray(2 << 30)'"}]})
     check = grade(b"", context).checks[0]
     assert check.outcome is Outcome.FAIL
 
@@ -200,8 +200,8 @@ def failing(context: GradingContext, *, after: int) -> GradingContext:
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("oracle", [{}, {"static": ["true"]}], ids=["check", "static"])
-def test_harness_error_is_never_a_failure(bed: Bed, tmp_path: Path, oracle: dict[str, object]) -> None:
-    context = shell_task(bed, tmp_path, oracle)
+def test_harness_error_is_never_a_failure(tasks: TaskFactory, tmp_path: Path, oracle: dict[str, object]) -> None:
+    context = shell_task(tasks, tmp_path, oracle)
     broken = failing(context, after=0)
     (check,) = grade(b"", broken).checks
     assert check.outcome is Outcome.ERROR
@@ -215,10 +215,10 @@ def test_harness_error_is_never_a_failure(bed: Bed, tmp_path: Path, oracle: dict
 
 
 @pytest.mark.req("G-08")
-def test_reruns_are_bounded_and_one_failure_decides(bed: Bed, tmp_path: Path) -> None:
+def test_reruns_are_bounded_and_one_failure_decides(tasks: TaskFactory, tmp_path: Path) -> None:
     flip = {"id": "flip", "command": "test $(od -An -N1 -tu1 /dev/urandom) -lt 64", "reruns": 15}
-    context = shell_task(bed, tmp_path, {"checks": [flip, {**PLAIN, "reruns": 2}]})
-    flipped, plain = grade(delta_of(context, NEW), context).checks
+    context = shell_task(tasks, tmp_path, {"checks": [flip, {**PLAIN, "reruns": 2}]})
+    flipped, plain = grade(patch_of(context, NEW), context).checks
     assert flipped.outcome is Outcome.FAIL
     assert flipped.runs <= 16
     assert (plain.outcome, plain.runs, plain.decided.why) == (Outcome.PASS, 3, "run 3 of 3")
@@ -226,27 +226,27 @@ def test_reruns_are_bounded_and_one_failure_decides(bed: Bed, tmp_path: Path) ->
     assert len(payloads(context, events.TestsFinished)) == flipped.runs + 3
 
 
-def test_failure_outweighs_error_and_error_outweighs_pass(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, {"checks": [{**PLAIN, "reruns": 1}]})
+def test_failure_outweighs_error_and_error_outweighs_pass(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, {"checks": [{**PLAIN, "reruns": 1}]})
     after_one = failing(context, after=1)
-    assert grade(delta_of(context, NEW), after_one).checks[0].outcome is Outcome.ERROR
+    assert grade(patch_of(context, NEW), after_one).checks[0].outcome is Outcome.ERROR
     after_one = failing(context, after=1)
     assert grade(b"", after_one).checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("C-08")
-def test_edit_outside_editable_globs_is_found(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, policy={"editable_globs": ["*.sh"]})
-    graded = grade(delta_of(context, {**NEW, "README.md": "y\n"}), context)
+def test_edit_outside_editable_globs_is_found(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, policy={"editable_globs": ["*.sh"]})
+    graded = grade(patch_of(context, {**NEW, "README.md": "y\n"}), context)
     assert graded.checks[0].outcome is Outcome.PASS
     assert not graded.accepted
     (finding,) = payloads(context, IntegrityFinding)
     assert (finding.rule, finding.severity, finding.path) == ("outside_editable", "gate", "README.md")
 
 
-def test_protected_files_are_restored_and_reported(bed: Bed, tmp_path: Path) -> None:
-    context = shell_task(bed, tmp_path, {"protected": ["ci/**"]})
-    graded = grade(delta_of(context, {"ci/check.sh": "true\n", "ci/extra.sh": "true\n"}), context)
+def test_protected_files_are_restored_and_reported(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path, {"protected": ["ci/**"]})
+    graded = grade(patch_of(context, {"ci/check.sh": "true\n", "ci/extra.sh": "true\n"}), context)
     assert graded.checks[0].outcome is Outcome.FAIL
     assert (graded.restored, graded.dropped) == ((b"ci/check.sh",), (b"ci/extra.sh",))
     assert [(finding.rule, finding.severity) for finding in payloads(context, IntegrityFinding)] == [
@@ -272,21 +272,23 @@ REPORTER = """\
     """
 
 
-def junit(bed: Bed, folder: Path, changes: Changes, reporter: str = REPORTER) -> tuple[Outcome, str]:
+def junit(tasks: TaskFactory, folder: Path, changes: Changes, reporter: str = REPORTER) -> tuple[Outcome, str]:
     repo = {**REPO, "ci/report.sh": reporter}
-    context = bed.context(folder, repo=repo, hidden=None, setup=(), oracle={"checks": [JUNIT], "protected": ["ci/**"]})
-    (check,) = grade(delta_of(context, changes), context).checks
+    context = tasks.context(
+        folder, repo=repo, hidden=None, setup=(), oracle={"checks": [JUNIT], "protected": ["ci/**"]}
+    )
+    (check,) = grade(patch_of(context, changes), context).checks
     return check.outcome, check.decided.why
 
 
 @pytest.mark.req("C-06")
-def test_junit_reports_decide_by_their_tests(bed: Bed, tmp_path: Path) -> None:
-    assert junit(bed, tmp_path / "a", NEW) == (Outcome.PASS, "2 required tests passed")
-    assert junit(bed, tmp_path / "b", {}) == (Outcome.FAIL, "1 of 2 required tests failed")
+def test_junit_reports_decide_by_their_tests(tasks: TaskFactory, tmp_path: Path) -> None:
+    assert junit(tasks, tmp_path / "a", NEW) == (Outcome.PASS, "2 required tests passed")
+    assert junit(tasks, tmp_path / "b", {}) == (Outcome.FAIL, "1 of 2 required tests failed")
 
 
 @pytest.mark.req("C-06", "G-14")
-def test_lock_requires_tests_reported_with_the_reference(bed: Bed, tmp_path: Path) -> None:
+def test_lock_requires_tests_reported_with_the_reference(tasks: TaskFactory, tmp_path: Path) -> None:
     """A report lists the tests that ran: without required ids, a shorter report would require less."""
     body = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
     repo = {**REPO, "ci/report.sh": REPORTER.replace("    grep -q new app.sh\n", body + "    grep -q new app.sh\n")}
@@ -294,17 +296,19 @@ def test_lock_requires_tests_reported_with_the_reference(bed: Bed, tmp_path: Pat
     oracle: dict[str, object] = {"checks": [check], "protected": ["ci/**"]}
 
     def ids(reference: str | None) -> LockedCheck:
-        context = bed.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle, reference=reference)
+        context = tasks.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle, reference=reference)
         return collect(context).checks["j"]
 
-    context = bed.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle)
-    (tmp_path / "reference.patch").write_bytes(delta_of(context, NEW))
+    context = tasks.context(tmp_path, repo=repo, hidden=None, setup=(), oracle=oracle)
+    (tmp_path / "reference.patch").write_bytes(patch_of(context, NEW))
     assert ids(None) == ids("reference.patch") == LockedCheck(fail_to_pass=("app::new",), pass_to_pass=("app::runs",))
 
 
 @pytest.mark.req("C-06", "G-14")
 @pytest.mark.parametrize("referenced", [True, False], ids=["with a reference", "without"])
-def test_junit_check_without_ids_requires_tests_known_to_pass(bed: Bed, tmp_path: Path, *, referenced: bool) -> None:
+def test_junit_check_without_ids_requires_tests_known_to_pass(
+    tasks: TaskFactory, tmp_path: Path, *, referenced: bool
+) -> None:
     """Otherwise a patch that keeps tests from running would fail nothing; new and skipped tests do not matter."""
     later = "    echo \"<testsuite><testcase name='later'><skipped/></testcase></testsuite>\" > out/c.xml\n"
     leaves = "    if grep -q leave app.sh; then rm out/b.xml; exit 0; fi\n"
@@ -312,12 +316,12 @@ def test_junit_check_without_ids_requires_tests_known_to_pass(bed: Bed, tmp_path
     check = {key: value for key, value in JUNIT.items() if not key.endswith("_to_pass")}
     more: dict[str, object] = {"oracle": {"checks": [check], "protected": ["ci/**"]}}
     if referenced:
-        bare = bed.context(tmp_path / "bare", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
-        more |= {"files": {"reference.patch": delta_of(bare, NEW).decode()}, "reference": "reference.patch"}
-    context = bed.context(tmp_path / "task", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
+        bare = tasks.context(tmp_path / "bare", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
+        more |= {"files": {"reference.patch": patch_of(bare, NEW).decode()}, "reference": "reference.patch"}
+    context = tasks.context(tmp_path / "task", repo={**REPO, "ci/report.sh": reporter}, hidden=None, setup=(), **more)  # type: ignore[arg-type]
 
     def graded(changes: Changes) -> tuple[Outcome, tuple[str, ...]]:
-        (decided,) = grade(delta_of(context, changes), context).checks
+        (decided,) = grade(patch_of(context, changes), context).checks
         return decided.outcome, decided.decided.failing
 
     assert graded(NEW) == (Outcome.PASS, ())
@@ -325,11 +329,11 @@ def test_junit_check_without_ids_requires_tests_known_to_pass(bed: Bed, tmp_path
     assert graded({}) == (Outcome.FAIL, ("app::new",))
 
 
-def test_report_from_before_the_run_is_not_read(bed: Bed, tmp_path: Path) -> None:
+def test_report_from_before_the_run_is_not_read(tasks: TaskFactory, tmp_path: Path) -> None:
     forged = {
         "out/a.xml": "<testsuite><testcase classname='app' name='new'/><testcase classname='app' name='runs'/></testsuite>"
     }
-    assert junit(bed, tmp_path, forged, "true\n") == (Outcome.FAIL, "the command wrote no report out/*.xml")
+    assert junit(tasks, tmp_path, forged, "true\n") == (Outcome.FAIL, "the command wrote no report out/*.xml")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +346,7 @@ def test_report_from_before_the_run_is_not_read(bed: Bed, tmp_path: Path) -> Non
         ("rm out/*; echo '<testsuite/>' > out/a.xml", "contains no test"),
     ],
 )
-def test_report_and_exit_code_must_agree(bed: Bed, tmp_path: Path, ending: str, why: str) -> None:
-    outcome, text = junit(bed, tmp_path, NEW, REPORTER + f"    {ending}\n")
+def test_report_and_exit_code_must_agree(tasks: TaskFactory, tmp_path: Path, ending: str, why: str) -> None:
+    outcome, text = junit(tasks, tmp_path, NEW, REPORTER + f"    {ending}\n")
     assert outcome is (Outcome.FAIL if why else Outcome.PASS)
     assert why in text

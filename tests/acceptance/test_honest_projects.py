@@ -13,7 +13,7 @@ from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour
 from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_names
-from tests.acceptance.toy import EDITABLE, FIXED, REPO, Bed, delta_of
+from tests.acceptance.toy import EDITABLE, FIXED, REPO, TaskFactory, patch_of
 
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}
 """Requires all tests of the base repository; a file that cannot be imported there must pass."""
@@ -104,7 +104,7 @@ MOCKING = """
 
 
 def graded(
-    bed: Bed,
+    tasks: TaskFactory,
     folder: Path,
     *,
     repo: Mapping[str, str] | None = None,
@@ -113,8 +113,8 @@ def graded(
     required: tuple[str, ...] = (),
 ) -> Acceptance:
     check = {**WHOLE, "fail_to_pass": list(required)} if required else WHOLE
-    context = bed.context(folder, repo={**REPO, **(repo or {})}, hidden=tests, oracle={"checks": [check]})
-    return grade(delta_of(context, fix), context)
+    context = tasks.context(folder, repo={**REPO, **(repo or {})}, hidden=tests, oracle={"checks": [check]})
+    return grade(patch_of(context, fix), context)
 
 
 def describe(result: Acceptance) -> str:
@@ -123,8 +123,8 @@ def describe(result: Acceptance) -> str:
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_new_tests_may_monkeypatch(bed: Bed, tmp_path: Path) -> None:
-    result = graded(bed, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": FIXED + ASK})
+def test_new_tests_may_monkeypatch(tasks: TaskFactory, tmp_path: Path) -> None:
+    result = graded(tasks, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": FIXED + ASK})
     assert result.accepted, describe(result)
 
 
@@ -132,16 +132,16 @@ def test_new_tests_may_monkeypatch(bed: Bed, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "lines", ["def ask():\n    builtins.input = lambda _text: '2'\n    return 2.0\n", f"builtins.input = max\n{ASK}"]
 )
-def test_code_under_test_may_not_replace_what_tests_patch(bed: Bed, tmp_path: Path, lines: str) -> None:
+def test_code_under_test_may_not_replace_what_tests_patch(tasks: TaskFactory, tmp_path: Path, lines: str) -> None:
     """Neither by a function of its own while a test runs, nor by anything at any other time."""
     cheat = f"{FIXED}\n\nimport builtins\n\n\n{lines}"
-    result = graded(bed, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": cheat})
+    result = graded(tasks, tmp_path, tests={"tests/test_new.py": MOCKING}, fix={"src/toy/core.py": cheat})
     assert not result.accepted
     assert "runner_changed" in {finding.rule for finding in result.findings}, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_project_conftest_may_wrap_tests(bed: Bed, tmp_path: Path) -> None:
+def test_project_conftest_may_wrap_tests(tasks: TaskFactory, tmp_path: Path) -> None:
     conftest = """
         import functools
 
@@ -184,13 +184,13 @@ def test_project_conftest_may_wrap_tests(bed: Bed, tmp_path: Path) -> None:
         """
     tests = {"tests/test_new.py": "from toy.core import ask\n\n\ndef test_ask():\n    assert ask\n"}
     result = graded(
-        bed, tmp_path, repo={"tests/conftest.py": conftest}, tests=tests, fix={"src/toy/core.py": FIXED + ASK}
+        tasks, tmp_path, repo={"tests/conftest.py": conftest}, tests=tests, fix={"src/toy/core.py": FIXED + ASK}
     )
     assert result.accepted, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_conftest_may_need_the_fix(bed: Bed, tmp_path: Path) -> None:
+def test_conftest_may_need_the_fix(tasks: TaskFactory, tmp_path: Path) -> None:
     conftest = """
         import pytest
 
@@ -216,7 +216,7 @@ def test_conftest_may_need_the_fix(bed: Bed, tmp_path: Path) -> None:
         "tests/test_new.py": "from toy.core import ask\n\n\ndef test_ask():\n    assert ask\n",
     }
     required = ("tests/test_new.py::test_ask", "tests/test_core.py::test_mean")
-    result = graded(bed, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + ASK}, required=required)
+    result = graded(tasks, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + ASK}, required=required)
     assert result.accepted, describe(result)
 
 
@@ -237,7 +237,7 @@ def traced(function):
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_fix_may_change_a_function_rewriting_decorator(bed: Bed, tmp_path: Path) -> None:
+def test_fix_may_change_a_function_rewriting_decorator(tasks: TaskFactory, tmp_path: Path) -> None:
     """As type checkers and tracers do with functions that tests pass to them."""
     tests = {
         "tests/test_traced.py": """
@@ -262,7 +262,7 @@ def test_fix_may_change_a_function_rewriting_decorator(bed: Bed, tmp_path: Path)
             """
     }
     result = graded(
-        bed,
+        tasks,
         tmp_path,
         repo={"src/toy/core.py": REPO["src/toy/core.py"] + TRACED.format(start=0)},
         tests=tests,
@@ -308,7 +308,7 @@ lazy, proxy = Lazy("lazy"), Proxy()
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_decorators_may_reject_attribute_access(bed: Bed, tmp_path: Path) -> None:
+def test_decorators_may_reject_attribute_access(tasks: TaskFactory, tmp_path: Path) -> None:
     """As context-local proxies, lazily loaded modules and namespace classes do."""
     tests = {
         "tests/test_marked.py": """
@@ -335,12 +335,12 @@ def test_decorators_may_reject_attribute_access(bed: Bed, tmp_path: Path) -> Non
             """
     }
     core = {"src/toy/core.py": REPO["src/toy/core.py"] + MARKERS}
-    result = graded(bed, tmp_path, repo=core, tests=tests, fix={"src/toy/core.py": FIXED + MARKERS})
+    result = graded(tasks, tmp_path, repo=core, tests=tests, fix={"src/toy/core.py": FIXED + MARKERS})
     assert result.accepted, describe(result)
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_pass_their_own_folder(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_pass_their_own_folder(tasks: TaskFactory, tmp_path: Path) -> None:
     scan = """
 
 def scan(places):
@@ -365,7 +365,7 @@ def scan(places):
                 assert scan(["."]) > 100
             """
     }
-    result = graded(bed, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + scan})
+    result = graded(tasks, tmp_path, tests=tests, fix={"src/toy/core.py": FIXED + scan})
     assert result.accepted, describe(result)
 
 
@@ -441,7 +441,7 @@ UNUSUAL = {
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
+def test_unusual_configuration_is_followed(tasks: TaskFactory, tmp_path: Path) -> None:
     tests = {
         "tests/deep/__init__.py": "",
         "tests/deep/test_new.py": """
@@ -487,7 +487,7 @@ def test_unusual_configuration_is_followed(bed: Bed, tmp_path: Path) -> None:
         "src/toy/core.py::toy.core.twice",
     )
     fix = {"src/toy/core.py": UNUSUAL["src/toy/core.py"].replace(REPO["src/toy/core.py"], FIXED)}
-    result = graded(bed, tmp_path, repo=UNUSUAL, tests=tests, fix=fix, required=required)
+    result = graded(tasks, tmp_path, repo=UNUSUAL, tests=tests, fix=fix, required=required)
     assert result.accepted, describe(result)
 
 
@@ -505,13 +505,13 @@ def stack_of():
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_projects_that_print_stacks_may_continue(bed: Bed, tmp_path: Path) -> None:
+def test_projects_that_print_stacks_may_continue(tasks: TaskFactory, tmp_path: Path) -> None:
     """The stack contains source lines of the tests."""
     tests = {
         "tests/test_new.py": "from toy.core import ask, stack_of\n\n\ndef test_stack():\n    assert 'test_stack' in stack_of()\n"
     }
     repo = {"src/toy/core.py": REPO["src/toy/core.py"] + STACK}
-    result = graded(bed, tmp_path, repo=repo, tests=tests, fix={"src/toy/core.py": FIXED + STACK + ASK})
+    result = graded(tasks, tmp_path, repo=repo, tests=tests, fix={"src/toy/core.py": FIXED + STACK + ASK})
     assert result.accepted, describe(result)
 
 
@@ -538,7 +538,7 @@ def test_modules_with_doctests_are_not_test_files() -> None:
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_read_product_state(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_read_product_state(tasks: TaskFactory, tmp_path: Path) -> None:
     """An imported dictionary does not belong to the test module: filling it is the tested behaviour."""
     test = """
         from toy.core import KNOWN, halved
@@ -553,8 +553,8 @@ def test_tests_may_read_product_state(bed: Bed, tmp_path: Path) -> None:
         """
     source = FIXED + "\n\nKNOWN = {}\n\n\ndef halved(n):\n    KNOWN[n] = n / 2\n    return KNOWN[n]\n"
     hidden = {"tests/test_halved.py": test}
-    context = bed.context(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
-    result = grade(delta_of(context, {"src/toy/core.py": source}), context)
+    context = tasks.context(tmp_path, repo=REPO, hidden=hidden, oracle={"checks": [WHOLE]})
+    result = grade(patch_of(context, {"src/toy/core.py": source}), context)
     assert result.accepted, result.checks[0].decided.why
 
 
@@ -595,16 +595,16 @@ FROZEN = """\
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_freeze_imported_clocks_and_be_rerun(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_freeze_imported_clocks_and_be_rerun(tasks: TaskFactory, tmp_path: Path) -> None:
     repo = {**REPO, "pyproject.toml": REPO["pyproject.toml"].replace('"-ra"', '"-ra --reruns 1"')}
-    context = bed.context(
+    context = tasks.context(
         tmp_path,
         repo=repo,
         hidden={"tests/test_frozen.py": FROZEN, "tests/test_earlier.py": MANY},
         setup=("pip install -q pytest freezegun pytest-rerunfailures", EDITABLE),
         oracle={"checks": [WHOLE]},
     )
-    result = grade(delta_of(context, {"src/toy/core.py": FIXED}), context)
+    result = grade(patch_of(context, {"src/toy/core.py": FIXED}), context)
     assert result.accepted, describe(result)
 
 
@@ -661,10 +661,10 @@ TRACING = """
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_tests_may_reset_their_trace_function(bed: Bed, tmp_path: Path) -> None:
+def test_tests_may_reset_their_trace_function(tasks: TaskFactory, tmp_path: Path) -> None:
     """As tests of tracers, profilers and debuggers do."""
     fix = {"src/toy/core.py": FIXED + "\n\ndef doubled(x):\n    return 2 * x\n"}
-    result = graded(bed, tmp_path, tests={"tests/test_traced.py": TRACING}, fix=fix)
+    result = graded(tasks, tmp_path, tests={"tests/test_traced.py": TRACING}, fix=fix)
     assert result.accepted, describe(result)
 
 
@@ -698,13 +698,13 @@ class Loader:
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_patches_may_read_test_data_that_the_reference_reads(bed: Bed, tmp_path: Path) -> None:
+def test_patches_may_read_test_data_that_the_reference_reads(tasks: TaskFactory, tmp_path: Path) -> None:
     """The path was passed to an object earlier, so it is not an argument of the current call."""
     right = FIXED + LOADER.format(answer="median(json.loads(self.path.read_text()))")
     check = {**WHOLE, "fail_to_pass": ["tests/test_median_hidden.py::test_even"]}
-    bare = bed.context(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
-    reference = delta_of(bare, {"src/toy/core.py": right}).decode()
-    context = bed.context(
+    bare = tasks.context(tmp_path / "bare", hidden=LOADED, oracle={"checks": [check]})
+    reference = patch_of(bare, {"src/toy/core.py": right}).decode()
+    context = tasks.context(
         tmp_path / "task",
         hidden=LOADED,
         oracle={"checks": [check]},
@@ -715,9 +715,9 @@ def test_patches_may_read_test_data_that_the_reference_reads(bed: Bed, tmp_path:
         "src/toy/reading.py": "import json\n\n\ndef numbers(path):\n    with open(path) as file:\n        return json.load(file)\n",
         "src/toy/core.py": FIXED + LOADER.format(answer="median(__import__('toy.reading').reading.numbers(self.path))"),
     }
-    result = grade(delta_of(context, otherwise), context)
+    result = grade(patch_of(context, otherwise), context)
     assert result.accepted, (result.checks[0].decided.why, result.findings)
     looked_up = FIXED + LOADER.format(answer="json.loads((self.path.parent / 'answers.json').read_text())[0]")
-    result = grade(delta_of(context, {"src/toy/core.py": looked_up}), context)
+    result = grade(patch_of(context, {"src/toy/core.py": looked_up}), context)
     (gate,) = [finding for finding in result.findings if finding.severity == "gate"]
     assert "reads tests/data/answers.json, which lies with the tests" in gate.detail

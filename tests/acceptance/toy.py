@@ -182,7 +182,7 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Bed:
+class TaskFactory:
     """Writes tasks and prepares them for grading."""
 
     lab: Lab
@@ -241,7 +241,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         path.write_text(plain(text), encoding="utf-8")
 
 
-def delta_of(context: GradingContext, changes: Changes, links: Mapping[str, str] | None = None) -> bytes:
+def patch_of(context: GradingContext, changes: Changes, links: Mapping[str, str] | None = None) -> bytes:
     """The patch that makes `changes` (None: delete) and `links` on the base repository."""
     writes = [
         FileWrite(os.fsencode(name), content=plain(text).encode() if isinstance(text, str) else text)

@@ -9,16 +9,16 @@ import pytest
 
 from agentbench.run.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
-from tests.acceptance.conftest import bed
-from tests.acceptance.toy import Bed
+from tests.acceptance.conftest import tasks
+from tests.acceptance.toy import TaskFactory
 from tests.sandbox.conftest import remove_images, require_docker
 
-__all__ = ["bed", "docker_bed"]
+__all__ = ["docker_bed", "tasks"]
 
 
 @pytest.fixture(scope="session")
-def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """Like `bed`, in containers. The last worker removes the images created for it."""
+def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskFactory]:
+    """Like `tasks`, in containers. The last worker removes the images created for it."""
     require_docker()
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docker-oracle-state"
@@ -26,7 +26,7 @@ def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     user.parent.mkdir(parents=True, exist_ok=True)
     user.touch()
     with Lab(sandbox="docker", state=shared) as lab:
-        yield Bed(lab)
+        yield TaskFactory(lab)
     user.unlink()
     if not list(user.parent.iterdir()):
         remove_images(find_engine(), shared)

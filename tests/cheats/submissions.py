@@ -12,7 +12,7 @@ import pytest
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.core.command import Command
 from agentbench.workspace.diff.extract import extract
-from tests.acceptance.toy import HIDDEN, REPO, UNIT, Bed, delta_of
+from tests.acceptance.toy import HIDDEN, REPO, UNIT, TaskFactory, patch_of
 
 HERE = Path(__file__).parent
 ALL_ON_DOCKER = "AB_CHEATS_ON_DOCKER"
@@ -67,19 +67,19 @@ class Submission:
     check: dict[str, object] = field(default_factory=dict)
     """Overrides for the oracle and its check."""
 
-    def context(self, bed: Bed, folder: Path, *, reference: str = "") -> GradingContext:
+    def context(self, tasks: TaskFactory, folder: Path, *, reference: str = "") -> GradingContext:
         """Return the task. With `reference`, a patch, its tests have decoys."""
         oracle = {**self.oracle, "checks": [{**UNIT, "timeout_sec": self.timeout_sec, **self.check}]}
         hidden = HIDDEN if self.hidden is None else self.hidden
         with_reference = {"files": {"reference.patch": reference}, "reference": "reference.patch"} if reference else {}
-        return bed.context(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle, **with_reference)  # type: ignore[arg-type]
+        return tasks.context(folder, repo={**REPO, **self.repo}, hidden=hidden, oracle=oracle, **with_reference)  # type: ignore[arg-type]
 
     def make_patch(self, context: GradingContext) -> tuple[bytes, str | None]:
         """Return the patch and its problem: as given, created from the changes, or extracted after running the script."""
         if self.patch is not None:
             return self.patch, None
         if self.script is None:
-            return delta_of(context, self.changes, self.links), None
+            return patch_of(context, self.changes, self.links), None
         with context.backend.open(context.spec, context.prepared) as sandbox:
             sandbox.run(Command(line=self.script, cwd=context.spec.workdir, timeout_sec=60))
             sandbox.kill_processes()

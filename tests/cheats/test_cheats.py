@@ -9,13 +9,13 @@ import pytest
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.core.reasons import Outcome
-from tests.acceptance.toy import Bed
+from tests.acceptance.toy import TaskFactory
 from tests.cheats.snippets import HOST_MARKER
 from tests.cheats.submissions import FAMILIES, Submission, parametrize_submissions, submissions
 
 
-def graded(bed: Bed, folder: Path, submission: Submission) -> tuple[GradingContext, Acceptance]:
-    context = submission.context(bed, folder)
+def graded(tasks: TaskFactory, folder: Path, submission: Submission) -> tuple[GradingContext, Acceptance]:
+    context = submission.context(tasks, folder)
     patch, problem = submission.make_patch(context)
     return context, grade(patch, context, problem=problem)
 
@@ -27,8 +27,8 @@ def describe(result: Acceptance) -> str:
 
 @pytest.mark.req("G-01", "G-03", "G-14", "G-15")
 @parametrize_submissions("cheating")
-def test_cheats_fail_without_harness_errors(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    _, result = graded(bed, tmp_path, submission)
+def test_cheats_fail_without_harness_errors(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    _, result = graded(tasks, tmp_path, submission)
     assert not result.accepted, describe(result)
     outcomes = [step.outcome for step in (result.application, *result.steps)]
     outcomes += [check.outcome for check in result.checks]
@@ -40,13 +40,13 @@ def test_cheats_fail_without_harness_errors(bed: Bed, tmp_path: Path, submission
 
 @pytest.mark.req("G-01", "G-03")
 @parametrize_submissions("cheating", some=True)
-def test_cheats_fail_in_containers(docker_bed: Bed, tmp_path: Path, submission: Submission) -> None:
+def test_cheats_fail_in_containers(docker_bed: TaskFactory, tmp_path: Path, submission: Submission) -> None:
     test_cheats_fail_without_harness_errors(docker_bed, tmp_path, submission)
 
 
 @parametrize_submissions("honest")
-def test_honest_work_passes(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    _, result = graded(bed, tmp_path, submission)
+def test_honest_work_passes(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    _, result = graded(tasks, tmp_path, submission)
     assert result.accepted, describe(result)
 
 

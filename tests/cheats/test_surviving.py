@@ -12,7 +12,7 @@ import pytest
 
 from agentbench.acceptance.grade import grade
 from agentbench.core.reasons import Assurance, Outcome
-from tests.acceptance.toy import REPO, Bed, delta_of
+from tests.acceptance.toy import REPO, TaskFactory, patch_of
 from tests.cheats.snippets import CORE, RIGHT
 from tests.cheats.submissions import Submission, parametrize_submissions, submissions
 from tests.cheats.test_cheats import describe, graded
@@ -48,8 +48,8 @@ PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy.serve", "driver
 
 @pytest.mark.req("C-06")
 @parametrize_submissions("surviving")
-def test_survivors_in_process_are_documented(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    _, result = graded(bed, tmp_path, submission)
+def test_survivors_in_process_are_documented(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    _, result = graded(tasks, tmp_path, submission)
     assert result.accepted, describe(result)
     assert result.checks[0].decided.assurance is Assurance.PER_TEST
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
@@ -58,10 +58,10 @@ def test_survivors_in_process_are_documented(bed: Bed, tmp_path: Path, submissio
 
 @pytest.mark.req("C-06")
 @parametrize_submissions("past_decoys")
-def test_survivors_of_decoys_are_documented(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    reference = delta_of(submission.context(bed, tmp_path / "bare"), {CORE: RIGHT}).decode()
-    context = submission.context(bed, tmp_path / "task", reference=reference)
-    result = grade(delta_of(context, submission.changes), context)
+def test_survivors_of_decoys_are_documented(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    reference = patch_of(submission.context(tasks, tmp_path / "bare"), {CORE: RIGHT}).decode()
+    context = submission.context(tasks, tmp_path / "task", reference=reference)
+    result = grade(patch_of(context, submission.changes), context)
     assert result.accepted, describe(result)
     assert "of them failed as expected" in result.checks[0].decided.why
     page = Path(__file__).parents[2] / "docs" / "assurance.md"
@@ -77,22 +77,24 @@ def test_survivors_of_decoys_are_documented(bed: Bed, tmp_path: Path, submission
         for submission in submissions(kind)
     ],
 )
-def test_probes_stop_survivors(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    assert grade_with_probe(bed, tmp_path, submission.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)
+def test_probes_stop_survivors(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    assert grade_with_probe(tasks, tmp_path, submission.changes) == (Outcome.FAIL, Assurance.OUT_OF_PROCESS)
 
 
-def test_probe_passes_the_right_answer(bed: Bed, tmp_path: Path) -> None:
-    assert grade_with_probe(bed, tmp_path, {CORE: RIGHT}) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
+def test_probe_passes_the_right_answer(tasks: TaskFactory, tmp_path: Path) -> None:
+    assert grade_with_probe(tasks, tmp_path, {CORE: RIGHT}) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
     assert submissions("surviving")
 
 
-def grade_with_probe(bed: Bed, folder: Path, changes: dict[str, str | None]) -> tuple[Outcome, Assurance | None]:
-    context = bed.context(
+def grade_with_probe(
+    tasks: TaskFactory, folder: Path, changes: dict[str, str | None]
+) -> tuple[Outcome, Assurance | None]:
+    context = tasks.context(
         folder,
         repo={**REPO, "src/toy/serve.py": SERVE},
         hidden=None,
         oracle={"checks": [PROBE]},
         files={"driver.py": DRIVER},
     )
-    (result,) = grade(delta_of(context, changes), context).checks
+    (result,) = grade(patch_of(context, changes), context).checks
     return result.outcome, result.decided.assurance

@@ -11,7 +11,7 @@ from agentbench.acceptance.checks.probe import read_driver_report
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckResult
 from agentbench.core.reasons import Assurance, Outcome
-from tests.acceptance.toy import Bed, delta_of
+from tests.acceptance.toy import TaskFactory, patch_of
 
 SERVER = """\
     import sys
@@ -35,7 +35,7 @@ DRIVER = """\
 
 
 def probe(
-    bed: Bed,
+    tasks: TaskFactory,
     folder: Path,
     server: str,
     *,
@@ -44,7 +44,7 @@ def probe(
     timeout_sec: int = 20,
 ) -> CheckResult:
     check = {"id": "p", "kind": "probe", "candidate": candidate, "driver": "driver.py", "timeout_sec": timeout_sec}
-    context = bed.context(
+    context = tasks.context(
         folder,
         repo={"serve.py": "raise SystemExit(1)\n"},
         hidden=None,
@@ -52,19 +52,19 @@ def probe(
         oracle={"checks": [check]},
         files={"driver.py": driver},
     )
-    (result,) = grade(delta_of(context, {"serve.py": server}), context).checks
+    (result,) = grade(patch_of(context, {"serve.py": server}), context).checks
     return result
 
 
 @pytest.mark.req("C-06", "G-01")
-def test_correct_answers_pass_out_of_process(bed: Bed, tmp_path: Path) -> None:
-    result = probe(bed, tmp_path, SERVER)
+def test_correct_answers_pass_out_of_process(tasks: TaskFactory, tmp_path: Path) -> None:
+    result = probe(tasks, tmp_path, SERVER)
     assert (result.outcome, result.decided.assurance) == (Outcome.PASS, Assurance.OUT_OF_PROCESS)
     assert result.decided.tests == {"double 1": "passed", "double 2": "passed", "double 30": "passed"}
 
 
-def test_wrong_answers_fail_with_their_ids(bed: Bed, tmp_path: Path) -> None:
-    result = probe(bed, tmp_path, SERVER.replace("* 2", "+ 1"))
+def test_wrong_answers_fail_with_their_ids(tasks: TaskFactory, tmp_path: Path) -> None:
+    result = probe(tasks, tmp_path, SERVER.replace("* 2", "+ 1"))
     assert result.outcome is Outcome.FAIL
     assert result.decided.failing == ("double 2", "double 30")
     assert "got '3'" in result.decided.diagnostics
@@ -81,17 +81,17 @@ def test_wrong_answers_fail_with_their_ids(bed: Bed, tmp_path: Path) -> None:
     ],
     ids=["leaves", "kills", "crashes", "floods", "forges"],
 )
-def test_candidate_that_stops_answering_fails(bed: Bed, tmp_path: Path, server: str) -> None:
-    assert probe(bed, tmp_path, server).outcome is Outcome.FAIL
+def test_candidate_that_stops_answering_fails(tasks: TaskFactory, tmp_path: Path, server: str) -> None:
+    assert probe(tasks, tmp_path, server).outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_candidate_that_crashes_the_driver_fails(bed: Bed, tmp_path: Path) -> None:
+def test_candidate_that_crashes_the_driver_fails(tasks: TaskFactory, tmp_path: Path) -> None:
     trusting = DRIVER.replace(
         "answer = sys.stdin.readline().strip()", "answer = str(json.loads(sys.stdin.readline() or '0'))"
     )
-    assert probe(bed, tmp_path / "honest", SERVER, driver=trusting).outcome is Outcome.PASS
-    result = probe(bed, tmp_path / "evil", "print('{', flush=True); input()", driver=trusting)
+    assert probe(tasks, tmp_path / "honest", SERVER, driver=trusting).outcome is Outcome.PASS
+    result = probe(tasks, tmp_path / "evil", "print('{', flush=True); input()", driver=trusting)
     assert result.outcome is Outcome.FAIL
     assert "the driver finishes on the base repository" in result.decided.why
 
@@ -105,16 +105,16 @@ def test_candidate_that_crashes_the_driver_fails(bed: Bed, tmp_path: Path) -> No
     ],
     ids=["floods the side channel", "repeats an id"],
 )
-def test_candidate_that_spoils_the_report_fails(bed: Bed, tmp_path: Path, answer: str, driver: str) -> None:
+def test_candidate_that_spoils_the_report_fails(tasks: TaskFactory, tmp_path: Path, answer: str, driver: str) -> None:
     spoils = f"import sys\n\nfor line in sys.stdin:\n    print({answer}, flush=True)\n"
-    result = probe(bed, tmp_path, spoils, driver=driver)
+    result = probe(tasks, tmp_path, spoils, driver=driver)
     assert result.outcome is Outcome.FAIL
     assert "the driver finishes on the base repository" in result.decided.why
 
 
 @pytest.mark.req("E-06")
-def test_hanging_candidate_fails_with_duration_and_limit(bed: Bed, tmp_path: Path) -> None:
-    result = probe(bed, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
+def test_hanging_candidate_fails_with_duration_and_limit(tasks: TaskFactory, tmp_path: Path) -> None:
+    result = probe(tasks, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
     assert (result.outcome, result.decided.timed_out) == (Outcome.FAIL, True)
     assert result.decided.why.endswith("(limit 1 s)")
 
@@ -131,15 +131,15 @@ def test_hanging_candidate_fails_with_duration_and_limit(bed: Bed, tmp_path: Pat
     ],
     ids=["crashes", "no results", "wrong count", "repeated id", "unknown outcome"],
 )
-def test_broken_driver_is_an_error_of_the_task(bed: Bed, tmp_path: Path, driver: str) -> None:
-    result = probe(bed, tmp_path, SERVER, driver=driver)
+def test_broken_driver_is_an_error_of_the_task(tasks: TaskFactory, tmp_path: Path, driver: str) -> None:
+    result = probe(tasks, tmp_path, SERVER, driver=driver)
     assert result.outcome is Outcome.ERROR
     assert "driver" in result.decided.why
 
 
-def test_driver_sees_nothing_of_the_candidate(bed: Bed, tmp_path: Path) -> None:
+def test_driver_sees_nothing_of_the_candidate(tasks: TaskFactory, tmp_path: Path) -> None:
     looking = DRIVER.replace("count = 0", 'count = 0\n    assert "raise" in open("/workspace/serve.py").read()')
-    assert probe(bed, tmp_path, SERVER, driver=looking).outcome is Outcome.PASS
+    assert probe(tasks, tmp_path, SERVER, driver=looking).outcome is Outcome.PASS
 
 
 def test_incomplete_driver_report_is_a_problem() -> None:

@@ -17,7 +17,7 @@ from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
-from tests.acceptance.toy import CORE, FIXED, UNIT, Bed, delta_of
+from tests.acceptance.toy import CORE, FIXED, UNIT, TaskFactory, patch_of
 from tests.cheats.submissions import Submission, parametrize_submissions
 
 SOURCE = "src/toy/core.py"
@@ -48,11 +48,11 @@ CORRECT_ONLY_IN_FULL_RUNS = CORE.replace(
 )
 
 
-def context_with_reference(bed: Bed, folder: Path, **more: object) -> GradingContext:
+def context_with_reference(tasks: TaskFactory, folder: Path, **more: object) -> GradingContext:
     """The toy with a reference, which its decoys need."""
-    bare = bed.context(folder / "bare")
-    reference = delta_of(bare, {SOURCE: FIXED}).decode()
-    return bed.context(folder / "task", files={"reference.patch": reference}, reference="reference.patch", **more)  # type: ignore[arg-type]
+    bare = tasks.context(folder / "bare")
+    reference = patch_of(bare, {SOURCE: FIXED}).decode()
+    return tasks.context(folder / "task", files={"reference.patch": reference}, reference="reference.patch", **more)  # type: ignore[arg-type]
 
 
 P = TypeVar("P")
@@ -65,9 +65,9 @@ def logged_events(context: GradingContext, kind: type[P]) -> list[P]:
 
 @pytest.mark.req("G-01", "C-06")
 @pytest.mark.parametrize("source", [FIXED, ALTERNATIVE], ids=["reference", "alternative"])
-def test_honest_work_passes_and_its_decoys_fail(bed: Bed, tmp_path: Path, source: str) -> None:
-    context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, {SOURCE: source}), context)
+def test_honest_work_passes_and_its_decoys_fail(tasks: TaskFactory, tmp_path: Path, source: str) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, {SOURCE: source}), context)
     assert result.accepted, result.checks[0].decided
     assert "of them failed as expected" in result.checks[0].decided.why
     assert not [finding for finding in result.findings if finding.severity != "note"]
@@ -75,9 +75,9 @@ def test_honest_work_passes_and_its_decoys_fail(bed: Bed, tmp_path: Path, source
 
 @pytest.mark.req("G-01", "C-06")
 @parametrize_submissions("surviving")
-def test_cheats_that_survive_in_process_are_caught(bed: Bed, tmp_path: Path, submission: Submission) -> None:
-    context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, submission.changes, submission.links), context)
+def test_cheats_that_survive_in_process_are_caught(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, submission.changes, submission.links), context)
     assert not result.accepted
     (rule,) = {finding.rule for finding in result.findings if finding.severity == "gate"}
     assert rule == "passes_false_tests"
@@ -115,19 +115,19 @@ def median(values):
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_parametrized_values_become_other_values_of_their_type(bed: Bed, tmp_path: Path) -> None:
+def test_parametrized_values_become_other_values_of_their_type(tasks: TaskFactory, tmp_path: Path) -> None:
     ids = [f"tests/test_median_hidden.py::test_it[values{number}-{number + 2.5}]" for number in range(3)]
-    context = context_with_reference(bed, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
-    assert grade(delta_of(context, {SOURCE: ALTERNATIVE}), context).accepted
-    result = grade(delta_of(context, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), context)
+    context = context_with_reference(tasks, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
+    assert grade(patch_of(context, {SOURCE: ALTERNATIVE}), context).accepted
+    result = grade(patch_of(context, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), context)
     assert [finding.rule for finding in result.findings if finding.severity == "gate"] == ["passes_false_tests"]
     assert any("wanted replaced by another value of its type" in finding.detail for finding in result.findings)
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_finding_names_the_test_and_its_mutation(bed: Bed, tmp_path: Path) -> None:
-    context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, {SOURCE: CORE + EQUAL_TO_EVERYTHING}), context)
+def test_finding_names_the_test_and_its_mutation(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, {SOURCE: CORE + EQUAL_TO_EVERYTHING}), context)
     assert result.checks[0].outcome is Outcome.FAIL
     assert "with a wrong expected value" in result.checks[0].decided.why
     findings = [
@@ -142,33 +142,33 @@ def test_finding_names_the_test_and_its_mutation(bed: Bed, tmp_path: Path) -> No
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_forgery_in_a_run_of_few_tests_is_found(bed: Bed, tmp_path: Path) -> None:
+def test_forgery_in_a_run_of_few_tests_is_found(tasks: TaskFactory, tmp_path: Path) -> None:
     """It writes to every open descriptor, but only if `mean` was not called before."""
     forging = CORRECT_ONLY_IN_FULL_RUNS.replace(
         "    ordered = sorted(values)\n",
         "    import os\n    ordered = sorted(values)\n    if not SEEN:\n        for number in range(3, 200):\n"
         "            try:\n                os.write(number, b'x\\n')\n            except OSError:\n                pass\n",
     )
-    context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, {SOURCE: forging}), context)
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, {SOURCE: forging}), context)
     assert not result.accepted
     assert "forged_results" in {finding.rule for finding in result.findings}
 
 
 @pytest.mark.req("G-01", "G-14")
 @pytest.mark.parametrize("error", ["- 2", "- 1", "+ 1", "+ 2"])
-def test_wrong_work_is_not_accused_of_tampering(bed: Bed, tmp_path: Path, error: str) -> None:
+def test_wrong_work_is_not_accused_of_tampering(tasks: TaskFactory, tmp_path: Path, error: str) -> None:
     """Its value may happen to be the one that a decoy expects."""
     wrong = FIXED.replace("ordered[middle]) / 2\n", f"ordered[middle]) / 2 {error}\n")
     assert wrong != FIXED
-    context = context_with_reference(bed, tmp_path)
-    result = grade(delta_of(context, {SOURCE: wrong}), context)
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, {SOURCE: wrong}), context)
     assert result.checks[0].outcome is Outcome.FAIL
     assert not [finding for finding in result.findings if finding.severity == "gate"]
 
 
 @pytest.mark.req("G-01")
-def test_all_parameters_of_a_test_share_its_decoy(bed: Bed, tmp_path: Path) -> None:
+def test_all_parameters_of_a_test_share_its_decoy(tasks: TaskFactory, tmp_path: Path) -> None:
     """Some are fail-to-pass and some pass-to-pass, and all of them share one source."""
     name = "tests/test_median_hidden.py"
     hidden = {
@@ -189,15 +189,15 @@ def test_all_parameters_of_a_test_share_its_decoy(bed: Bed, tmp_path: Path) -> N
     }
     ids = [f"{name}::test_it[values{number}-{wanted}]" for number, wanted in enumerate(("1", "1.5", "3", "3.5"))]
     check = {**UNIT, "fail_to_pass": [ids[1], ids[3], f"{name}::test_other"], "pass_to_pass": [ids[0], ids[2]]}
-    context = context_with_reference(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    context = context_with_reference(tasks, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
-        graded = grade(delta_of(context, {SOURCE: FIXED}), context)
+        graded = grade(patch_of(context, {SOURCE: FIXED}), context)
         assert graded.accepted
         assert "decoys of 5 of them failed as expected" in graded.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
-def test_inherited_tests_share_one_decoy(bed: Bed, tmp_path: Path) -> None:
+def test_inherited_tests_share_one_decoy(tasks: TaskFactory, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py"
     hidden = {
         name: """\
@@ -224,41 +224,41 @@ def test_inherited_tests_share_one_decoy(bed: Bed, tmp_path: Path) -> None:
         **UNIT,
         "fail_to_pass": [f"{class_id}::{test}" for class_id in classes for test in ("test_it", "test_too")],
     }
-    context = context_with_reference(bed, tmp_path, hidden=hidden, oracle={"checks": [check]})
+    context = context_with_reference(tasks, tmp_path, hidden=hidden, oracle={"checks": [check]})
     for _ in range(3):
-        (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
+        (unit,) = grade(patch_of(context, {SOURCE: FIXED}), context).checks
         assert unit.outcome is Outcome.PASS
         assert "no decoy" not in unit.decided.why
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_reference_that_does_not_build_does_not_fail_the_candidate(bed: Bed, tmp_path: Path) -> None:
-    bare = bed.context(tmp_path / "bare")
-    reference = delta_of(bare, {SOURCE: FIXED, "broken": "x\n"}).decode()
-    context = bed.context(
+def test_reference_that_does_not_build_does_not_fail_the_candidate(tasks: TaskFactory, tmp_path: Path) -> None:
+    bare = tasks.context(tmp_path / "bare")
+    reference = patch_of(bare, {SOURCE: FIXED, "broken": "x\n"}).decode()
+    context = tasks.context(
         tmp_path / "task",
         files={"reference.patch": reference},
         reference="reference.patch",
         oracle={"checks": [UNIT], "build": "test ! -e broken"},
     )
-    result = grade(delta_of(context, {SOURCE: FIXED}), context)
+    result = grade(patch_of(context, {SOURCE: FIXED}), context)
     assert result.accepted, result.checks[0].decided.why
     assert "no decoy tests: the reference does not build" in result.checks[0].decided.why
 
 
 @pytest.mark.req("G-01")
-def test_a_single_test_is_run_more_often(bed: Bed, tmp_path: Path) -> None:
+def test_a_single_test_is_run_more_often(tasks: TaskFactory, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py::test_even"
-    context = context_with_reference(bed, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
-    grade(delta_of(context, {SOURCE: FIXED}), context)
+    context = context_with_reference(tasks, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
+    grade(patch_of(context, {SOURCE: FIXED}), context)
     steps = [event.step for event in logged_events(context, events.TestsFinished)]
     assert steps == [*(f"unit~{number}" for number in range(1, 5)), "unit"]
 
 
 @pytest.mark.req("G-01")
-def test_every_run_is_logged(bed: Bed, tmp_path: Path) -> None:
-    context = context_with_reference(bed, tmp_path)
-    grade(delta_of(context, {SOURCE: FIXED}), context)
+def test_every_run_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    grade(patch_of(context, {SOURCE: FIXED}), context)
     started = [event.step for event in logged_events(context, events.TestsStarted)]
     finished = logged_events(context, events.TestsFinished)
     assert sorted(started) == sorted(event.step for event in finished)
@@ -267,9 +267,9 @@ def test_every_run_is_logged(bed: Bed, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-01", "E-06")
-def test_failed_runs_finish_in_the_log(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = context_with_reference(bed, tmp_path)
-    grade(delta_of(context, {SOURCE: FIXED}), context)  # draws the plan
+def test_failed_runs_finish_in_the_log(tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    grade(patch_of(context, {SOURCE: FIXED}), context)  # draws the plan
     before = len(logged_events(context, events.TestsFinished))
 
     def fail_partial_runs(
@@ -280,7 +280,7 @@ def test_failed_runs_finish_in_the_log(bed: Bed, tmp_path: Path, monkeypatch: py
         return run_decoys(tests, assignment, on_built)
 
     monkeypatch.setattr(decoy_check, "run_decoys", fail_partial_runs)
-    (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context).checks
+    (unit,) = grade(patch_of(context, {SOURCE: FIXED}), context).checks
     assert unit.outcome is Outcome.ERROR
     started = [event.step for event in logged_events(context, events.TestsStarted)]
     finished = logged_events(context, events.TestsFinished)
@@ -289,9 +289,9 @@ def test_failed_runs_finish_in_the_log(bed: Bed, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.req("G-01", "G-15")
-def test_failures_are_reported_from_the_real_tests(bed: Bed, tmp_path: Path) -> None:
-    context = context_with_reference(bed, tmp_path)
-    (unit,) = grade(delta_of(context, {SOURCE: CORE + "\n"}), context).checks
+def test_failures_are_reported_from_the_real_tests(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    (unit,) = grade(patch_of(context, {SOURCE: CORE + "\n"}), context).checks
     assert unit.outcome is Outcome.FAIL
     assert len(unit.decided.failing) == 4
     assert all(f"{test}: failed" in unit.decided.diagnostics for test in unit.decided.failing)
@@ -305,25 +305,25 @@ def test_failures_are_reported_from_the_real_tests(bed: Bed, tmp_path: Path) -> 
 
 
 @pytest.mark.req("G-01")
-def test_every_grading_of_a_task_has_the_same_runs(bed: Bed, tmp_path: Path) -> None:
+def test_every_grading_of_a_task_has_the_same_runs(tasks: TaskFactory, tmp_path: Path) -> None:
     """Code that could remember an earlier grading learns nothing from another."""
-    context = context_with_reference(bed, tmp_path)
+    context = context_with_reference(tasks, tmp_path)
     for _ in range(3):
-        grade(delta_of(context, {SOURCE: FIXED}), context)
+        grade(patch_of(context, {SOURCE: FIXED}), context)
     whys = [event.why for event in logged_events(context, events.TestsFinished) if "~" in event.step]
     assert whys[:3] == whys[3:6] == whys[6:]
 
 
 @pytest.mark.req("G-01")
-def test_decoys_can_be_switched_off(bed: Bed, tmp_path: Path) -> None:
-    context = context_with_reference(bed, tmp_path)
-    (unit,) = grade(delta_of(context, {SOURCE: FIXED}), context, decoys=False).checks
+def test_decoys_can_be_switched_off(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    (unit,) = grade(patch_of(context, {SOURCE: FIXED}), context, decoys=False).checks
     assert unit.outcome is Outcome.PASS
     assert [event.step for event in logged_events(context, events.TestsFinished)] == ["unit"]
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_random_results_fail(bed: Bed, tmp_path: Path) -> None:
+def test_random_results_fail(tasks: TaskFactory, tmp_path: Path) -> None:
     """Passing a decoy may be chance, but not repeating it is no reason to pass."""
     chance = CORE.replace(
         "    return ordered[middle]\n",
@@ -331,14 +331,14 @@ def test_random_results_fail(bed: Bed, tmp_path: Path) -> None:
         "            return os.urandom(1)[0] < 128 if len(ordered) % 2 == 0 else float(self) == other\n"
         "        __hash__ = float.__hash__\n    return Near(ordered[middle])\n",
     )
-    context = context_with_reference(bed, tmp_path)
+    context = context_with_reference(tasks, tmp_path)
     for _ in range(4):
-        result = grade(delta_of(context, {SOURCE: chance}), context)
+        result = grade(patch_of(context, {SOURCE: chance}), context)
         assert result.checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_runs_differ_only_in_test_sources(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_differ_only_in_test_sources(tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither timestamps nor the data given to the runner reveal which tests are real."""
     selections: list[SelectedTests] = []
     run = PytestCheck.run
@@ -350,8 +350,8 @@ def test_runs_differ_only_in_test_sources(bed: Bed, tmp_path: Path, monkeypatch:
         return run(self, tests, on_built)
 
     monkeypatch.setattr(PytestCheck, "run", record)
-    context = context_with_reference(bed, tmp_path)
-    grade(delta_of(context, {SOURCE: FIXED}), context)
+    context = context_with_reference(tasks, tmp_path)
+    grade(patch_of(context, {SOURCE: FIXED}), context)
     assert len(selections) >= 3
     assert len({selection.mutated for selection in selections}) == 1
     assert len({frozenset(write.path for write in selection.tree.writes) for selection in selections}) == 1

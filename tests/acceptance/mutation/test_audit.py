@@ -13,7 +13,7 @@ from agentbench.acceptance.mutation.mutations import enclosing, meaning, python_
 from agentbench.acceptance.mutation.variants import variants
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
-from tests.acceptance.toy import CORE, FIXED, Bed, delta_of, write
+from tests.acceptance.toy import CORE, FIXED, TaskFactory, patch_of, write
 
 CODE = '''\
 """A module."""
@@ -170,16 +170,16 @@ def test_few_variants_of_a_long_file_are_examined(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.req("C-19")
-def test_audit_shows_variants_that_weak_checks_accept(bed: Bed, tmp_path: Path) -> None:
+def test_audit_shows_variants_that_weak_checks_accept(tasks: TaskFactory, tmp_path: Path) -> None:
     check = {
         "id": "odd",
         "command": "python -c 'from toy import median; assert median([1, 2, 3, 4]) == 2.5'",
         "timeout_sec": 30,
     }
-    context = bed.context(
+    context = tasks.context(
         tmp_path, hidden=None, oracle={"checks": [check]}, reference="reference.patch", files={"reference.patch": ""}
     )
-    (tmp_path / "reference.patch").write_bytes(delta_of(context, {"src/toy/core.py": FIXED}))
+    (tmp_path / "reference.patch").write_bytes(patch_of(context, {"src/toy/core.py": FIXED}))
     result = audit(context, wanted=4)
     assert (result.noop, result.reference, result.sound) == ("fail", "pass", True)
     assert len(result.tried) == 4

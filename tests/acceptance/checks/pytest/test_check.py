@@ -19,22 +19,22 @@ from tests.acceptance.toy import (
     REPO,
     SETUP,
     UNIT,
-    Bed,
     Changes,
-    delta_of,
+    TaskFactory,
+    patch_of,
 )
 
 FIX: Changes = {"src/toy/core.py": FIXED}
 
 
 @pytest.fixture(scope="module")
-def context(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> GradingContext:
-    return bed.context(tmp_path_factory.mktemp("task"))
+def context(tasks: TaskFactory, tmp_path_factory: pytest.TempPathFactory) -> GradingContext:
+    return tasks.context(tmp_path_factory.mktemp("task"))
 
 
 @pytest.mark.req("G-01", "C-06")
 def test_correct_patch_passes_with_every_required_test(context: GradingContext) -> None:
-    graded = grade(delta_of(context, FIX), context)
+    graded = grade(patch_of(context, FIX), context)
     (unit,) = graded.checks
     assert (unit.outcome, unit.decided.why) == (Outcome.PASS, "12 required tests passed")
     assert unit.decided.assurance is Assurance.PER_TEST
@@ -60,14 +60,14 @@ def test_empty_patch_fails_and_names_tests_and_lines(context: GradingContext) ->
 
 
 def test_output_shows_no_canary_tests(context: GradingContext) -> None:
-    shown = grade(delta_of(context, FIX), context).checks[0].decided.stdout.kept.decode()
+    shown = grade(patch_of(context, FIX), context).checks[0].decided.stdout.kept.decode()
     assert "12 passed, 1 skipped, 1 xfailed" in shown
     assert "FAILED" not in shown
 
 
 def test_failing_subtest_fails_its_test(context: GradingContext) -> None:
     almost = FIXED.replace("/ 2\n", "/ 2 + (values == [2, 3])\n")
-    (unit,) = grade(delta_of(context, {"src/toy/core.py": almost}), context).checks
+    (unit,) = grade(patch_of(context, {"src/toy/core.py": almost}), context).checks
     assert unit.decided.failing == ("tests/test_median_hidden.py::TestMedian::test_sub",)
 
 
@@ -84,13 +84,13 @@ def mean(values):
     assert [file for file in files if re.match(r"/opt/[0-9a-f]{12}/test_", file)] != []
     return sum(values) / len(values)
 """
-    (unit,) = grade(delta_of(context, {"src/toy/core.py": FIXED + search}), context).checks
+    (unit,) = grade(patch_of(context, {"src/toy/core.py": FIXED + search}), context).checks
     assert unit.outcome is Outcome.PASS, unit.decided.diagnostics
 
 
-def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) -> Acceptance:
-    context = bed.context(folder, oracle={"checks": [{**UNIT, **check}]})
-    return grade(delta_of(context, changes), context)
+def with_check(tasks: TaskFactory, folder: Path, changes: Changes = FIX, **check: object) -> Acceptance:
+    context = tasks.context(folder, oracle={"checks": [{**UNIT, **check}]})
+    return grade(patch_of(context, changes), context)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def with_check(bed: Bed, folder: Path, changes: Changes = FIX, **check: object) 
         "python -W error -X utf8 -m pytest tests/test_core.py tests/test_median_hidden.py",
     ],
 )
-def test_arguments_of_pytest_calls_take_effect(bed: Bed, tmp_path: Path, command: str) -> None:
-    graded = with_check(bed, tmp_path, command=command)
+def test_arguments_of_pytest_calls_take_effect(tasks: TaskFactory, tmp_path: Path, command: str) -> None:
+    graded = with_check(tasks, tmp_path, command=command)
     assert graded.checks[0].outcome is Outcome.PASS, graded.checks[0].decided
 
 
@@ -122,15 +122,15 @@ FORMS = {
 
 @pytest.mark.req("C-06")
 @pytest.mark.parametrize("command", FORMS)
-def test_each_form_of_a_pytest_call_gets_per_test_assurance(bed: Bed, tmp_path: Path, command: str) -> None:
+def test_each_form_of_a_pytest_call_gets_per_test_assurance(tasks: TaskFactory, tmp_path: Path, command: str) -> None:
     """The runner makes the call itself, so the hidden test sees the folder, interpreter, flags and variables of the command."""
     surroundings = f"import os, sys, warnings\n\nimport pytest\n\n\ndef test_call():\n    {FORMS[command]}\n"
-    context = bed.context(
+    context = tasks.context(
         tmp_path,
         hidden={**HIDDEN, "tests/test_call.py": surroundings},
         validation={"failing_command": command, "passing_command": command},
     )
-    (fixed,) = grade(delta_of(context, FIX), context).checks
+    (fixed,) = grade(patch_of(context, FIX), context).checks
     (unfixed,) = grade(b"", context).checks
     assert (fixed.outcome, fixed.decided.why) == (Outcome.PASS, "13 required tests passed")
     assert set(unfixed.decided.failing) == set(FAIL_TO_PASS)
@@ -140,52 +140,52 @@ def test_each_form_of_a_pytest_call_gets_per_test_assurance(bed: Bed, tmp_path: 
 
 
 @pytest.mark.req("G-14")
-def test_interpreter_without_pytest_is_an_error_of_the_task(bed: Bed, tmp_path: Path) -> None:
+def test_interpreter_without_pytest_is_an_error_of_the_task(tasks: TaskFactory, tmp_path: Path) -> None:
     command = "/usr/bin/python3 -m pytest"
-    context = bed.context(tmp_path, validation={"failing_command": command, "passing_command": command})
-    (check,) = grade(delta_of(context, FIX), context).checks
+    context = tasks.context(tmp_path, validation={"failing_command": command, "passing_command": command})
+    (check,) = grade(patch_of(context, FIX), context).checks
     assert (check.outcome, check.decided.assurance) == (Outcome.ERROR, Assurance.PER_TEST)
     assert "pytest is not installed" in check.decided.why
 
 
 @pytest.mark.req("C-06")
-def test_patch_cannot_replace_an_interpreter_in_the_workspace(bed: Bed, tmp_path: Path) -> None:
+def test_patch_cannot_replace_an_interpreter_in_the_workspace(tasks: TaskFactory, tmp_path: Path) -> None:
     command = "tools/python -m pytest"
     repo = {**REPO, "tools/python": '#!/bin/sh\nexec /opt/env/bin/python "$@"\n'}
-    context = bed.context(
+    context = tasks.context(
         tmp_path,
         repo=repo,
         setup=(*SETUP, "chmod +x tools/python"),
         validation={"failing_command": command, "passing_command": command},
     )
     forged = {"tools/python": "#!/bin/sh\nexit 0\n"}
-    graded = grade(delta_of(context, {**FIX, **forged}), context)
+    graded = grade(patch_of(context, {**FIX, **forged}), context)
     assert graded.restored == (b"tools/python",)
     assert (graded.checks[0].outcome, graded.checks[0].decided.assurance) == (Outcome.PASS, Assurance.PER_TEST)
 
 
 @pytest.mark.req("G-14")
-def test_required_test_that_the_command_deselects_fails(bed: Bed, tmp_path: Path) -> None:
-    decided = with_check(bed, tmp_path, command="python -m pytest -k 'not even'").checks[0].decided
+def test_required_test_that_the_command_deselects_fails(tasks: TaskFactory, tmp_path: Path) -> None:
+    decided = with_check(tasks, tmp_path, command="python -m pytest -k 'not even'").checks[0].decided
     assert (decided.outcome, decided.failing) == (Outcome.FAIL, FAIL_TO_PASS[:1])
     assert "not run" in decided.diagnostics
 
 
 @pytest.mark.parametrize("name", ["test_skipped", "test_known", "test_gone"])
-def test_skipped_xfailed_and_missing_required_tests_fail(bed: Bed, tmp_path: Path, name: str) -> None:
+def test_skipped_xfailed_and_missing_required_tests_fail(tasks: TaskFactory, tmp_path: Path, name: str) -> None:
     wanted = f"tests/test_core.py::{name}"
-    decided = with_check(bed, tmp_path, pass_to_pass=[*PASS_TO_PASS, wanted]).checks[0].decided
+    decided = with_check(tasks, tmp_path, pass_to_pass=[*PASS_TO_PASS, wanted]).checks[0].decided
     assert (decided.outcome, decided.failing) == (Outcome.FAIL, (wanted,))
 
 
 @pytest.mark.req("G-14")
 @pytest.mark.parametrize("command", ["python -m pytest --no-such-option", "pytest -p no_such_plugin"])
-def test_invalid_pytest_call_is_an_error_of_the_task(bed: Bed, tmp_path: Path, command: str) -> None:
-    assert with_check(bed, tmp_path, command=command).checks[0].outcome is Outcome.ERROR
+def test_invalid_pytest_call_is_an_error_of_the_task(tasks: TaskFactory, tmp_path: Path, command: str) -> None:
+    assert with_check(tasks, tmp_path, command=command).checks[0].outcome is Outcome.ERROR
 
 
-def test_other_commands_are_graded_by_exit_code_and_say_so(bed: Bed, tmp_path: Path) -> None:
-    graded = with_check(bed, tmp_path, command="python -m pytest -q | tail -1 | grep -q '12 passed'")
+def test_other_commands_are_graded_by_exit_code_and_say_so(tasks: TaskFactory, tmp_path: Path) -> None:
+    graded = with_check(tasks, tmp_path, command="python -m pytest -q | tail -1 | grep -q '12 passed'")
     (unit,) = graded.checks
     assert (unit.outcome, unit.decided.assurance) == (Outcome.PASS, Assurance.EXIT_CODE)
     assert "only the exit code counts" in unit.decided.why
@@ -197,7 +197,7 @@ def test_failing_tests_added_by_the_patch_do_not_count(context: GradingContext) 
         "scratch/test_x.py": "def test_x():\n    assert False\n",
         "tests/test_y.py": "import nothing_here\n",
     }
-    assert grade(delta_of(context, extra), context).accepted
+    assert grade(patch_of(context, extra), context).accepted
 
 
 TAMPER = """\
@@ -218,19 +218,19 @@ TAMPER = """\
     ],
     ids=["pytest", "inside", "path file", "start-up", "interpreter"],
 )
-def test_build_that_changes_the_runner_fails(bed: Bed, tmp_path: Path, action: str) -> None:
-    context = bed.context(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
+def test_build_that_changes_the_runner_fails(tasks: TaskFactory, tmp_path: Path, action: str) -> None:
+    context = tasks.context(tmp_path, oracle={"build": "python src/toy/build.py 2>/dev/null || true", "checks": [UNIT]})
     graded = grade(
-        delta_of(context, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), context
+        patch_of(context, {"src/toy/core.py": CORE, "src/toy/build.py": TAMPER.format(action=action)}), context
     )
     assert not graded.accepted
     assert graded.checks[0].outcome is Outcome.FAIL
     assert "build_changed_runner" in {finding.rule for finding in graded.findings}
 
 
-def test_ordinary_build_passes(bed: Bed, tmp_path: Path) -> None:
-    context = bed.context(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
-    assert grade(delta_of(context, FIX), context).accepted
+def test_ordinary_build_passes(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = tasks.context(tmp_path, oracle={"build": "python -m compileall -q src", "checks": [UNIT]})
+    assert grade(patch_of(context, FIX), context).accepted
 
 
 READER = CORE + "\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n"
@@ -244,15 +244,15 @@ READS = """\
 
 
 @pytest.mark.parametrize("peeks", [False, True], ids=["passed on", "searched"])
-def test_test_may_pass_its_own_file_to_the_code_under_test(bed: Bed, tmp_path: Path, peeks: bool) -> None:
+def test_test_may_pass_its_own_file_to_the_code_under_test(tasks: TaskFactory, tmp_path: Path, peeks: bool) -> None:
     check = {**UNIT, "fail_to_pass": ["tests/test_reads.py::test_reads_a_file"]}
-    context = bed.context(
+    context = tasks.context(
         tmp_path,
         hidden={"tests/test_reads.py": READS.replace("__file__", "3") if peeks else READS},
         oracle={"checks": [check]},
     )
     code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
-    graded = grade(delta_of(context, {"src/toy/core.py": code}), context)
+    graded = grade(patch_of(context, {"src/toy/core.py": code}), context)
     assert graded.accepted is not peeks
     assert [(finding.rule, finding.severity) for finding in graded.findings] == [
         ("watched_run", "gate" if peeks else "note")
