@@ -10,18 +10,8 @@ from agentbench.acceptance.inspection.rule_match import RuleMatch, dotted
 EQUALITY = frozenset({"__eq__", "__ne__"})
 MOCK_ANY = frozenset({"ANY", "_ANY"})
 VALUE_TYPES = frozenset({"float", "int", "complex", "str", "bytes", "Decimal", "Fraction"})
-BROAD_TYPES = VALUE_TYPES | {
-    "object",
-    "bool",
-    "list",
-    "tuple",
-    "dict",
-    "set",
-    "Number",
-    "Real",
-    "numbers.Number",
-    "numbers.Real",
-}
+BROAD_TYPES = VALUE_TYPES | {"object", "bool", "list", "tuple", "dict", "set"}
+BROAD_TYPES |= {"Number", "Real", "numbers.Number", "numbers.Real"}
 EQUAL_TO_EVERYTHING = "compares as equal to everything"
 
 
@@ -142,7 +132,7 @@ def _is_constant(node: ast.expr, *, wanted: bool) -> bool:
         case ast.IfExp(body=body, orelse=orelse):
             is_constant = _is_constant(body, wanted=wanted) and _is_constant(orelse, wanted=wanted)
         case ast.Compare(left=ast.Name(), ops=[ast.IsNot() | ast.Is() as operator], comparators=[ast.Name()]):
-            # Two names refer to different objects in every comparison but the one of an object with itself.
+            # `is not` is true for every other object; only an object compared with itself differs.
             is_constant = isinstance(operator, ast.IsNot) is wanted
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if ast.dump(left) == ast.dump(right):
             is_constant = isinstance(operator, (ast.Eq, ast.Is, ast.LtE, ast.GtE)) is wanted

@@ -15,12 +15,7 @@ from agentbench.acceptance.scorers.workspace import (
     matches,
     removed_lines,
 )
-from agentbench.contract.scorers import (
-    DEFAULT_TESTS,
-    AssertionsNotWeakenedSpec,
-    ForbidSecretsSpec,
-    NoNewSkipsSpec,
-)
+from agentbench.contract.scorers import DEFAULT_TESTS, AssertionsNotWeakenedSpec, ForbidSecretsSpec, NoNewSkipsSpec
 from agentbench.core.text import printable
 from agentbench.workspace.diff.line_diff import LineDiff
 
