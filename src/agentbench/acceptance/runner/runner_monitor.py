@@ -44,14 +44,8 @@ from .constant_snapshot import PLAIN_TYPES, ConstantSnapshot, snapshot_constants
 WATCHED_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
 ITEM_STATE = ("class", "id", "method", "owner", "function")
 FIXED_ATTRIBUTES = (
-    "_inner_hookexec",
-    "hook",
-    "pluginmanager",
-    "config",
-    "items",
-    "_setupstate",
-    "_fixturemanager",
-    "rewrite_hook",
+    *("_inner_hookexec", "hook", "pluginmanager", "config", "items"),
+    *("_setupstate", "_fixturemanager", "rewrite_hook"),
 )
 """Attributes of the session, its configuration and its plugin manager that are not replaced after collection."""
 CLOCK_NAMES = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
