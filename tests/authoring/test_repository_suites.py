@@ -38,16 +38,14 @@ def repo_of(task: LoadedTask) -> Repo:
 
 
 @pytest.mark.req("C-14")
-def test_there_is_enough_to_develop_on_and_enough_held_out(
-    dev: tuple[LoadedTask, ...], heldout: tuple[LoadedTask, ...]
-) -> None:
+def test_suites_have_enough_tasks(dev: tuple[LoadedTask, ...], heldout: tuple[LoadedTask, ...]) -> None:
     assert len(dev) >= 8
     assert len(heldout) >= 4
     assert not {one.id for one in dev} & {one.id for one in heldout}
 
 
 @pytest.mark.req("C-13")
-def test_every_kind_of_work_occurs_and_every_task_is_placed(both: tuple[LoadedTask, ...]) -> None:
+def test_every_kind_occurs_and_every_task_has_strata(both: tuple[LoadedTask, ...]) -> None:
     strata = [one.task.strata for one in both]
     assert {one.kind for one in strata} == KINDS
     assert {one.ecosystem for one in strata} == {"python", "javascript"}
@@ -55,14 +53,14 @@ def test_every_kind_of_work_occurs_and_every_task_is_placed(both: tuple[LoadedTa
 
 
 @pytest.mark.req("C-14")
-def test_half_of_them_are_real_releases_pinned_by_digest(both: tuple[LoadedTask, ...]) -> None:
+def test_half_of_the_tasks_are_pinned_releases(both: tuple[LoadedTask, ...]) -> None:
     releases = [repo_of(one) for one in both if repo_of(one).archive]
     assert len(releases) >= 6
     assert all((one.archive or "").startswith("pypi:") and len(one.sha256 or "") == 64 for one in releases)
 
 
 @pytest.mark.req("C-14")
-def test_no_verdict_rests_on_an_exit_code_alone(both: tuple[LoadedTask, ...]) -> None:
+def test_no_task_relies_on_an_exit_code_alone(both: tuple[LoadedTask, ...]) -> None:
     probed = 0
     for one in both:
         levels = {assurance_of(check) for check in one.task.oracle.checks if check.mandatory}
@@ -77,7 +75,7 @@ def test_no_verdict_rests_on_an_exit_code_alone(both: tuple[LoadedTask, ...]) ->
 
 
 @pytest.mark.req("C-14")
-def test_the_page_lists_every_task_and_nothing_else(both: tuple[LoadedTask, ...]) -> None:
+def test_readme_lists_exactly_the_tasks(both: tuple[LoadedTask, ...]) -> None:
     rows = [line.split("|") for line in (TASKS / "README.md").read_text(encoding="utf-8").splitlines()]
     listed = {(row[1].strip(), row[2].strip()) for row in rows if len(row) > 3 and row[1].strip().startswith("custom-")}
     assert listed == {(one.task.suite, one.id) for one in both}

@@ -23,13 +23,13 @@ def run(*arguments: str) -> object:
 
 
 @pytest.mark.parametrize("verb", ["from-commit", "harvest", "import", "export", "screen"])
-def test_every_verb_has_help(verb: str) -> None:
+def test_every_command_has_help(verb: str) -> None:
     assert "Usage:" in str(run(verb, "--help"))
     assert verb in str(run("--help"))
 
 
 @pytest.mark.parametrize("arguments", [("from-commit", "/nonexistent", "abc123"), ("harvest", "/nonexistent")])
-def test_a_repository_that_is_not_there_is_bad_input(
+def test_missing_repository_is_an_input_error(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
@@ -40,7 +40,7 @@ def test_a_repository_that_is_not_there_is_bad_input(
     assert "REPO" in error.remedy
 
 
-def test_a_statement_that_is_empty_is_bad_input(tmp_path: Path) -> None:
+def test_empty_statement_is_an_input_error(tmp_path: Path) -> None:
     (tmp_path / "issue.md").write_text("  \n")
     error = run("from-commit", "x", "y", "--statement-file", str(tmp_path / "issue.md"))
     assert isinstance(error, InputError)
@@ -54,7 +54,7 @@ def test_a_statement_that_is_empty_is_bad_input(tmp_path: Path) -> None:
         (("harvest", "x", "--name", "../evil"), "--name: expected letters"),
     ],
 )
-def test_words_that_mean_nothing_are_bad_input(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_options_are_input_errors(arguments: tuple[str, ...], said: str) -> None:
     error = run(*arguments)
     assert isinstance(error, InputError)
     assert said in error.message
@@ -69,7 +69,7 @@ def test_words_that_mean_nothing_are_bad_input(arguments: tuple[str, ...], said:
         (None, None),
     ],
 )
-def test_a_day_begins_at_midnight(given: str | None, meant: str | None) -> None:
+def test_since_starts_at_midnight(given: str | None, meant: str | None) -> None:
     assert _day(given) == meant
 
 
@@ -79,7 +79,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_what_is_being_tried_is_shown_where_somebody_watches(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
+def test_running_candidates_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, watched: bool) -> None:
     stream = Terminal() if watched else io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm")

@@ -32,7 +32,7 @@ def create_task(location: TaskLocation, tell: Callable[[str], None], cancelled: 
     return "created"
 
 
-def test_who_comes_second_waits_and_makes_what_the_first_did_not(tmp_path: Path) -> None:
+def test_second_command_waits_and_creates_the_task(tmp_path: Path) -> None:
     location, messages = TaskLocation(tmp_path / "suite", "task"), queue.Queue[str]()
     with ThreadPoolExecutor(1) as pool:
         with locked_draft(location) as (_, folder):
@@ -44,7 +44,7 @@ def test_who_comes_second_waits_and_makes_what_the_first_did_not(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["suite"]
 
 
-def test_who_comes_second_finds_what_the_first_made(tmp_path: Path) -> None:
+def test_second_command_finds_the_task_of_the_first(tmp_path: Path) -> None:
     location, messages = TaskLocation(tmp_path / "suite", "task", remedy="use another suite"), queue.Queue[str]()
     with ThreadPoolExecutor(1) as pool:
         with locked_draft(location) as (place, folder):
@@ -69,7 +69,7 @@ def test_waiting_can_be_interrupted(tmp_path: Path) -> None:
             other.result(LONG)
 
 
-def test_many_makers_come_and_go_and_never_two_of_one_task(tmp_path: Path) -> None:
+def test_draft_is_never_used_by_two_threads(tmp_path: Path) -> None:
     def work(number: int) -> None:
         location = TaskLocation(tmp_path / "suite", f"task{number % 2}")
         with locked_draft(location) as (_, folder):
@@ -82,7 +82,7 @@ def test_many_makers_come_and_go_and_never_two_of_one_task(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_maker_left_is_no_hindrance(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_command_are_removed(tmp_path: Path) -> None:
     location = TaskLocation(tmp_path / "suite", "task")
     location.draft().mkdir(parents=True)
     location.draft().with_name(".task.lock").touch()
@@ -92,7 +92,7 @@ def test_what_a_killed_maker_left_is_no_hindrance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", ["file", "link"])
-def test_a_folder_of_drafts_that_is_none_is_named(tmp_path: Path, existing: str) -> None:
+def test_invalid_draft_folder_is_named(tmp_path: Path, existing: str) -> None:
     location = TaskLocation(tmp_path / "suite", "task")
     drafts = location.draft().parent
     drafts.touch() if existing == "file" else drafts.symlink_to("nowhere")
@@ -107,7 +107,7 @@ def request_for(repo: Path) -> TaskRequest:
     return TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60)
 
 
-def test_one_commit_twice_at_once_is_made_once(repo: Path, lab: Lab) -> None:
+def test_concurrent_commands_create_a_task_once(repo: Path, lab: Lab) -> None:
     fix = put(repo, FIX, "Fix half of odd numbers")
     both = threading.Barrier(2)
 
@@ -124,7 +124,7 @@ def test_one_commit_twice_at_once_is_made_once(repo: Path, lab: Lab) -> None:
     assert sorted(path.name for path in (repo.parent / "tasks").iterdir()) == ["mine"]
 
 
-def test_a_harvest_takes_as_made_what_another_command_makes_meanwhile(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_harvest_accepts_a_task_created_by_another_command(repo: Path, lab: Lab, tmp_path: Path) -> None:
     fix = put(repo, FIX, "Fix half of odd numbers")
     created = from_commit(request_for(repo), fix, lab)
     kept = shutil.copytree(created.folder, tmp_path / "kept")

@@ -140,7 +140,7 @@ def _open(lock: Path) -> int:
 
 
 def _is_current(fd: int, lock: Path) -> bool:
-    """Tell whether the open file is still the one at `lock`."""
+    """Return whether the open file is still the one at `lock`."""
     try:
         return os.path.samestat(os.fstat(fd), lock.stat(follow_symlinks=False))
     except FileNotFoundError:

@@ -24,7 +24,7 @@ def remarks(loaded: LoadedTask) -> tuple[str, ...]:
 
 
 def conditional_on_network(loaded: LoadedTask) -> bool:
-    """Tell whether setup can install different things on different days because it has network."""
+    """Return whether setup can install different things on different days because it has network."""
     return loaded.task.environment.network_policy != "none" and bool(loaded.task.setup.commands)
 
 

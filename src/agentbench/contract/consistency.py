@@ -41,7 +41,7 @@ def inconsistencies(document: Document, task: Task, folder: Path, guessed: Colle
 
 
 def _depends_on(path: KeyPath, guess: KeyPath) -> bool:
-    """Tell whether a problem at `path` may only exist because of the guess at `guess`."""
+    """Return whether a problem at `path` may only exist because of the guess at `guess`."""
     if not path:
         return guess[0] in {"repo", "validation", "oracle"}
     if path[: len(guess)] == guess:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,6 +12,7 @@ from pydantic import Field, ValidationError
 from agentbench.contract.problem import Problem, dotted, invalid_file
 from agentbench.contract.schema import Judge, Model, Scorer
 from agentbench.contract.task_files import TaskFileError, regular
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError
 
 LOCK_NAME = "task.lock.json"
@@ -114,19 +113,9 @@ def write_lock(folder: Path, lock: Lock) -> Path:
     """
     path = folder / LOCK_NAME
     text = json.dumps(lock.model_dump(mode="json"), sort_keys=True, indent=2, ensure_ascii=False) + "\n"
-    temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{LOCK_NAME}.")
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text.encode())
-            stream.flush()
-            os.fchmod(stream.fileno(), 0o644)
-            os.fsync(stream.fileno())
-        Path(temporary).replace(path)
+        write_atomic(path, text.encode(), durable=True)
     except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
         raise _invalid(str(path), f"cannot write: {error.strerror}") from None
     return path
 

@@ -98,7 +98,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address is public. IPv6 addresses that embed an IPv4 address count only if they are mapped ones."""
+    """Return whether an address is public. IPv6 addresses that embed an IPv4 address count only if they are mapped ones."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

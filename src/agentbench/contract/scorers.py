@@ -58,7 +58,7 @@ def _pattern(pattern: str) -> str:
 
 
 def _has_unclosed_bracket(pattern: str) -> bool:
-    """Tell whether fnmatch would take a bracket literally because it is not closed.
+    """Return whether fnmatch would take a bracket literally because it is not closed.
 
     The first character inside a bracket never closes it.
     """

@@ -25,7 +25,7 @@ class HiddenFile:
 
 
 def is_python_cache(path: str) -> bool:
-    """Tell whether a file is a cache of Python or pytest.
+    """Return whether a file is a cache of Python or pytest.
 
     Such files belong to neither the base repository nor the hidden files: running a test by hand must not change a
     task's identity.
@@ -83,7 +83,7 @@ def regular(path: Path, name: str) -> Path:
 
 
 def is_file(root: Path, path: str) -> bool:
-    """Tell whether a folder has a file or a symlink at this path."""
+    """Return whether a folder has a file or a symlink at this path."""
     try:
         file = root / path
         return file.is_symlink() or file.is_file()

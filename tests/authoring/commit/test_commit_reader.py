@@ -36,7 +36,7 @@ def rejection(repo: Path, lab: Lab) -> UnsuitableCommit:
 
 
 @pytest.mark.parametrize("name", ["HEAD", "main", "v1", "side", "{short}"])
-def test_every_name_of_a_commit_comes_to_its_full_id(repo: Path, lab: Lab, name: str) -> None:
+def test_every_revision_name_resolves_to_the_full_id(repo: Path, lab: Lab, name: str) -> None:
     fix = put(repo, FIX, "Fix")
     git(repo, "tag", "v1")
     git(repo, "branch", "side")
@@ -44,7 +44,7 @@ def test_every_name_of_a_commit_comes_to_its_full_id(repo: Path, lab: Lab, name:
     assert data.commit.id == fix
 
 
-def test_plugins_that_only_the_commits_own_configuration_needs_are_installed(repo: Path, lab: Lab) -> None:
+def test_plugins_of_the_commits_configuration_are_installed(repo: Path, lab: Lab) -> None:
     fix = put(repo, {**FIX, "pytest.ini": "[pytest]\naddopts = --cov=calc\n"}, "Fix")
     data = read_commit(request_for(repo), fix, lab)
     assert "pytest-cov" in data.detected.plans[0].commands[0]
@@ -54,9 +54,7 @@ def test_plugins_that_only_the_commits_own_configuration_needs_are_installed(rep
 @pytest.mark.parametrize(
     "root", [{}, {"pyproject.toml": "[tool.ruff]\nline-length = 100\n", "setup.cfg": "[flake8]\n"}]
 )
-def test_a_project_below_the_root_is_installed_from_where_it_is(
-    tmp_path: Path, lab: Lab, root: Mapping[str, str]
-) -> None:
+def test_project_in_a_subfolder_is_installed(tmp_path: Path, lab: Lab, root: Mapping[str, str]) -> None:
     repo = repository(tmp_path / "mono")
     files = {f"python/{name}": content for name, content in BEFORE.items()}
     put(
@@ -102,7 +100,7 @@ def changed(*names: str) -> dict[str, str]:
     return files
 
 
-def test_every_project_that_a_commit_changes_is_installed(tmp_path: Path, lab: Lab) -> None:
+def test_every_changed_project_is_installed(tmp_path: Path, lab: Lab) -> None:
     repo = packages(tmp_path)
     prose = {"three/README.md": "more\n", "one/tests/data/data.txt": "x"}
     fix = put(repo, {**changed("one", "two"), **prose}, "Fix both")
@@ -118,14 +116,14 @@ def test_every_project_that_a_commit_changes_is_installed(tmp_path: Path, lab: L
     assert "Installed together: ./one, ./two." in (created.folder / "notes.md").read_text()
 
 
-def test_a_project_whose_tests_lie_in_another_is_installed_with_it(tmp_path: Path, lab: Lab) -> None:
+def test_project_tested_by_another_is_installed_with_it(tmp_path: Path, lab: Lab) -> None:
     repo = packages(tmp_path)
     tests = {"one/tests/test_one.py": "import two_mod\n\n\ndef test_x():\n    assert two_mod.x == 2\n"}
     fix = put(repo, {"two/two_mod.py": "x = 2\n", **tests}, "Fix two")
     assert read_commit(request_for(repo), fix, lab).detected.editable == ("./two", "./one")
 
 
-def test_several_projects_are_pinned_in_one_environment() -> None:
+def test_several_projects_are_pinned_together() -> None:
     pinner = Pinner(PackageSettings(), {"pypi:dep==1": [Release("", "dep-1-py3-none-any.whl", "1" * 64)]})
     commands = pinner.commands(["dep==1"], "3.11", editable=("./one", "./a b"))
     assert commands is not None
@@ -144,14 +142,14 @@ def linked(repo: Path, tmp_path: Path) -> None:
     git(repo, "commit", "-q", "-m", "Fix half")
 
 
-def test_submodules_out_of_reach_are_left_out_and_said_so(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_unreachable_submodules_are_left_out_and_noted(repo: Path, lab: Lab, tmp_path: Path) -> None:
     linked(repo, tmp_path)
     created = from_commit(request_for(repo), "HEAD", lab)
     assert load_task(created.folder).task.repo.submodules is False  # type: ignore[union-attr]
     assert "Submodules are missing" in (created.folder / "notes.md").read_text()
 
 
-def test_tests_that_need_a_submodule_out_of_reach_are_refused_for_that(
+def test_tests_that_need_unreachable_submodules_are_rejected(
     repo: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_given: Any, **_more: Any) -> Verification:
@@ -164,7 +162,7 @@ def test_tests_that_need_a_submodule_out_of_reach_are_refused_for_that(
     assert caught.value.kind == "submodule"
 
 
-def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, lab: Lab) -> None:
+def test_tests_outside_the_project_and_non_utf8_sources(tmp_path: Path, lab: Lab) -> None:
     repo = repository(tmp_path / "apart")
     latin = "# -*- coding: latin-1 -*-\n# é\ndef half(value):\n    return value // 2\n".encode("latin-1")
     put(repo, {"lib/calc.py": latin, "checks/test_none.py": "", "conftest.py": ""}, "Begin")
@@ -175,14 +173,14 @@ def test_tests_beside_the_project_and_sources_that_are_no_utf8(tmp_path: Path, l
     assert b"\xe9" in (created.folder / "reference.patch").read_bytes()
 
 
-def test_a_compiler_that_is_missing_is_named(repo: Path, lab: Lab) -> None:
+def test_missing_compiler_is_named(repo: Path, lab: Lab) -> None:
     put(repo, {"setup.py": "raise SystemExit(\"error: command 'gcc' failed: No such file or directory\")\n"}, "Package")
     error = rejection(repo, lab)
     assert error.kind == "setup failed"
     assert "needs a compiler" in error.remedy
 
 
-def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_index_is_named(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -194,7 +192,7 @@ def test_an_index_out_of_reach_is_named(repo: Path, lab: Lab, monkeypatch: pytes
     assert "cannot reach the package index" in error.remedy
 
 
-def test_commits_of_years_ago_are_judged_by_the_pytest_of_their_day(repo: Path, lab: Lab) -> None:
+def test_old_commits_run_with_their_own_pytest(repo: Path, lab: Lab) -> None:
     available = {interpreter.short for interpreter in installed()}
     python, runner = next((pair for pair in (("3.8", "5.4.3"), ("3.9", "6.2.5")) if pair[0] in available), ("", ""))
     if not python:
@@ -209,7 +207,7 @@ def test_commits_of_years_ago_are_judged_by_the_pytest_of_their_day(repo: Path, 
     assert created.verification.pass_to_pass == ("tests/test_calc.py::test_even",)
 
 
-def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> None:
+def test_conftest_that_the_parent_cannot_import(repo: Path, lab: Lab) -> None:
     calc = str(FIX["calc.py"]) + "\n\ndef twice(value):\n    return value + value\n"
     conftest = "import pytest\nfrom calc import twice\n\n\n@pytest.fixture\ndef two():\n    return twice(1)\n"
     test = "def test_two(two):\n    assert two == 2\n"
@@ -220,7 +218,7 @@ def test_tests_whose_conftest_the_parent_cannot_import(repo: Path, lab: Lab) -> 
     assert valid.valid, valid.why
 
 
-def test_a_module_that_no_requirement_names_is_installed_by_its_name(repo: Path, lab: Lab) -> None:
+def test_undeclared_module_is_installed_by_name(repo: Path, lab: Lab) -> None:
     fix = put(repo, {**FIX, "tests/test_calc.py": "import colorama\n" + str(FIX["tests/test_calc.py"])}, "Fix")
     lines: list[str] = []
     created = from_commit(request_for(repo), fix, lab, tell=lines.append)
@@ -236,7 +234,7 @@ _WIDER = (
 _NEEDS = "try:\n    import colorama\nexcept ImportError:\n    colorama = None\n"
 
 
-def test_what_tests_are_skipped_without_is_taken_from_a_wider_group(repo: Path, lab: Lab) -> None:
+def test_requirements_of_skipped_tests_come_from_a_wider_group(repo: Path, lab: Lab) -> None:
     put(repo, {"pyproject.toml": _WIDER, "calc.py": _NEEDS + str(BEFORE["calc.py"])}, "Package")
     test = "import calc\nimport pytest\n\n\ndef test_even():\n    assert calc.half(4) == 2\n\n\n"
     test += "@pytest.mark.skipif(calc.colorama is None, reason='Needs Colorama.')\n"
@@ -250,7 +248,7 @@ def test_what_tests_are_skipped_without_is_taken_from_a_wider_group(repo: Path, 
     assert "and colorama" in (created.folder / "notes.md").read_text()
 
 
-def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path, lab: Lab) -> None:
+def test_own_module_is_never_installed_from_a_release(tmp_path: Path, lab: Lab) -> None:
     repo = repository(tmp_path / "apart")
     put(repo, {"lib/colorama/__init__.py": "x = 1\n"}, "Begin")
     test = "import colorama\n\n\ndef test_x():\n    assert colorama.x == 2\n"
@@ -260,7 +258,7 @@ def test_a_module_of_the_repository_is_never_taken_from_a_release(tmp_path: Path
     assert caught.value.kind == "missing module"
 
 
-def test_a_readme_that_setup_writes_anew_does_not_keep_the_fix_from_applying(
+def test_reference_leaves_out_documentation_that_setup_rewrites(
     repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def verify_without_readme(prepared: PreparedTask, lab: Lab, **given: Any) -> Verification:

@@ -51,7 +51,7 @@ def rejection(repo: Path, lab: Lab, test: str, **more: object) -> UnsuitableComm
     return caught.value
 
 
-def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsteady_tests_are_deselected(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     flaking = "tests/test_calc.py::test_luck[a b]"
 
     def unsteady(*given: Any) -> Verification:
@@ -70,9 +70,7 @@ def test_what_flakes_is_not_run_by_the_task(repo: Path, lab: Lab, monkeypatch: p
     assert set(check.decided.tests) == {"tests/test_calc.py::test_odd", "tests/test_calc.py::test_luck[[x]]"}
 
 
-def test_tests_that_flake_by_the_order_of_sets_are_taken_with_that_order_fixed(
-    repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flaky_tests_are_retried_with_a_fixed_hash_seed(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def verify_with_seed(
         prepared: PreparedTask, used: Lab, *, repeats: int, failure_context: FailureContext
     ) -> Verification:
@@ -87,7 +85,7 @@ def test_tests_that_flake_by_the_order_of_sets_are_taken_with_that_order_fixed(
     assert "PYTHONHASHSEED is fixed" in (created.folder / "notes.md").read_text()
 
 
-def test_of_tests_that_flake_those_that_look_at_the_clock_are_told(repo: Path, lab: Lab) -> None:
+def test_flaky_tests_that_read_the_clock_are_timing_dependent(repo: Path, lab: Lab) -> None:
     luck = MANY + "def test_luck(value):\n    assert half(3) == 1.5 and os.urandom(1)[0] % 2\n\n\n"
     when = MANY + "def test_when(value):\n    assert half(3) == 1.5 and time.time_ns() // 1000 % 2\n"
     error = rejection(repo, lab, luck + when)
@@ -96,7 +94,7 @@ def test_of_tests_that_flake_those_that_look_at_the_clock_are_told(repo: Path, l
     assert error.tests[0] in error.message
 
 
-def test_a_test_that_fails_only_on_a_slow_machine_depends_on_the_clock() -> None:
+def test_failure_on_a_slow_processor_is_timing_dependent() -> None:
     verification = Verification(("new",), ("old", "timed"), (), 1.0, 4)
     kept = with_slow_run(verification, {"new": "passed", "old": "passed", "timed": "failed"})
     assert (kept.pass_to_pass, kept.unsteady, kept.runs) == (("old",), ("timed",), 5)
@@ -105,7 +103,7 @@ def test_a_test_that_fails_only_on_a_slow_machine_depends_on_the_clock() -> None
     assert caught.value.kind == "timing-dependent"
 
 
-def test_tests_that_need_a_network(repo: Path, lab: Lab) -> None:
+def test_tests_that_need_the_network_are_rejected(repo: Path, lab: Lab) -> None:
     error = rejection(
         repo,
         lab,
@@ -115,7 +113,7 @@ def test_tests_that_need_a_network(repo: Path, lab: Lab) -> None:
     assert "test_far" in error.message
 
 
-def test_a_parent_that_ends_the_process_of_its_tests(repo: Path, lab: Lab) -> None:
+def test_parent_that_kills_the_test_process_is_rejected(repo: Path, lab: Lab) -> None:
     put(repo, {"calc.py": "import os\n\n\ndef half(value):\n    os._exit(0)\n"}, "Break")
     error = rejection(repo, lab, "def test_odd():\n    assert half(3) == 1.5\n")
     assert error.kind == "tests cannot run"
@@ -123,7 +121,7 @@ def test_a_parent_that_ends_the_process_of_its_tests(repo: Path, lab: Lab) -> No
     assert "starts its own process" in error.remedy
 
 
-def test_a_parent_that_eats_memory(repo: Path, lab: Lab) -> None:
+def test_parent_that_uses_too_much_memory_is_rejected(repo: Path, lab: Lab) -> None:
     eats = "def half(value):\n    kept = [bytearray(16 << 20) for _ in range(64)]\n    return value // 2\n"
     put(repo, {"calc.py": eats, "tests/test_calc.py": BEFORE["tests/test_calc.py"]}, "Eat")
     error = rejection(repo, lab, "def test_odd():\n    assert half(3) == 1.5\n", mem_limit_mb=256)
@@ -149,7 +147,7 @@ class TestDependencies:
         index.put("dep", "1.0", days[0], "def old():\n    return 1.5\n")
         index.put("dep", "2.0", days[1], "def new():\n    return 1.5\n")
 
-    def test_are_those_of_the_commits_day_and_locked(self, repo: Path, lab: Lab, index: PackageIndex) -> None:
+    def test_dependencies_of_the_commits_day_are_pinned(self, repo: Path, lab: Lab, index: PackageIndex) -> None:
         self.fill(index, "2023-06-01", "2024-06-01")
         put(repo, {"requirements.txt": "dep\n"}, "Need dep")
         created = create(repo, lab, self.FILES, pin=True)
@@ -158,7 +156,7 @@ class TestDependencies:
         assert "as of 2024-02-01" in created.remark
         assert created.remark in (created.folder / "notes.md").read_text()
 
-    def test_that_moved_on_are_named_where_no_index_tells_days(self, repo: Path, lab: Lab, index: PackageIndex) -> None:
+    def test_newer_dependencies_are_named_without_upload_times(self, repo: Path, lab: Lab, index: PackageIndex) -> None:
         self.fill(index, None, None)
         put(repo, {"requirements.txt": "dep\n"}, "Need dep")
         with pytest.raises(UnsuitableCommit) as caught:
@@ -168,24 +166,24 @@ class TestDependencies:
 
 
 class TestFailureCauses:
-    def test_words_of_failures_are_read_by_test(self) -> None:
+    def test_reasons_are_parsed_by_test(self) -> None:
         text = "a::b[x: y]: failed\n    f.py:3: OSError: gaierror\n    more\nc::d: not run\n"
         assert parse_reasons(text) == {"a::b[x: y]": "f.py:3: OSError: gaierror\nmore", "c::d": ""}
 
-    def test_an_ordinary_failure_is_none_of_them(self) -> None:
+    def test_ordinary_failure_has_no_known_cause(self) -> None:
         reasons = {"a": "test_a.py:3: assert 1 == 2"}
         assert needs_network(reasons) == ()
         assert drifted_dependencies(reasons, ["dep==2.0"], ["old==1"]) == ()
         assert uses_clock(["t.py::a"], {"t.py": b"def a():\n    assert 1\n"}, reasons) == ()
 
-    def test_only_what_is_named_counts_where_ages_are_unknown(self) -> None:
+    def test_undated_dependencies_count_only_if_named(self) -> None:
         reasons = {"a": "AttributeError: module 'dep' has no attribute 'old'"}
         assert drifted_dependencies(reasons, [], ["dep==2.0", "other==1"]) == ("dep==2.0",)
         assert drifted_dependencies({"a": "AttributeError: x"}, [], ["dep==2.0"]) == ()
         assert drifted_dependencies({"a": "AttributeError: x"}, ["dep==2.0"]) == ("dep==2.0",)
 
 
-def test_why_tests_are_skipped_is_told_by_them_or_by_the_file_that_is_skipped_whole() -> None:
+def test_skip_reasons_include_importorskip_of_whole_files() -> None:
     source = b"rich = pytest.importorskip('rich.console')\n# pytest.importorskip('old')\n"
     outcomes = {"a": "skipped", "b": "passed", "c": "skipped"}
     reasons = {"a": "Skipped: Needs Flask", "b": "Skipped: never"}

@@ -31,7 +31,7 @@ def rejection(repo: Path, commit: str, lab: Lab, kind: str) -> UnsuitableCommit:
 
 
 class TestVerified:
-    def test_a_fix_becomes_a_task_that_holds(self, repo: Path, lab: Lab) -> None:
+    def test_fix_becomes_a_valid_task(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix half of odd numbers (#12)\n\nIt must be exact.\n\nSigned-off-by: a <a@b>")
         created = from_commit(request_for(repo), fix, lab)
         assert set(created.verification.fail_to_pass) == {
@@ -49,7 +49,7 @@ class TestVerified:
         assert valid.valid, valid.why
         assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
 
-    def test_tests_that_pass_on_the_parent_prove_nothing(self, repo: Path, lab: Lab) -> None:
+    def test_tests_that_pass_on_the_parent_are_rejected(self, repo: Path, lab: Lab) -> None:
         extra = {
             "calc.py": "def half(value):\n    return value // 2  # half\n",
             "tests/test_more.py": "def test_one():\n    pass\n",
@@ -59,7 +59,7 @@ class TestVerified:
         assert caught.value.kind == "does not fail on parent"
         assert not list(repo.parent.glob("tasks/mine/*"))
 
-    def test_a_parent_that_hangs_is_told_from_tests_that_are_slow(self, repo: Path, lab: Lab) -> None:
+    def test_hanging_parent_is_told_from_slow_tests(self, repo: Path, lab: Lab) -> None:
         put(repo, {"calc.py": "def half(value):\n    while value % 2:\n        pass\n    return value // 2\n"}, "Hang")
         fix = put(repo, FIX, "Fix")
         slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
@@ -69,7 +69,7 @@ class TestVerified:
             from_commit(slow, fix, lab)
         assert caught.value.kind == "hangs on parent"
 
-    def test_setup_that_fails_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
+    def test_failed_setup_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
         put(repo, {"setup.py": "raise SystemExit('this needs a thing that is not here')\n"}, "Package")
         with pytest.raises(UnsuitableCommit, match="setup failed") as caught:
             from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
@@ -77,14 +77,14 @@ class TestVerified:
 
 
 class TestRejected:
-    def test_a_root_commit(self, tmp_path: Path, lab: Lab) -> None:
+    def test_root_commit(self, tmp_path: Path, lab: Lab) -> None:
         folder = repository(tmp_path / "r")
         rejection(folder, put(folder, FIX, "All"), lab, "root commit")
 
-    def test_an_empty_commit(self, repo: Path, lab: Lab) -> None:
+    def test_empty_commit(self, repo: Path, lab: Lab) -> None:
         rejection(repo, commit_all(repo, "nothing"), lab, "empty commit")
 
-    def test_a_merge_commit_unless_it_is_asked_for(self, repo: Path, lab: Lab) -> None:
+    def test_merge_commit_needs_first_parent(self, repo: Path, lab: Lab) -> None:
         git(repo, "checkout", "-q", "-b", "side")
         put(repo, FIX, "Fix")
         git(repo, "checkout", "-q", "main")
@@ -102,48 +102,48 @@ class TestRejected:
         files = {"tests/test_calc.py": FIX["tests/test_calc.py"], "CHANGES.rst": "more\n"}
         rejection(repo, put(repo, files, "Test"), lab, "no source change")
 
-    def test_tests_behind_lfs(self, repo: Path, lab: Lab) -> None:
+    def test_tests_in_lfs(self, repo: Path, lab: Lab) -> None:
         pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
         assert "big.bin" in str(rejection(repo, put(repo, {**FIX, "tests/big.bin": pointer}, "Fix"), lab, "lfs"))
 
-    def test_a_submodule_that_moves(self, repo: Path, lab: Lab) -> None:
+    def test_submodule_update(self, repo: Path, lab: Lab) -> None:
         put(repo, FIX, "Fix")
         git(repo, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored")
         git(repo, "commit", "-q", "--amend", "-m", "Fix")
         commit = git(repo, "rev-parse", "HEAD").decode().strip()
         assert "vendored" in str(rejection(repo, commit, lab, "submodule"))
 
-    def test_a_shallow_clone(self, repo: Path, lab: Lab, tmp_path: Path) -> None:
+    def test_shallow_clone(self, repo: Path, lab: Lab, tmp_path: Path) -> None:
         fix = put(repo, FIX, "Fix")
         git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "shallow")
         with pytest.raises(SourceError, match="shallow clone") as caught:
             read_commit(request_for(tmp_path / "shallow"), fix, lab)
         assert "--unshallow" in caught.value.remedy
 
-    def test_a_commit_that_is_not_there(self, repo: Path, lab: Lab) -> None:
+    def test_missing_commit(self, repo: Path, lab: Lab) -> None:
         with pytest.raises(SourceError, match="has no commit"):
             read_commit(request_for(repo), "0" * 40, lab)
         with pytest.raises(SourceError, match="not that long"):
             read_commit(request_for(repo), "HEAD~99", lab)
 
-    def test_steps_back_from_a_name_are_a_name_too(self, repo: Path, lab: Lab) -> None:
+    def test_revision_suffixes_are_resolved(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix")
         put(repo, {"other.txt": "x"}, "Other")
         assert read_commit(request_for(repo), "HEAD~1", lab).commit.id == fix
         assert read_commit(request_for(repo), "main^", lab).commit.id == fix
 
-    def test_a_message_may_hold_any_character(self, repo: Path, lab: Lab) -> None:
+    def test_message_keeps_control_characters(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix\n\n\x1e half \x1f of 3")
         assert read_commit(request_for(repo), fix, lab).commit.message.strip().endswith("\x1e half \x1f of 3")
 
-    def test_a_task_that_is_there_already(self, repo: Path, lab: Lab) -> None:
+    def test_existing_task(self, repo: Path, lab: Lab) -> None:
         fix = put(repo, FIX, "Fix")
         (repo.parent / f"tasks/mine/calc-{fix[:10]}").mkdir(parents=True)
         with pytest.raises(InputError, match="already exists"):
             from_commit(request_for(repo), fix, lab)
 
     @pytest.mark.parametrize("name", ["../calc", "..", "a/b", "-x"])
-    def test_a_name_that_is_a_path_touches_nothing(self, repo: Path, lab: Lab, name: str) -> None:
+    def test_path_as_name_touches_nothing(self, repo: Path, lab: Lab, name: str) -> None:
         fix = put(repo, FIX, "Fix")
         with pytest.raises(InputError, match="task id: expected letters"):
             from_commit(request_for(repo, task_id=name), fix, lab)
@@ -153,7 +153,7 @@ class TestRejected:
 
 
 class TestSplit:
-    def test_binary_data_of_tests_and_names_that_are_no_utf8_are_hidden_as_they_are(self, repo: Path, lab: Lab) -> None:
+    def test_binary_test_data_and_non_utf8_names_are_kept(self, repo: Path, lab: Lab) -> None:
         content = bytes(range(256))
         (repo / "tests").mkdir(exist_ok=True)
         with open(bytes(repo / "tests") + b"/caf\xe9.dat", "wb") as file:  # noqa: PTH123 - a name of bytes
@@ -163,7 +163,7 @@ class TestSplit:
         assert data.hidden["tests/caf\udce9.dat"] == (content, False)
         assert data.hidden["tests/latin.py"][0] == "é = 1\n".encode("latin-1")
 
-    def test_a_renamed_test_file_is_hidden_under_its_new_name(self, repo: Path, lab: Lab) -> None:
+    def test_renamed_test_file_has_its_new_name(self, repo: Path, lab: Lab) -> None:
         git(repo, "mv", "tests/test_calc.py", "tests/test_half.py")
         fix = put(repo, {"calc.py": FIX["calc.py"], "tests/test_half.py": FIX["tests/test_calc.py"]}, "Fix")
         data = read_commit(request_for(repo), fix, lab)
@@ -171,7 +171,7 @@ class TestSplit:
         assert data.parts.removed_tests == ("tests/test_calc.py",)
         assert b"tests/" not in data.patch
 
-    def test_tests_beside_the_code_and_outside_of_a_package_are_found(self, repo: Path, lab: Lab) -> None:
+    def test_tests_beside_the_code_are_found(self, repo: Path, lab: Lab) -> None:
         files = {
             "src/pkg/a.py": "x = 1\n",
             "src/pkg/tests/test_a.py": "",
@@ -186,7 +186,7 @@ class TestSplit:
     @pytest.mark.parametrize(
         "more, tests", [({}, {"calc/test.py"}), ({"tests/test_calc.py": ""}, {"tests/test_calc.py"})]
     )
-    def test_a_module_that_is_called_test_is_one_of_the_product_where_other_tests_come_along(
+    def test_ambiguous_test_module_counts_only_without_other_tests(
         self, repo: Path, lab: Lab, more: dict[str, str], tests: set[str]
     ) -> None:
         files = {"calc/client.py": "x = 1\n", "calc/test.py": "class Client: pass\n", **more}
@@ -194,9 +194,7 @@ class TestSplit:
         assert set(data.hidden) == tests
         assert (b"calc/test.py" in data.patch) is bool(more)
 
-    def test_a_fix_that_brings_only_data_or_a_helper_of_tests_runs_the_tests_that_use_it(
-        self, repo: Path, lab: Lab
-    ) -> None:
+    def test_changed_test_data_runs_the_tests_that_mention_it(self, repo: Path, lab: Lab) -> None:
         tests = {
             "tests/test_words.py": "from . import helper\nWORDS = open('tests/data/words.txt')\n",
             "tests/test_other.py": "words = 1\n",

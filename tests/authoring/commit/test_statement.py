@@ -12,23 +12,23 @@ pytestmark = pytest.mark.req("C-10", "C-18")
 PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x = 1\n+def fresh_name(value):\n+    return value.strip().lower()\n"
 
 
-def test_trailers_and_references_are_no_part_of_a_problem() -> None:
+def test_trailers_and_references_are_removed() -> None:
     text = "Fix crash (#12)\n\nCloses #11.\nIt crashed.\n\nCo-authored-by: b <b@c>\n"
     assert draft_statement(text) == "Fix crash\n\nIt crashed.\n"
     assert draft_statement("Fix #12: handle nothing at all (#13)\n") == "handle nothing at all\n"
 
 
-def test_a_line_of_the_solution_in_the_statement_is_a_leak() -> None:
+def test_solution_line_in_the_statement_is_a_leak() -> None:
     flags = check_statement("Names keep blanks: use `return value.strip().lower()` there.", PATCH, {}, ())
     assert flags.leaks == ("`return value.strip().lower()`",)
     assert check_statement("Names keep their blanks and capitals, they should not.", PATCH, {}, ()).leaks == ()
 
 
-def test_a_diff_in_the_statement_is_a_leak() -> None:
+def test_diff_in_the_statement_is_a_leak() -> None:
     assert "it contains a diff" in check_statement("See\n\n@@ -1 +1 @@\n", PATCH, {}, ()).leaks
 
 
-def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
+def test_new_name_that_the_statement_lacks_is_flagged() -> None:
     hidden = {"tests/test_a.py": b"from a import fresh_name\n\n\ndef test_it():\n    assert fresh_name(' A') == 'a'\n"}
     assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == (
         "fresh_name",
@@ -37,7 +37,7 @@ def test_a_name_that_tests_demand_and_nobody_mentions_is_flagged() -> None:
     assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"fresh_name"}).missing == ()
 
 
-def test_names_of_the_standard_library_are_nobodys_to_tell() -> None:
+def test_standard_library_names_are_not_flagged() -> None:
     patch = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n+mock.fresh = own = datetime.profile = patch\n"
 
     def missing(test: bytes) -> tuple[str, ...]:
@@ -62,10 +62,10 @@ def test_names_of_the_standard_library_are_nobodys_to_tell() -> None:
         ("x", "bugfix"),
     ],
 )
-def test_the_kind_is_read_from_the_subject(subject: str, kind: str) -> None:
+def test_kind_is_read_from_the_subject(subject: str, kind: str) -> None:
     assert kind_of(subject) == kind
 
 
 @pytest.mark.parametrize("commit", ["0bca747c0121d558eba7c5322347bb291376e9cb", "0" * 40, "1e7", "0x1f", "3.1"])
-def test_ids_that_look_like_numbers_are_written_as_text(commit: str) -> None:
+def test_commit_ids_that_look_like_numbers_are_quoted(commit: str) -> None:
     assert f"commit: '{commit}'" in dump_yaml({"commit": commit})

@@ -21,26 +21,26 @@ def kind_of(before: list[dict[str, str]], after: list[dict[str, str]]) -> str:
     return caught.value.kind
 
 
-def test_what_flips_and_what_stays() -> None:
+def test_fail_to_pass_and_pass_to_pass_are_determined() -> None:
     before = [{"old": PASS, "new": FAIL, "away": PASS}] * 2
     verification = compare(before, [{"old": PASS, "new": PASS, "fresh": PASS, "other": SKIP, "away": FAIL}] * 2, 1.0)
     assert (verification.fail_to_pass, verification.pass_to_pass, verification.runs) == (("new", "fresh"), ("old",), 4)
 
 
-def test_a_test_of_the_fix_that_differs_between_runs_is_refused_by_name() -> None:
+def test_unsteady_test_of_the_fix_is_flaky() -> None:
     with pytest.raises(UnsuitableCommit, match="lucky") as caught:
         compare([{"lucky": FAIL, "new": FAIL}] * 2, [{"lucky": PASS, "new": PASS}, {"lucky": FAIL, "new": PASS}], 1.0)
     assert caught.value.kind == "flaky"
     assert kind_of([{"new": FAIL}, {"new": PASS}], [{"new": PASS}] * 2) == "flaky"
 
 
-def test_a_test_that_only_the_parent_passes_by_luck_is_left_out_where_others_fail_every_time() -> None:
+def test_test_unsteady_on_the_parent_is_left_out() -> None:
     before = [{"lucky": FAIL, "new": FAIL}, {"lucky": PASS, "new": FAIL}]
     verification = compare(before, [{"lucky": PASS, "new": PASS}] * 2, 1.0)
     assert (verification.fail_to_pass, verification.pass_to_pass, verification.unsteady) == (("new",), (), ("lucky",))
 
 
-def test_a_test_function_whose_parameters_are_called_otherwise_in_every_run_is_left_out_as_a_whole() -> None:
+def test_function_with_changing_parameter_ids_is_left_out() -> None:
     def run(outcome: str, now: str) -> dict[str, str]:
         return {"t.py::new": outcome, f"t.py::now[{now}]": PASS, "t.py::now[0]": PASS, "t.py::old[0]": PASS}
 
@@ -49,7 +49,7 @@ def test_a_test_function_whose_parameters_are_called_otherwise_in_every_run_is_l
     assert verification.unsteady == ("t.py::now",)
 
 
-def test_parameters_that_show_the_defect_are_kept_beside_those_that_change_their_names() -> None:
+def test_constant_parameters_that_show_the_defect_are_kept() -> None:
     def run(outcome: str, now: str) -> dict[str, str]:
         return {"t.py::t[True]": outcome, f"t.py::t[{now}]": PASS, "t.py::t[0]": PASS}
 
@@ -59,20 +59,20 @@ def test_parameters_that_show_the_defect_are_kept_beside_those_that_change_their
     assert verification.tolerance == 0.84
 
 
-def test_a_suite_with_many_tests_of_luck_is_no_judge() -> None:
+def test_too_many_unsteady_tests_are_flaky() -> None:
     luck = {f"t{number}": PASS for number in range(30)}
     after = [{"new": PASS, **luck}, {"new": PASS, **dict.fromkeys(luck, FAIL)}]
     assert kind_of([{"new": FAIL, **luck}] * 2, after) == "flaky"
 
 
-def test_an_old_test_that_differs_between_runs_is_only_not_required() -> None:
+def test_unsteady_old_test_is_not_required() -> None:
     verification = compare(
         [{"old": PASS, "new": FAIL}] * 2, [{"old": PASS, "new": PASS}, {"old": FAIL, "new": PASS}], 1.0
     )
     assert (verification.fail_to_pass, verification.pass_to_pass, verification.unsteady) == (("new",), (), ("old",))
 
 
-def test_reasons_why_nothing_flips() -> None:
+def test_reasons_without_a_fail_to_pass_test() -> None:
     assert kind_of([{"a": PASS}] * 2, [{"a": PASS}] * 2) == "does not fail on parent"
     with pytest.raises(UnsuitableCommit, match="1 more are skipped: b"):
         compare([{"a": PASS, "b": SKIP}] * 2, [{"a": PASS, "b": SKIP}] * 2, 1.0)
@@ -94,7 +94,7 @@ def test_reasons_why_nothing_flips() -> None:
         (b"ERROR: No matching distribution found for nothing", ""),
     ],
 )
-def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(output: bytes, hint: str) -> None:
+def test_setup_log_tail_gives_advice(output: bytes, hint: str) -> None:
     step = SetupStep("pip install -e .", False, 1, 1.0, False, b"first\n" * 50, output)
     shown = setup_log_tail([step])
     assert output.decode() in shown
@@ -114,12 +114,12 @@ def test_the_end_of_a_failed_setup_is_shown_with_what_to_do(output: bytes, hint:
         ("ended\nwith nothing that tells", "ended"),
     ],
 )
-def test_the_first_line_of_a_reason_says_most(message: str, first: str) -> None:
+def test_error_line_comes_first(message: str, first: str) -> None:
     text = with_error_first(message)
     assert text.splitlines()[0] == first
     assert message in text
 
 
-def test_modules_that_are_missing_are_told_from_parts_that_moved() -> None:
+def test_missing_modules_exclude_submodules() -> None:
     output = ["E   ModuleNotFoundError: No module named 'yaml'", "No module named attr", "No module named 'a.b'"]
     assert missing_modules(output) == ("yaml", "attr")

@@ -39,26 +39,26 @@ def first(files: Mapping[str, str]) -> str:
     return detected_setup(files).plans[0].commands[0].removeprefix("python -m pip install ")
 
 
-def test_an_extra_for_tests() -> None:
+def test_test_extra_is_installed() -> None:
     text = '[project]\nname = "a"\n[project.optional-dependencies]\ndocs = ["sphinx"]\ntests = ["attrs"]\n'
     assert first({"pyproject.toml": text}) == "-e '.[tests]' pytest"
 
 
-def test_a_dependency_group_with_groups_in_it() -> None:
+def test_dependency_group_with_included_groups() -> None:
     text = (
         '[project]\nname = "a"\n[dependency-groups]\nbase = ["attrs>=1"]\ntests = ["mock", {include-group = "base"}]\n'
     )
     assert first({"pyproject.toml": text}) == "-e . mock 'attrs>=1' pytest"
 
 
-def test_a_file_of_requirements() -> None:
+def test_requirements_file_is_installed() -> None:
     assert (
         first({"setup.py": "setup()", "requirements/tests.txt": "attrs==1\n"})
         == "-e . -r requirements/tests.txt pytest"
     )
 
 
-def test_tox_says_what_tests_need() -> None:
+def test_tox_deps_are_installed() -> None:
     assert first({"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  attrs\n  py37: old\n"}) == "-e . attrs pytest"
 
 
@@ -82,7 +82,7 @@ _NAMED = f'[project]\nname = "a"\n{_GROUPS}'
         ("deps = .", "-e . pytest"),
     ],
 )
-def test_tox_says_which_extras_and_groups_tests_need(setting: str, expected: str) -> None:
+def test_tox_extras_and_groups_are_installed(setting: str, expected: str) -> None:
     assert first({"pyproject.toml": _NAMED, "tox.ini": f"[testenv]\n{setting}\n"}) == expected
 
 
@@ -99,7 +99,7 @@ deps = ["tomli"]
 
 
 @pytest.mark.parametrize("file", ["pyproject.toml", "tox.toml"])
-def test_tox_says_so_in_its_own_toml(file: str) -> None:
+def test_tox_toml_is_read(file: str) -> None:
     inside = file == "pyproject.toml"
     text = _TOX.format("tool.tox." if inside else "")
     files = {"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}
@@ -122,13 +122,13 @@ def test_tox_says_so_in_its_own_toml(file: str) -> None:
         ("[{0}lint]\ndependencies = ['ruff']\nfeatures = ['yaml']\n", "-e . pytest"),
     ],
 )
-def test_hatch_says_what_tests_need(file: str, env: str, wanted: str) -> None:
+def test_hatch_test_environment_is_read(file: str, env: str, wanted: str) -> None:
     inside = file == "pyproject.toml"
     text = env.format("tool.hatch.envs." if inside else "envs.")
     assert first({"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}) == wanted
 
 
-def test_an_extra_that_only_tox_names_does_not_take_the_place_of_a_file_of_requirements() -> None:
+def test_tox_extra_does_not_replace_a_requirements_file() -> None:
     files = {"setup.py": "setup()", "requirements-test.txt": "six\n", "tox.ini": "[testenv]\nextras = yaml\n"}
     assert first(files) == "-e '.[yaml]' -r requirements-test.txt pytest"
 
@@ -147,7 +147,7 @@ def test_an_extra_that_only_tox_names_does_not_take_the_place_of_a_file_of_requi
         ("!py311: mock", ""),
     ],
 )
-def test_tox_says_what_tests_need_on_this_python(line: str, wanted: str) -> None:
+def test_tox_factors_select_lines_for_this_python(line: str, wanted: str) -> None:
     assert first({"setup.py": "setup()", "tox.ini": f"[testenv]\ndeps =\n  {line}\n"}) == f"-e . {wanted}pytest"
 
 
@@ -159,28 +159,28 @@ def test_tox_says_what_tests_need_on_this_python(line: str, wanted: str) -> None
         {"setup.py": "setup(name='packaging', version='1')\n"},
     ],
 )
-def test_its_own_name_is_known_so_that_it_is_not_held_to_a_release_of_its_own(files: dict[str, str]) -> None:
+def test_own_project_name_is_detected(files: dict[str, str]) -> None:
     assert detected_setup(files).own == {"packaging"}
 
 
-def test_what_packaging_names_is_known() -> None:
+def test_requirements_named_by_packaging_are_listed() -> None:
     text = '[build-system]\nrequires = ["hatchling>=1"]\n[project]\nname = "a"\ndependencies = ["attrs[x]>=2"]\n'
     assert {"hatchling", "attrs", "pytest"} <= detected_setup({"pyproject.toml": text}).named
 
 
-def test_poetry() -> None:
+def test_poetry_groups_are_installed() -> None:
     text = '[tool.poetry]\nname = "a"\n[tool.poetry.group.test.dependencies]\nmock = "^3.1"\n'
     assert first({"pyproject.toml": text}) == "-e . 'mock>=3.1' pytest"
 
 
-def test_no_packaging_at_all() -> None:
+def test_repository_without_packaging() -> None:
     detected = detected_setup({"a.py": ""})
     assert not detected.editable
     assert detected.plans[0].commands == ("python -m pip install pytest",)
     assert "No packaging" in detected.notes[0]
 
 
-def test_plugins_that_the_configuration_takes_for_granted() -> None:
+def test_plugins_of_the_configuration_are_installed() -> None:
     detected = detected_setup({"pytest.ini": "[pytest]\naddopts = -n auto --cov=pkg\nasyncio_mode = auto\n"})
     for plugin in ("pytest-xdist", "pytest-cov", "pytest-asyncio"):
         assert plugin in detected.plans[0].commands[0]
@@ -190,7 +190,7 @@ def test_plugins_that_the_configuration_takes_for_granted() -> None:
 @pytest.mark.parametrize(
     "file, table", [("pyproject.toml", "tool.pytest"), ("pytest.toml", "pytest"), (".pytest.toml", "pytest")]
 )
-def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: str) -> None:
+def test_native_toml_configuration_is_read(file: str, table: str) -> None:
     text = f'[{table}]\naddopts = ["-n", "auto", "--cov"]\nstrict = true\nrequired_plugins = ["pytest-django>=4.1"]\n'
     detected = detected_setup({file: text})
     assert detected.plans[0].commands[0].endswith("pytest pytest-cov pytest-xdist pytest-django")
@@ -198,17 +198,17 @@ def test_configuration_that_is_toml_all_through_is_read_too(file: str, table: st
 
 
 @pytest.mark.parametrize("table", ["[dependency-groups]\ntest", "[project.optional-dependencies]\ntests"])
-def test_plugins_that_shuffle_tests_or_add_linters_to_them_are_left_out(table: str) -> None:
+def test_plugins_that_shuffle_or_lint_are_disabled(table: str) -> None:
     text = f'[project]\nname = "a"\n{table} = ["pytest_randomly>=3", "pytest-enabler >= 2.2"]\n'
     assert detected_setup({"pyproject.toml": text}).options == ("-p", "no:randomly", "-p", "no:enabler")
 
 
-def test_a_version_drawn_from_tags_is_told() -> None:
+def test_setuptools_scm_gets_a_version() -> None:
     text = '[build-system]\nrequires = ["setuptools_scm"]\n[project]\nname = "a"\n'
     assert detected_setup({"pyproject.toml": text}).plans[0].env["SETUPTOOLS_SCM_PRETEND_VERSION"] == "2.3.1"
 
 
-def test_further_plans_ask_for_less() -> None:
+def test_later_plans_require_less() -> None:
     plans = detected_setup(
         {"setup.py": "", "tox.ini": "[testenv]\ndeps = old==0.1\n", "pyproject.toml": '[project]\nname = "a"\n'},
         imports=("numpy",),
@@ -219,17 +219,17 @@ def test_further_plans_ask_for_less() -> None:
 
 
 class TestPython:
-    def test_the_usual_one_where_it_fits(self) -> None:
+    def test_default_python_is_preferred(self) -> None:
         assert detected_setup({}).python == "3.11"
 
-    def test_one_that_the_project_allows(self) -> None:
+    def test_python_is_one_that_the_project_allows(self) -> None:
         detected = detected_setup({"pyproject.toml": '[project]\nname = "a"\nrequires-python = ">=3.12"\n'})
         assert (detected.python, len(detected.notes)) == ("3.12", 1)
 
-    def test_one_of_the_commits_day(self) -> None:
+    def test_python_is_not_newer_than_the_commit(self) -> None:
         assert detected_setup({}, "2019-12-01T00:00:00Z").python == "3.8"
 
-    def test_none_that_fits_is_refused(self) -> None:
+    def test_no_matching_python_is_rejected(self) -> None:
         with pytest.raises(UnsuitableCommit, match="requires Python <3"):
             detected_setup({"setup.py": "python_requires='<3'"})
 
@@ -253,11 +253,11 @@ class TestPython:
             ("<3.11.0", 11, False),
         ],
     )
-    def test_specifiers(self, wanted: str, minor: int, fits: bool) -> None:
+    def test_python_specifiers(self, wanted: str, minor: int, fits: bool) -> None:
         assert allows(wanted, minor) is fits
 
 
-def test_nox_says_what_tests_need() -> None:
+def test_nox_session_requirements_are_installed() -> None:
     noxfile = (
         "import nox\n\n@nox.session\ndef lint(session):\n    session.install('flake8')\n\n"
         "@nox.session\ndef run_tests(session):\n    session.install('-r', 'x.txt', 'mock>=2', '.')\n    session.run('pytest')\n"
@@ -274,18 +274,18 @@ def test_nox_says_what_tests_need() -> None:
         ("[project.optional-dependencies]\n", "-e . pytest"),
     ],
 )
-def test_other_tools_say_what_tests_need(table: str, expected: str) -> None:
+def test_groups_of_other_tools_are_installed(table: str, expected: str) -> None:
     assert first({"pyproject.toml": f'[project]\nname = "a"\n{table}'}) == expected
 
 
-def test_setup_py_and_tox_beside_the_project() -> None:
+def test_setup_py_and_tox_requirement_files() -> None:
     script = "NEEDS = ['mock']\nsetup(name='a', tests_require=NEEDS)\n"
     assert first({"setup.py": script}) == "-e . mock pytest"
     files = {"setup.py": "setup()", "tox.ini": "[testenv]\ndeps =\n  -r{toxinidir}/needs.txt\n", "needs.txt": "mock\n"}
     assert first(files) == "-e . -r needs.txt pytest"
 
 
-def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
+def test_requirements_added_by_the_fix_are_installed() -> None:
     before = {
         "pyproject.toml": '[project]\nname = "a"\ndependencies = ["attrs>=1"]\n',
         "requirements-test.txt": "mock\n",
@@ -318,12 +318,12 @@ def test_requirements_that_a_fix_adds_are_found_and_installed() -> None:
         ({"pyproject.toml": '[build-system]\nrequires = ["pdm-backend"]\n'}, "PDM_BUILD_SCM_VERSION"),
     ],
 )
-def test_every_tool_that_draws_the_version_from_tags_is_told_one(files: dict[str, str], variable: str) -> None:
+def test_tools_that_read_git_tags_get_a_version(files: dict[str, str], variable: str) -> None:
     assert detected_setup(files).plans[0].env == {variable: "2.3.1"}
 
 
 @pytest.mark.parametrize("broken, expected", [((), ["a day", "a day d==1", "a", "b day"]), (("a",), ["b day", "b"])])
-def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without_pins(
+def test_candidate_order_is_day_lock_file_newest_unpinned(
     monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], expected: list[str]
 ) -> None:
     def resolve(
@@ -351,7 +351,7 @@ def test_environments_are_tried_on_the_day_then_by_lock_then_newest_then_without
 
 
 @pytest.mark.parametrize("file", ["uv.lock", "poetry.lock", "pdm.lock"])
-def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
+def test_lock_file_ignores_names_with_two_versions(file: str) -> None:
     rows = [("pytest", "9.0"), ("numpy", "1.0"), ("numpy", "2.0")]
     text = "".join(f'[[package]]\nname = "{name}"\nversion = "{version}"\n' for name, version in rows)
     text += '[[package]]\nname = "a"\nversion = "1"\nsource = { editable = "." }\n'
@@ -372,7 +372,7 @@ def test_a_lock_file_is_read_without_what_it_has_twice(file: str) -> None:
         },
     ],
 )
-def test_modules_that_are_missing_are_taken_from_the_extra_that_brings_them(files: dict[str, str]) -> None:
+def test_missing_modules_come_from_matching_extras(files: dict[str, str]) -> None:
     draft: Any = None
     request = EnvironmentRequest(draft, detected_setup(files), "", "", Path())
     more = with_modules(request, ["bson", "other"], ["orjson", "mine", "os"]).detected
@@ -401,7 +401,7 @@ _OFFERS = (
         ([], ""),
     ],
 )
-def test_what_tests_are_skipped_without_is_looked_for_in_extras_and_groups(reasons: list[str], more: str) -> None:
+def test_skip_reasons_select_extras_and_groups(reasons: list[str], more: str) -> None:
     detected = detected_setup({"pyproject.toml": _OFFERS})
     request: Any = EnvironmentRequest(SimpleNamespace(id="t"), detected, "2026-01-01", "", Path())  # type: ignore[arg-type]
     wider = with_skipped(request, reasons)
@@ -412,7 +412,7 @@ def test_what_tests_are_skipped_without_is_looked_for_in_extras_and_groups(reaso
     assert with_skipped(wider, reasons) is wider  # once
 
 
-def test_a_module_that_is_missing_is_taken_as_a_group_says() -> None:
+def test_missing_module_uses_the_requirement_of_a_group() -> None:
     draft: Any = SimpleNamespace(id="t")
     request = EnvironmentRequest(draft, detected_setup({"pyproject.toml": _OFFERS}), "2026-01-01", "", Path())
     assert with_modules(request, ["rich"]).detected.plans[0].commands[0].endswith(" 'rich>13'")

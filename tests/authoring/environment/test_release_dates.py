@@ -24,7 +24,7 @@ def release_dates(index: PackageIndex) -> ReleaseDates:
     return ReleaseDates(PackageSettings(single={"index-url": index.url}))
 
 
-def test_a_project_is_held_at_its_newest_version_of_a_day(index: PackageIndex) -> None:
+def test_project_is_constrained_to_the_newest_version_of_a_day(index: PackageIndex) -> None:
     for version, day in (("1.0", "2023-01-05"), ("1.10", "2023-05-01"), ("1.9", "2023-06-01"), ("2.0", "2024-01-01")):
         index.put("dep", version, day)
     index.put("dep", "3.0rc1", "2023-02-01")
@@ -37,14 +37,14 @@ def test_a_project_is_held_at_its_newest_version_of_a_day(index: PackageIndex) -
     assert known.newer(["dep==1.9"], "2023-12-31") == ()
 
 
-def test_an_index_without_times_holds_nothing_and_is_named(index: PackageIndex) -> None:
+def test_index_without_upload_times_gives_no_constraints(index: PackageIndex) -> None:
     index.put("dep", "1.0")
     index.put("dep", "2.0")
     assert release_dates(index).constraints(["dep"], "2023-01-01") == ()
     assert release_dates(index).undated(["dep"]) == ("dep",)
 
 
-def test_an_index_out_of_reach_is_not_asked_about_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_index_is_asked_only_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def unreachable(name: str, _settings: PackageSettings) -> tuple[list[Release], list[str]]:
@@ -61,7 +61,7 @@ DAYS = st.dates().map(lambda day: day.isoformat())
 
 
 @given(st.dictionaries(VERSIONS, DAYS, min_size=1, max_size=8), DAYS)
-def test_nothing_newer_than_the_day_gets_through(releases: dict[str, str], day: str) -> None:
+def test_newest_is_never_after_the_day(releases: dict[str, str], day: str) -> None:
     files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
     known = ReleaseDates(PackageSettings(), {"dep": read_releases("dep", files)})
     newest = known.newest("dep", day)
@@ -72,13 +72,13 @@ def test_nothing_newer_than_the_day_gets_through(releases: dict[str, str], day: 
         assert order_of(newest) == max(map(order_of, out))
 
 
-def test_the_day_is_not_before_others_knew_the_interpreter() -> None:
+def test_day_is_not_before_the_interpreter_was_supported() -> None:
     assert day_for("2019-01-01T00:00:00+02:00", "3.11") == "2023-03-30"
     assert day_for("2025-01-01T00:00:00Z", "3.11") == "2025-01-01"
     assert day_for("2019-01-01", "") == "2019-01-01"
 
 
-def test_builds_are_held_too_and_without_constraints_commands_stay() -> None:
+def test_constraints_apply_to_builds_too() -> None:
     assert with_constraints(["python -m pip install ."], ()) == ("python -m pip install .",)
     first, second = with_constraints(["python -m pip install ."], ["a<=1"])
     assert "a<=1" in first

@@ -115,9 +115,7 @@ def row(tmp_path: Path) -> Instance:
     )
 
 
-def test_a_row_is_run_by_the_repositorys_own_runner_and_comes_back_as_it_was(
-    tmp_path: Path, row: Instance, lab: Lab
-) -> None:
+def test_django_row_survives_import_validation_and_export(tmp_path: Path, row: Instance, lab: Lab) -> None:
     folder = import_instance(row, str(tmp_path / "mini"), tmp_path / "tasks/dj", lab)
     document = yaml.safe_load((folder / "task.yaml").read_text())
     document["setup"]["commands"] = []  # the miniature has no dependencies
@@ -158,7 +156,7 @@ def report(tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
     return read_junit((tmp_path / PROGRAM_FOLDER / "report.xml").read_bytes())
 
 
-def test_both_spellings_of_a_name_and_the_docstring_are_what_the_row_asks_for(tmp_path: Path) -> None:
+def test_report_uses_the_rows_ids(tmp_path: Path) -> None:
     code, said = run_program(tmp_path, TESTS, [*F2P, *P2P])
     found, reasons = report(tmp_path)
     assert found == {ODD: "failed", F2P[1]: "failed", P2P[0]: "passed"}
@@ -213,7 +211,7 @@ class Twice(unittest.TestCase):
 '''
 
 
-def test_every_way_a_test_can_end(tmp_path: Path) -> None:
+def test_every_outcome_is_reported(tmp_path: Path) -> None:
     names = ["test_skipped", "test_known", "test_surprise", "test_torn_down", "test_part_skipped"]
     wanted = [f"{name} (halves.tests.Kinds)" for name in names]
     never = ["test_nor_this (halves.tests.Broken.test_nor_this)", "Never run.", "test_gone (halves.tests.Kinds)"]
@@ -228,7 +226,7 @@ def test_every_way_a_test_can_end(tmp_path: Path) -> None:
     assert found["The same words."] == "failed"
 
 
-def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_path: Path) -> None:
+def test_tests_of_a_broken_module_are_missing(tmp_path: Path) -> None:
     code, _ = run_program(tmp_path, "import nowhere_to_be_found\n", P2P)
     found, _ = report(tmp_path)
     assert code == 1
@@ -248,14 +246,14 @@ def test_a_module_that_cannot_be_imported_fails_and_its_tests_are_missing(tmp_pa
         'import os\nfor fd in range(3, 20):\n    try:\n        os.write(fd, b\'{"end": 0, "code": 0}\\n\')\n    except OSError:\n        pass\nos._exit(0)\n',
     ],
 )
-def test_a_run_that_ends_early_leaves_no_report_whoever_wrote_one(tmp_path: Path, hostile: str) -> None:
+def test_run_that_ends_early_leaves_no_report(tmp_path: Path, hostile: str) -> None:
     code, said = run_program(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
     assert not (tmp_path / PROGRAM_FOLDER / "report.xml").exists()
     assert "no report" in said
     assert code == 3
 
 
-def test_files_of_the_workspace_are_nothing_to_the_process_that_writes_the_report(tmp_path: Path) -> None:
+def test_workspace_files_cannot_shadow_modules_of_the_reporter(tmp_path: Path) -> None:
     shadow = "raise SystemExit('shadowed')\n"
     planted = dict.fromkeys(
         ["sitecustomize.py", "json.py", f"{PROGRAM_FOLDER}/json.py", f"{PROGRAM_FOLDER}/unittest.py"], shadow
@@ -266,7 +264,7 @@ def test_files_of_the_workspace_are_nothing_to_the_process_that_writes_the_repor
     assert report(tmp_path)[0][P2P[0]] == "passed"
 
 
-def test_tests_that_run_tests_do_not_report_theirs(tmp_path: Path) -> None:
+def test_nested_test_runs_are_not_reported(tmp_path: Path) -> None:
     nested = (
         "import importlib, os, unittest\nfrom mini.runner import get_runner\n\n\n"
         "class Outer(unittest.TestCase):\n    def test_outer(self):\n"
@@ -279,7 +277,7 @@ def test_tests_that_run_tests_do_not_report_theirs(tmp_path: Path) -> None:
     assert code == 0
 
 
-def test_a_runner_that_is_not_content_is_a_failure_though_its_tests_passed(tmp_path: Path) -> None:
+def test_nonzero_exit_of_the_runner_is_a_failure(tmp_path: Path) -> None:
     grumbling = str(BEFORE["tests/runtests.py"]).replace("sys.exit(bool(", "sys.exit(5 + bool(")
     code, _ = run_program(
         tmp_path, TESTS.split("    def test_odd", maxsplit=1)[0], P2P, {"tests/runtests.py": grumbling}
@@ -296,7 +294,7 @@ LEGAL = st.characters(codec="utf-8", exclude_characters=[*map(chr, {*range(32)} 
         st.text(LEGAL, min_size=1), st.tuples(st.sampled_from(["passed", "failed", "skipped"]), st.text()), max_size=5
     )
 )
-def test_every_character_of_an_id_is_kept_and_what_xml_cannot_say_does_no_harm(
+def test_ids_are_kept_and_illegal_characters_replaced(
     found: dict[str, tuple[str, str]],
 ) -> None:
     records = [{"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in found.items()]
@@ -306,7 +304,7 @@ def test_every_character_of_an_id_is_kept_and_what_xml_cannot_say_does_no_harm(
 
 
 @given(st.permutations(["passed", "skipped", "failed"]), st.integers(1, 3))
-def test_an_id_that_several_tests_share_is_as_good_as_the_worst_that_ran(order: list[str], count: int) -> None:
+def test_shared_id_has_the_worst_outcome(order: list[str], count: int) -> None:
     records = [{"test": [f"t{at}", "Words."], "outcome": one, "why": ""} for at, one in enumerate(order[:count])]
     worst = max(order[:count], key=["skipped", "passed", "failed"].index)
     assert outcomes(records, ["Words."]) == {"Words.": (worst, "")}
@@ -317,21 +315,21 @@ def test_an_id_that_several_tests_share_is_as_good_as_the_worst_that_ran(order: 
 PATHS = ["tests/a/tests.py", "tests/a/models.py", "tests/b/sub/__init__.py", "tests/b/sub/tests.py", "tests/c/tests.py"]
 
 
-def test_labels_are_the_modules_of_the_test_patch_as_swebench_has_them() -> None:
+def test_labels_are_the_modules_of_test_patch() -> None:
     changed = ["tests/a/tests.py", "tests/a/__init__.py", "tests/b/sub/tests.py", "tests/a/x.json", "tests/runtests.py"]
     job = plan_run(["t (a.tests.T)", "A sentence."], changed, PATHS)
     assert job.labels == ("a.tests", "b.sub.tests")
 
 
-def test_a_test_of_another_app_brings_its_module_along() -> None:
+def test_test_of_another_app_adds_its_module() -> None:
     assert plan_run(["t (a.tests.T)", "t (c.tests.T)"], ["tests/a/tests.py"], PATHS).labels == ("a.tests", "c.tests")
 
 
-def test_a_test_patch_of_data_alone_runs_the_apps_of_its_tests() -> None:
+def test_test_patch_without_modules_runs_whole_apps() -> None:
     assert plan_run(["t (a.tests.T)", "t (b.sub.T)"], ["tests/a/x.txt"], PATHS).labels == ("a", "b")
 
 
-def test_what_cannot_be_run_is_refused_with_what_to_do() -> None:
+def test_unrunnable_rows_are_rejected_with_a_remedy() -> None:
     with pytest.raises(InputError, match=r"no module below tests/ has this test") as caught:
         plan_run(["t (gone.tests.T)"], ["tests/a/tests.py"], PATHS)
     assert "remove it from the row" in caught.value.remedy
@@ -339,7 +337,7 @@ def test_what_cannot_be_run_is_refused_with_what_to_do() -> None:
         plan_run(["A sentence."], ["tests/a/x.txt"], PATHS)
 
 
-def test_the_program_runs_on_the_oldest_python_a_sandbox_may_have() -> None:
+def test_program_parses_on_python_3_8() -> None:
     import ast
 
     source = (Path(plan_run.__code__.co_filename).parent / "runner/django_tests.py").read_text()

@@ -49,11 +49,11 @@ def embedded(text: str) -> dict[str, int]:
         ("RUN <<END\nCOPY a.txt .\nEND", set()),
     ],
 )
-def test_what_is_copied_below_the_last_workdir_is_the_workspace(tmp_path: Path, line: str, files: set[str]) -> None:
+def test_files_copied_below_the_last_workdir_are_workspace_files(tmp_path: Path, line: str, files: set[str]) -> None:
     assert standalone(tmp_path, f"FROM x\nWORKDIR /w\n{line}\n").workspace_files.keys() == files
 
 
-def test_only_what_the_workspace_does_not_bring_is_carried(tmp_path: Path) -> None:
+def test_only_files_outside_the_workspace_are_embedded(tmp_path: Path) -> None:
     dockerfile = standalone(
         tmp_path, "FROM x\nWORKDIR /w\nCOPY b.txt .\nRUN cat b.txt\nCOPY --chmod=700 app /opt/\nCOPY a.txt .\n"
     )
@@ -62,7 +62,7 @@ def test_only_what_the_workspace_does_not_bring_is_carried(tmp_path: Path) -> No
     assert not re.search("(?m)^COPY", dockerfile.text)
 
 
-def test_stages_users_and_other_sources_stay_as_they_are(tmp_path: Path) -> None:
+def test_stages_users_and_other_sources_are_kept(tmp_path: Path) -> None:
     text = "FROM x AS y\nWORKDIR /w\nCOPY a.txt .\nFROM x\nUSER me\nCOPY --from=y /w/a.txt /z\nCOPY b.txt /etc/\n"
     dockerfile = standalone(tmp_path, text)
     assert (dockerfile.workdir, dockerfile.workspace_files) == ("/app", {})
@@ -71,7 +71,7 @@ def test_stages_users_and_other_sources_stay_as_they_are(tmp_path: Path) -> None
     assert dockerfile.text.endswith("USER me\n")
 
 
-def test_no_line_is_longer_than_docker_reads(tmp_path: Path) -> None:
+def test_lines_stay_below_dockers_limit(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(b"".join(i.to_bytes(4, "big") for i in range(2**32 - 1, 0, -(2**32 // 40_000))))
     dockerfile = standalone(tmp_path, "FROM x\nCOPY noise /opt/\n")
     assert max(map(len, dockerfile.text.splitlines())) < 65_000
@@ -92,7 +92,7 @@ def test_no_line_is_longer_than_docker_reads(tmp_path: Path) -> None:
         ("ADD data.tar.gz /x/", "archives are not supported"),
     ],
 )
-def test_what_cannot_be_told_is_refused_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+def test_unsupported_instructions_are_rejected_with_their_line(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "link").symlink_to("/etc")
     with pytest.raises(InputError, match=message):
         standalone(tmp_path, f"FROM x\n{line}\n")

@@ -47,7 +47,7 @@ def suite(tmp_path: Path, repo: Path) -> Path:
     return folder.parent
 
 
-def test_rows_are_written_of_all_tasks_that_have_one(suite: Path, tmp_path: Path) -> None:
+def test_swebench_export_skips_tasks_without_a_row(suite: Path, tmp_path: Path) -> None:
     done = ab("export", "swebench", suite, "--out", tmp_path / "rows.jsonl")
     assert done.exit_code == 2
     assert [json.loads(line)["instance_id"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == ["good"]
@@ -57,7 +57,7 @@ def test_rows_are_written_of_all_tasks_that_have_one(suite: Path, tmp_path: Path
     assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
 
 
-def test_folders_of_harbor_are_written_of_all_tasks_that_can_be_said(suite: Path, tmp_path: Path) -> None:
+def test_harbor_export_skips_invalid_tasks(suite: Path, tmp_path: Path) -> None:
     done = ab("export", "harbor", suite, "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["good", "t"]
@@ -68,7 +68,7 @@ def test_folders_of_harbor_are_written_of_all_tasks_that_can_be_said(suite: Path
     assert "already exists\n  remove it, or pass another --out" in again.output
 
 
-def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
+def test_harbor_import_skips_invalid_folders(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = ab("import", "harbor", tmp_path / "empty", harbor(tmp_path), "--suite-dir", tmp_path / "tasks/theirs")
     assert done.exit_code == 2
@@ -77,7 +77,7 @@ def test_folders_of_harbor_are_read_though_one_is_none(tmp_path: Path) -> None:
     assert "1 tasks made, 1 refused" in done.output
 
 
-def test_rows_that_are_refused_say_what_to_do_and_local_repositories_are_named_from_the_task(
+def test_swebench_import_reports_remedies_and_writes_relative_urls(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = tmp_path / "rows.jsonl"
@@ -112,29 +112,29 @@ class TestImportRemedies:
         assert "--id" not in row["remedy"]
         return str(row["remedy"])
 
-    def test_a_commit_that_a_clone_has_not(self, rows: Path, tmp_path: Path) -> None:
+    def test_commit_missing_in_the_clone(self, rows: Path, tmp_path: Path) -> None:
         remedy = self.rejection(rows, "--repos", tmp_path, base_commit="1" * 40)
         assert remedy == "check `base_commit` of the row; a clone of --repos may need `git fetch`"
 
-    def test_a_repository_that_cannot_be_fetched(self, rows: Path, tmp_path: Path) -> None:
+    def test_unreachable_repository(self, rows: Path, tmp_path: Path) -> None:
         remedy = self.rejection(rows, "--url", f"file://{tmp_path}/gone/{{repo}}")
         assert remedy.startswith("check `repo` of the row and --url (or have clones and give --repos), the network")
 
-    def test_a_shallow_clone(self, rows: Path, repo: Path, tmp_path: Path) -> None:
+    def test_shallow_clone(self, rows: Path, repo: Path, tmp_path: Path) -> None:
         (tmp_path / "clones").mkdir()
         git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "clones/calc")
         assert self.rejection(rows, "--repos", tmp_path / "clones").endswith("or import without --repos")
 
-    def test_a_place_that_is_taken(self, rows: Path, tmp_path: Path) -> None:
+    def test_existing_task_folder(self, rows: Path, tmp_path: Path) -> None:
         (tmp_path / "tasks/back/good").mkdir(parents=True)
         assert self.rejection(rows, "--repos", tmp_path) == "remove it, or pass another --suite-dir"
 
-    def test_a_row_whose_name_is_none(self, rows: Path, tmp_path: Path) -> None:
+    def test_invalid_instance_id(self, rows: Path, tmp_path: Path) -> None:
         rows.write_text(json.dumps({**json.loads(rows.read_text()), "instance_id": "-x"}))
         done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", "--repos", tmp_path)
         assert f"refused {rows}[0]: instance_id: expected letters" in done.output
 
-    def test_a_folder_of_harbor_whose_place_is_taken_or_whose_name_is_none(self, tmp_path: Path) -> None:
+    def test_harbor_folder_with_existing_target_or_invalid_name(self, tmp_path: Path) -> None:
         folder = harbor(tmp_path)
         (tmp_path / "tasks/theirs" / folder.name).mkdir(parents=True)
         done = ab("import", "harbor", folder, "--suite-dir", tmp_path / "tasks/theirs")
@@ -147,7 +147,7 @@ class TestImportRemedies:
 @pytest.mark.parametrize(
     "text, only, said", [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")]
 )
-def test_a_file_without_the_rows_asked_for_says_so(tmp_path: Path, text: str, only: tuple[str, ...], said: str) -> None:
+def test_file_without_the_requested_rows(tmp_path: Path, text: str, only: tuple[str, ...], said: str) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text(text)
     done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", *only)

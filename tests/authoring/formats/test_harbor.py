@@ -47,7 +47,7 @@ def task(tmp_path: Path, text: str = TASK) -> Path:
     return folder
 
 
-def test_a_task_goes_out(tmp_path: Path, lab: Lab) -> None:
+def test_export_writes_a_harbor_folder(tmp_path: Path, lab: Lab) -> None:
     created = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
     assert tomllib.loads((created / "task.toml").read_text())["agent"]["timeout_sec"] == 1800.0
     assert (created / "instruction.md").read_text() == "Make it so."
@@ -60,7 +60,7 @@ def test_a_task_goes_out(tmp_path: Path, lab: Lab) -> None:
         subprocess.run(["bash", "-n", created / script], check=True)
 
 
-def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> None:
+def test_judge_compares_test_ids_exactly(tmp_path: Path, lab: Lab) -> None:
     created = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
     report = tmp_path / "r.xml"
 
@@ -74,7 +74,7 @@ def test_its_judge_knows_tests_by_every_character(tmp_path: Path, lab: Lab) -> N
     assert [judged(""), judged("<failure/>"), judged("<skipped/>")] == [0, 1, 1]
 
 
-def test_a_task_comes_back_as_it_went_out(tmp_path: Path, lab: Lab) -> None:
+def test_exported_task_is_restored_on_import(tmp_path: Path, lab: Lab) -> None:
     before = load_task(task(tmp_path))
     after = load_task(import_folder(export_task(before, tmp_path / "out", lab), tmp_path / "back/s"))
     assert after.checks == before.checks
@@ -86,7 +86,7 @@ def test_a_task_comes_back_as_it_went_out(tmp_path: Path, lab: Lab) -> None:
     assert after.reference_file.read_bytes() == b"p\n"
 
 
-def test_a_task_of_ours_that_was_changed_for_the_worse_is_refused(tmp_path: Path, lab: Lab) -> None:
+def test_invalid_exported_contract_is_rejected(tmp_path: Path, lab: Lab) -> None:
     out = export_task(load_task(task(tmp_path)), tmp_path / "out", lab)
     (out / "tests/agentbench.json").write_text('{"oracle": 3}')
     with pytest.raises(InputError, match=r"agentbench\.json: invalid task"):
@@ -110,7 +110,7 @@ def harbor(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_comes_in(tmp_path: Path) -> None:
+def test_foreign_folder_is_imported(tmp_path: Path) -> None:
     loaded = load_task(import_folder(harbor(tmp_path), tmp_path / "tasks/theirs"))
     assert (loaded.id, loaded.task.suite, loaded.statement) == ("their-task", "theirs", "Write hello.\n")
     assert (loaded.task.environment.workdir, loaded.task.environment.mem_limit_mb) == ("/app", 512)
@@ -119,7 +119,7 @@ def test_a_folder_comes_in(tmp_path: Path) -> None:
     assert loaded.reference_file is not None
 
 
-def test_older_tasks_say_sizes_in_words(tmp_path: Path) -> None:
+def test_sizes_with_units_are_read(tmp_path: Path) -> None:
     folder = harbor(tmp_path)
     (folder / "task.toml").write_text("[environment]\nmemory = '2G'\nstorage = '512M'\n")
     environment = load_task(import_folder(folder, tmp_path / "tasks/theirs")).task.environment
@@ -127,7 +127,7 @@ def test_older_tasks_say_sizes_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reward, passes", [("1", True), ("1.0", True), ("0", False), ("0.5", False), ("10", False)])
-def test_a_reward_passes_when_it_is_whole(tmp_path: Path, reward: str, passes: bool) -> None:
+def test_only_a_full_reward_passes(tmp_path: Path, reward: str, passes: bool) -> None:
     command = load_task(import_folder(harbor(tmp_path), tmp_path / "tasks/theirs")).checks[0].command or ""
     (tmp_path / "reward").write_text(f"{reward}\n")
     judging = command.rpartition("; case")[2].replace(REWARD, str(tmp_path / "reward"))
@@ -138,13 +138,13 @@ class TestRejected:
     @pytest.mark.parametrize(
         "settings", ["[verifier]\nenv = {KEY = 'x'}", "[environment]\ngpus = 1", "[[steps]]\nname = 'one'"]
     )
-    def test_what_a_contract_cannot_say(self, tmp_path: Path, settings: str) -> None:
+    def test_unsupported_settings(self, tmp_path: Path, settings: str) -> None:
         folder = harbor(tmp_path)
         (folder / "task.toml").write_text(settings)
         with pytest.raises(InputError, match="tasks do not support"):
             import_folder(folder, tmp_path / "tasks/theirs")
 
-    def test_probes_cannot_be_said(self, tmp_path: Path, lab: Lab) -> None:
+    def test_probes_cannot_be_exported(self, tmp_path: Path, lab: Lab) -> None:
         text = TASK + "\n"
         text = text.replace(
             "    - id: unit", "    - {id: p, kind: probe, candidate: cat, driver: fix.patch}\n    - id: unit"
@@ -153,13 +153,13 @@ class TestRejected:
             export_task(load_task(task(tmp_path, text)), tmp_path / "out", lab)
 
     @pytest.mark.parametrize("name", ["task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"])
-    def test_a_missing_part(self, tmp_path: Path, name: str) -> None:
+    def test_missing_file(self, tmp_path: Path, name: str) -> None:
         folder = harbor(tmp_path)
         (folder / name).unlink()
         with pytest.raises(InputError, match=name.rpartition("/")[2]):
             import_folder(folder, tmp_path / "tasks/theirs")
 
-    def test_several_containers(self, tmp_path: Path) -> None:
+    def test_compose_file(self, tmp_path: Path) -> None:
         folder = harbor(tmp_path)
         (folder / "environment/docker-compose.yaml").write_text("")
         with pytest.raises(InputError, match="compose"):

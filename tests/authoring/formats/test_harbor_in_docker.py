@@ -46,7 +46,7 @@ def docker_lab(tmp_path: Path) -> Iterator[Lab]:
     remove_images(find_engine(), tmp_path / "state")
 
 
-def test_a_task_of_others_is_imported_and_holds(tmp_path: Path, docker_lab: Lab) -> None:
+def test_foreign_harbor_task_is_valid(tmp_path: Path, docker_lab: Lab) -> None:
     image = find_engine().output("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", RUNNER).split()[0]
     theirs = tmp_path / "sort-names"
     for name, text in FILES.items():

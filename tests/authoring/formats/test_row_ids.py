@@ -42,7 +42,7 @@ TREE = {
         ("test_a (one.test_same.Case)", "one/test_same.py::Case::test_a"),
     ],
 )
-def test_an_id_becomes_that_of_pytest(test: str, wanted: str) -> None:
+def test_unittest_id_becomes_a_pytest_id(test: str, wanted: str) -> None:
     assert pytest_ids([test], TREE, TREE.get, "FAIL_TO_PASS") == {wanted: test}
 
 
@@ -58,20 +58,18 @@ def test_an_id_becomes_that_of_pytest(test: str, wanted: str) -> None:
         "tests/test_mod.py::Case::test_a",
     ],
 )
-def test_what_is_nowhere_or_in_two_places_is_refused_with_what_to_do(test: str) -> None:
+def test_missing_or_ambiguous_class_is_rejected(test: str) -> None:
     with pytest.raises(InputError, match=r"^PASS_TO_PASS: ") as caught:
         pytest_ids([test], TREE, TREE.get, "PASS_TO_PASS")
     assert "file::Class::test" in caught.value.remedy
 
 
-def test_what_is_no_id_of_unittest() -> None:
+def test_other_text_is_not_a_unittest_id() -> None:
     assert parse_unittest_id("test_a (b.C) and more") is None
     assert parse_unittest_id("test_a") is None
 
 
-def test_a_row_of_unittest_becomes_a_task_of_pytest_and_the_same_row_again(
-    tmp_path: Path, repo: Path, lab: Lab
-) -> None:
+def test_unittest_row_survives_import_and_export(tmp_path: Path, repo: Path, lab: Lab) -> None:
     tests = (
         "import unittest\nfrom calc import half\n\n\nclass Halves(unittest.TestCase):\n"
         "    def test_odd(self):\n        assert half(3) == 1.5\n\n    def test_even(self):\n        assert half(4) == 2\n"

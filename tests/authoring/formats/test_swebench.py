@@ -59,19 +59,17 @@ def instance(tmp_path: Path, row: dict[str, object]) -> Instance:
 
 
 @pytest.mark.parametrize("spelling", [json.dumps, str, list])
-def test_every_spelling_of_ids(tmp_path: Path, row: dict[str, object], spelling: type) -> None:
+def test_id_lists_in_every_form(tmp_path: Path, row: dict[str, object], spelling: type) -> None:
     lower = {key.lower(): value for key, value in row.items()} | {"fail_to_pass": spelling(F2P)}
     assert instance(tmp_path, lower).fail_to_pass == tuple(F2P)
 
 
-def test_a_list_and_lines_of_rows(tmp_path: Path, row: dict[str, object]) -> None:
+def test_json_list_and_json_lines(tmp_path: Path, row: dict[str, object]) -> None:
     assert len(read(tmp_path, json.dumps([row, row]))) == 2
     assert len(read(tmp_path, json.dumps(row) + "\n\n" + json.dumps(row) + "\n")) == 2
 
 
-def test_a_row_becomes_a_task_and_the_task_the_same_row(
-    tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
-) -> None:
+def test_row_survives_import_and_export(tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
     folder = import_instance(instance(tmp_path, row), str(repo), tmp_path / "tasks/swe", lab)
     task = load_task(folder)
     assert task.checks[0].fail_to_pass == tuple(F2P)
@@ -89,12 +87,12 @@ def test_a_row_becomes_a_task_and_the_task_the_same_row(
     assert load_task(again).hidden_files() == task.hidden_files()
 
 
-def test_a_patch_of_files_that_are_no_utf8_keeps_its_bytes(tmp_path: Path, row: dict[str, object]) -> None:
+def test_non_utf8_patch_keeps_its_bytes(tmp_path: Path, row: dict[str, object]) -> None:
     patch = b"diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-# caf\xe9\n+# caf\xe8\n"
     assert instance(tmp_path, {**row, "patch": patch.decode("utf-8", "surrogateescape")}).patch == patch
 
 
-def test_only_the_rows_asked_for_are_judged(tmp_path: Path, row: dict[str, object]) -> None:
+def test_only_requested_rows_are_validated(tmp_path: Path, row: dict[str, object]) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([{**row, "instance_id": "other", "FAIL_TO_PASS": ["t (a.B)"]}, row]))
     ((place, found),) = read_instances(tmp_path / "rows.json", ["me__calc-1"])
     assert isinstance(found, Instance)
@@ -104,7 +102,7 @@ def test_only_the_rows_asked_for_are_judged(tmp_path: Path, row: dict[str, objec
 class TestBareNames:
     """Rows of sympy name their tests without the file."""
 
-    def test_are_tied_to_the_one_function_of_the_test_patch(
+    def test_bare_name_resolves_to_the_function_in_test_patch(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab
     ) -> None:
         bare = {**row, "FAIL_TO_PASS": ["test_odd[a b]", "test_odd[[x]]"], "PASS_TO_PASS": '["test_even"]'}
@@ -116,36 +114,32 @@ class TestBareNames:
         assert json.loads(str(back["FAIL_TO_PASS"])) == bare["FAIL_TO_PASS"]
         assert json.loads(str(back["PASS_TO_PASS"])) == ["test_even"]
 
-    def test_that_nobody_has_are_refused(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
+    def test_unknown_bare_name_is_rejected(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
         bare = {**row, "PASS_TO_PASS": ["test_gone"]}
         with pytest.raises(InputError, match=r"PASS_TO_PASS: 'test_gone' is not a test in the files .*test_calc\.py"):
             import_instance(instance(tmp_path, bare), str(repo), tmp_path / "tasks/swe", lab)
         assert not (tmp_path / "tasks/swe").exists()
 
-    def test_that_several_have_are_refused_with_their_places(self) -> None:
+    def test_ambiguous_bare_name_is_rejected_with_its_places(self) -> None:
         files = {"a.py": b"def test_x(): pass\n", "b.py": b"if 1:\n  class T:\n    async def test_x(self): pass\n"}
         with pytest.raises(InputError, match=r"2 tests: a\.py::test_x, b\.py::T::test_x") as caught:
             resolve_bare_names(["test_x"], files, "FAIL_TO_PASS")
         assert "file::test" in caught.value.remedy
         assert list(resolve_bare_names(["test_x[a::b]"], {"b.py": files["b.py"]}, "")) == ["b.py::T::test_x[a::b]"]
 
-    def test_defined_twice_in_one_place_are_one(self) -> None:
+    def test_function_defined_twice_is_one_test(self) -> None:
         assert list(resolve_bare_names(["test_x"], {"a.py": b"def test_x(): pass\n" * 2}, "")) == ["a.py::test_x"]
 
 
 class TestSpellings:
     """How the datasets themselves write their rows."""
 
-    def test_verified_and_lite_have_lists_in_strings_and_more_columns(
-        self, tmp_path: Path, row: dict[str, object]
-    ) -> None:
+    def test_verified_and_lite_rows(self, tmp_path: Path, row: dict[str, object]) -> None:
         more = {"difficulty": "<15 min fix", "version": "1.0", "created_at": "2024-01-01", "hints_text": ""}
         found = instance(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
         assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
 
-    def test_pro_has_lower_case_lists_of_python_and_says_what_is_required(
-        self, tmp_path: Path, row: dict[str, object]
-    ) -> None:
+    def test_pro_rows(self, tmp_path: Path, row: dict[str, object]) -> None:
         lower = {key.lower(): value for key, value in row.items()}
         more = {"fail_to_pass": repr(F2P), "requirements": "- exact halves", "interface": "half(value)"}
         found = instance(tmp_path, {**lower, **more, "repo_language": "python"})
@@ -153,7 +147,7 @@ class TestSpellings:
         assert found.problem == ("half(3) is 1\n\n## Requirements\n\n- exact halves\n\n## Interface\n\nhalf(value)\n")
 
     @pytest.mark.parametrize("listed", [True, False])
-    def test_parquet(self, tmp_path: Path, row: dict[str, object], listed: bool) -> None:
+    def test_parquet_rows(self, tmp_path: Path, row: dict[str, object], listed: bool) -> None:
         duckdb = pytest.importorskip("duckdb")
         ids = F2P if listed else json.dumps(F2P)
         (tmp_path / "rows.json").write_text(json.dumps([{**row, "FAIL_TO_PASS": ids}]))
@@ -165,13 +159,13 @@ class TestSpellings:
         assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
         assert found.patch == str(row["patch"]).encode()
 
-    def test_parquet_without_duckdb_says_what_to_install(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_parquet_without_duckdb_names_the_extra(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "duckdb", None)
         with pytest.raises(InputError, match="needs DuckDB") as caught:
             list(read_instances(tmp_path / "rows.parquet"))
         assert "[query]" in caught.value.remedy
 
-    def test_a_file_that_is_no_parquet(self, tmp_path: Path) -> None:
+    def test_invalid_parquet_file(self, tmp_path: Path) -> None:
         pytest.importorskip("duckdb")
         (tmp_path / "rows.parquet").write_bytes(b"nothing of the kind")
         with pytest.raises(InputError, match="cannot read"):
@@ -179,7 +173,7 @@ class TestSpellings:
 
 
 class TestRejected:
-    def test_half_of_a_surrogate_pair_is_told_in_a_patch_and_replaced_in_words(
+    def test_lone_surrogates_are_rejected_in_patches_and_replaced_in_text(
         self, tmp_path: Path, row: dict[str, object]
     ) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "patch": "\ud800"}))
@@ -188,13 +182,13 @@ class TestRejected:
         assert instance(tmp_path, {**row, "problem_statement": "half \ud800 of 3"}).problem == "half ? of 3"
 
     @pytest.mark.parametrize("key", ["instance_id", "repo", "base_commit", "patch", "test_patch"])
-    def test_a_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
+    def test_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
         (found,) = read(tmp_path, json.dumps({name: value for name, value in row.items() if name != key}))
         assert isinstance(found, InputError)
         assert f"missing {key}" in found.message
 
     @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None, ["a\ud800.py::t"]])
-    def test_ids_that_are_none(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
+    def test_invalid_id_lists(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
         (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
         assert isinstance(found, InputError)
         assert "FAIL_TO_PASS" in found.message
@@ -206,7 +200,7 @@ class TestRejected:
             ("A sentence of a test.", "neither a pytest id"),
         ],
     )
-    def test_ids_that_nothing_here_can_run_say_what_to_do(
+    def test_ids_that_cannot_be_run_have_a_remedy(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, test: str, why: str
     ) -> None:
         with pytest.raises(InputError, match=why) as caught:
@@ -214,16 +208,16 @@ class TestRejected:
         assert "remove the row" in caught.value.remedy
         assert not (tmp_path / "tasks/s").exists()
 
-    def test_an_unknown_repository(self, tmp_path: Path) -> None:
+    def test_repository_without_a_clone(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no clone of me/other"):
             repository_url("me/other", tmp_path, "")
 
-    def test_a_commit_that_is_not_there(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
+    def test_missing_commit(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab) -> None:
         with pytest.raises(SourceError, match="has no commit"):
             import_instance(instance(tmp_path, {**row, "base_commit": "0" * 40}), str(repo), tmp_path / "s", lab)
 
     @pytest.mark.parametrize("key", ["patch", "test_patch"])
-    def test_a_patch_that_does_not_apply(
+    def test_patch_that_does_not_apply(
         self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, key: str
     ) -> None:
         wrong = str(row[key]).replace("assert half(4) == 2", "assert half(5) == 2").replace("value // 2", "value % 2")
@@ -232,11 +226,11 @@ class TestRejected:
         assert not (tmp_path / "s").exists()
         assert not (tmp_path / ".s.draft").exists()
 
-    def test_no_json(self, tmp_path: Path) -> None:
+    def test_invalid_json(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"rows\.jsonl:2: invalid JSON"):
             read(tmp_path, "\n{nonsense\n{}\n")
 
-    def test_nesting_that_no_row_has(self, tmp_path: Path, row: dict[str, object]) -> None:
+    def test_deep_nesting(self, tmp_path: Path, row: dict[str, object]) -> None:
         deep = "[" * 100_000
         with pytest.raises(InputError, match="nested too deeply"):
             read(tmp_path, deep)
@@ -245,7 +239,7 @@ class TestRejected:
         _, refused = read(tmp_path, f"{json.dumps(row)}\n{json.dumps({**row, 'FAIL_TO_PASS': deep})}\n")
         assert isinstance(refused, InputError)
 
-    def test_a_line_that_is_cut_off_costs_only_itself(self, tmp_path: Path, row: dict[str, object]) -> None:
+    def test_truncated_line_affects_only_itself(self, tmp_path: Path, row: dict[str, object]) -> None:
         text = json.dumps(row)
         first, cut, last = read(tmp_path, f"\ufeff{text}\n{text[:50]}\n{text}\n")
         assert isinstance(first, Instance)
@@ -254,25 +248,23 @@ class TestRejected:
         assert "invalid JSON" in cut.message
 
     @pytest.mark.parametrize("name", ["..", "../../evil", ".x"])
-    def test_an_id_that_is_a_path(
-        self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, name: str
-    ) -> None:
+    def test_path_as_id(self, tmp_path: Path, row: dict[str, object], repo: Path, lab: Lab, name: str) -> None:
         with pytest.raises(InputError, match="instance_id: expected letters"):
             import_instance(instance(tmp_path, {**row, "instance_id": name}), str(repo), tmp_path / "s", lab)
 
 
-def test_clones_are_found_by_several_names(tmp_path: Path) -> None:
+def test_clones_are_found_by_several_folder_names(tmp_path: Path) -> None:
     (tmp_path / "me__calc/.git").mkdir(parents=True)
     assert repository_url("me/calc", tmp_path, "") == str(tmp_path / "me__calc")
     assert repository_url("me/calc", None, "https://x/{repo}.git") == "https://x/me/calc.git"
 
 
-def test_an_empty_report_counts_what_was_not_submitted() -> None:
+def test_empty_report_counts_missing_instances() -> None:
     found = report([], ["a", "b"], [])
     assert (found["total_instances"], found["submitted_instances"], found["incomplete_ids"]) == (2, 0, ["a", "b"])
 
 
-def test_a_patch_that_cannot_be_applied_is_an_error_as_in_their_report() -> None:
+def test_report_counts_invalid_patches_as_errors() -> None:
     def of(task: str, status: str, reason: str | None) -> Any:
         result = SimpleNamespace(passed=status == "success", failure_reason=reason)
         return SimpleNamespace(task_id=task, run_status=status, result=result)

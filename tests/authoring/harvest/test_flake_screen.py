@@ -38,7 +38,7 @@ def suite(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_rate_counts_tasks_that_gave_different_outcomes() -> None:
+def test_flake_rate_counts_tasks_with_different_outcomes() -> None:
     found = summary([FLAKY, GOOD, BROKEN, GOOD], 5)
     assert found["flake_rate"] == 0.25
     assert found["flaky"] == {"lucky": ["unit: t.py::test_a[b c]"]}
@@ -47,7 +47,7 @@ def test_the_rate_counts_tasks_that_gave_different_outcomes() -> None:
     assert summary([], 5)["flake_rate"] == 0.0
 
 
-def test_what_flakes_is_put_aside_with_its_reason(tmp_path: Path) -> None:
+def test_quarantine_moves_the_task_and_records_the_reason(tmp_path: Path) -> None:
     folder = suite(tmp_path)
     place = quarantine_task(folder, tmp_path / "mine-quarantine", FLAKY)
     assert not folder.exists()
@@ -59,7 +59,9 @@ def test_what_flakes_is_put_aside_with_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more, code", [((), 1), (("--quarantine",), 0)])
-def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], code: int) -> None:
+def test_screen_command_exit_codes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], code: int
+) -> None:
     suite(tmp_path)
     asked: list[int] = []
 

@@ -34,7 +34,7 @@ def history(repo: Path, tmp_path: Path) -> list[str]:
     return [commit.id for commit in chosen(repo, tmp_path).commits]
 
 
-def test_reverts_reverted_and_copies_are_no_candidates(repo: Path, tmp_path: Path) -> None:
+def test_reverts_reverted_commits_and_copies_are_skipped(repo: Path, tmp_path: Path) -> None:
     put(repo, {"calc.py": FIX["calc.py"]}, "No test")
     bad = put(repo, {"calc.py": "x = 1\n", "tests/test_x.py": ""}, "Worse")
     git(repo, "revert", "--no-edit", bad)
@@ -49,7 +49,7 @@ def test_reverts_reverted_and_copies_are_no_candidates(repo: Path, tmp_path: Pat
     assert passed_over["revert"] == passed_over["reverted later"] == passed_over["duplicate"] == 1
 
 
-def test_commits_that_are_only_called_the_same_are_no_copies(repo: Path, tmp_path: Path) -> None:
+def test_commits_with_equal_subjects_are_not_copies(repo: Path, tmp_path: Path) -> None:
     first = put(repo, FIX, "Fix")
     second = put(
         repo,
@@ -69,7 +69,7 @@ def test_commits_that_are_only_called_the_same_are_no_copies(repo: Path, tmp_pat
     st.floats(0, 1),
     st.integers(),
 )
-def test_the_split_takes_its_share_of_every_stratum(strata: dict[str, str], share: float, seed: int) -> None:
+def test_heldout_share_applies_to_every_stratum(strata: dict[str, str], share: float, seed: int) -> None:
     chosen = choose_heldout(strata, share, seed)
     assert chosen <= strata.keys()
     assert chosen == choose_heldout(dict(reversed(strata.items())), share, seed)
@@ -78,7 +78,7 @@ def test_the_split_takes_its_share_of_every_stratum(strata: dict[str, str], shar
     assert all(abs(held[stratum] - size * share) <= 1.5 for stratum, size in sizes.items())
 
 
-def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, FIX, "Fix half")
     put(
         repo,
@@ -124,7 +124,7 @@ def test_a_harvest_is_split_and_goes_on_where_it_stopped(repo: Path, lab: Lab, t
     assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
 
 
-def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_second_harvest_reuses_environments_and_verifications(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, FIX, "Fix half")
 
     def request(name: str) -> HarvestRequest:
@@ -142,7 +142,7 @@ def test_a_second_harvest_finds_environments_and_proofs_ready(repo: Path, lab: L
     assert tasks[0].checks == tasks[1].checks
 
 
-def test_two_harvests_with_one_ledger_are_not_at_work_at_once(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_ledger_is_used_by_one_harvest_at_a_time(repo: Path, lab: Lab, tmp_path: Path) -> None:
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
 
@@ -156,14 +156,14 @@ def test_two_harvests_with_one_ledger_are_not_at_work_at_once(repo: Path, lab: L
     assert lines
 
 
-def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_file_is_not_overwritten_as_ledger(tmp_path: Path) -> None:
     file = tmp_path / "x.harvest.json"
     file.write_text(json.dumps({"mine": 1}))
     with pytest.raises(InputError, match="not a harvest ledger"):
         Ledger.open(file)
 
 
-def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
+def test_ledger_of_another_version_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "x.harvest.json"
     file.write_text(json.dumps({"schema_version": 2, "verdicts": []}))
     with pytest.raises(InputError, match=r"x\.harvest\.json: schema_version: expected 1; got 2") as caught:
@@ -171,7 +171,7 @@ def test_a_ledger_of_another_version_is_left_alone(tmp_path: Path) -> None:
     assert "--name" in caught.value.remedy
 
 
-def test_a_kind_of_refusal_that_there_is_not_is_told_before_anything_runs(lab: Lab, tmp_path: Path) -> None:
+def test_unknown_retry_kind_is_rejected_before_anything_runs(lab: Lab, tmp_path: Path) -> None:
     task = TaskRequest(repo="/nowhere", suite_dir=tmp_path / "calc-dev")
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", retry=("setup faild",))
     with pytest.raises(InputError, match=r"'setup faild' \(did you mean `setup failed`\?\)") as caught:
@@ -179,7 +179,7 @@ def test_a_kind_of_refusal_that_there_is_not_is_told_before_anything_runs(lab: L
     assert "does not fail on parent" in caught.value.remedy
 
 
-def test_a_history_with_nothing_to_try_says_why(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_harvest_without_candidates_explains_why(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, {"calc.py": FIX["calc.py"]}, "No test")
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
@@ -191,7 +191,7 @@ def test_a_history_with_nothing_to_try_says_why(repo: Path, lab: Lab, tmp_path: 
     assert lines[1].startswith("no usable commits found: there are none since 2050-01-01T00:00:00")
 
 
-def test_how_far_back_is_looked_is_said_when_there_is_more(
+def test_harvest_says_when_older_commits_are_ignored(
     repo: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = git(repo, "rev-parse", "HEAD").decode().strip()
@@ -208,7 +208,7 @@ def test_how_far_back_is_looked_is_said_when_there_is_more(
     assert lines[0] == "0 candidates, 0 already in the ledger"
 
 
-def test_what_was_made_before_a_harvest_was_stopped_is_taken_as_made(repo: Path, lab: Lab, tmp_path: Path) -> None:
+def test_tasks_of_an_interrupted_harvest_are_accepted(repo: Path, lab: Lab, tmp_path: Path) -> None:
     put(repo, FIX, "Fix half")
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
     request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
@@ -223,9 +223,7 @@ def test_what_was_made_before_a_harvest_was_stopped_is_taken_as_made(repo: Path,
     assert (other.accepted, other.kind) == (False, "exists already")
 
 
-def test_what_was_refused_for_a_reason_that_has_gone_is_run_again_when_asked_for(
-    repo: Path, lab: Lab, tmp_path: Path
-) -> None:
+def test_retry_runs_rejected_candidates_again(repo: Path, lab: Lab, tmp_path: Path) -> None:
     fix = put(repo, FIX, "Fix half")
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
     request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)

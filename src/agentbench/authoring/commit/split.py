@@ -65,7 +65,7 @@ def text_of(path: bytes) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Tell whether a path belongs to the tests, by its folder or name, or because it configures the test runner."""
+    """Return whether a path belongs to the tests, by its folder or name, or because it configures the test runner."""
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES:
         return True
@@ -155,13 +155,13 @@ def _remaining(tests: Sequence[Change]) -> list[str]:
 
 
 def is_runnable(path: str) -> bool:
-    """Tell whether pytest can run a file."""
+    """Return whether pytest can run a file."""
     name = PurePosixPath(path).name
     return bool(_TEST_FILE.fullmatch(name)) and name != "conftest.py"
 
 
 def _is_test_data(path: str) -> bool:
-    """Tell whether a file is data or a helper of some tests: in a test folder, not documentation, not for all tests."""
+    """Return whether a file is data or a helper of some tests: in a test folder, not documentation, not for all tests."""
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES or parts.name.startswith("__init__.") or "requirements" in parts.name:
         return False

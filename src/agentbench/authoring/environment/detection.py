@@ -233,7 +233,7 @@ def _packaging(read: Read) -> tuple[Mapping[str, object], configparser.RawConfig
 
 
 def is_packaged(read: Read) -> bool:
-    """Tell whether a project can be installed. A pyproject.toml may contain nothing but tool settings."""
+    """Return whether a project can be installed. A pyproject.toml may contain nothing but tool settings."""
     return _is_packaged(*_packaging(read))
 
 

@@ -69,7 +69,7 @@ class Pinner:
 
 
 def _may_fit(filename: str, tag: str) -> bool:
-    """Tell whether a file is a source distribution, a pure wheel, or a wheel for this interpreter on Linux."""
+    """Return whether a file is a source distribution, a pure wheel, or a wheel for this interpreter on Linux."""
     if not filename.endswith(".whl"):
         return True
     return filename.endswith("-any.whl") or ("linux" in filename and (tag in filename or "abi3" in filename))

@@ -71,7 +71,7 @@ def _requires(project: Mapping[str, object], config: configparser.RawConfigParse
 
 
 def allows(specifier: str, minor: int) -> bool:
-    """Tell whether some 3.minor satisfies a version specifier. Clauses that cannot be parsed allow everything.
+    """Return whether some 3.minor satisfies a version specifier. Clauses that cannot be parsed allow everything.
 
     Poetry joins alternatives by bars, and a version without an operator means exactly that version.
     """
@@ -86,7 +86,7 @@ def _all_hold(specifier: str, minor: int) -> bool:
 
 
 def _holds(operator: str, mine: tuple[int, int], theirs: tuple[int, ...], *, patch: str) -> bool:
-    """Tell whether any patch release of an interpreter satisfies one clause."""
+    """Return whether any patch release of an interpreter satisfies one clause."""
     same = mine[: len(theirs)] == theirs
     if operator == "!=":
         return bool(patch) or not same

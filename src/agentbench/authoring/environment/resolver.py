@@ -133,7 +133,7 @@ class EnvironmentResolver:
         return [lock for lock in locks if request.pin and self._same_releases(lock, day)]
 
     def _same_releases(self, lock: _KnownLock, day: str) -> bool:
-        """Tell whether nothing in a lock has a newer release on another day, so that resolving would give the same."""
+        """Return whether nothing in a lock has a newer release on another day, so that resolving would give the same."""
         if lock.day == day:
             return True
         names = [line.split("==")[0] for line in lock.freeze]

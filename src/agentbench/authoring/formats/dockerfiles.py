@@ -102,7 +102,7 @@ def make_standalone(dockerfile: Path) -> StandaloneDockerfile:
 
 
 def _only_workspace(copy: _Copy, workdir: str) -> bool:
-    """Tell whether all copied files are in the workspace, where the base repository provides them."""
+    """Return whether all copied files are in the workspace, where the base repository provides them."""
     return all(path.startswith(workdir.rstrip("/") + "/") for path in copy.files)
 
 

@@ -105,7 +105,7 @@ def _unchanged(tests: Sequence[str], _key: str) -> dict[str, str]:
 
 
 def is_exportable(check: Check) -> bool:
-    """Tell whether a row can express a check."""
+    """Return whether a row can express a check."""
     django = check.parser == "junit" and check.command == django_runner.COMMAND
     return bool(check.fail_to_pass) and (check.parser == "pytest" or django)
 

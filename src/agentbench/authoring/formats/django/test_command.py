@@ -49,7 +49,7 @@ class DjangoRun:
 
 
 def is_runner_file(path: str) -> bool:
-    """Tell whether a hidden file comes from `DjangoRun.files` and not from the row's `test_patch`."""
+    """Return whether a hidden file comes from `DjangoRun.files` and not from the row's `test_patch`."""
     return path.startswith(f"{PROGRAM_FOLDER}/")
 
 
