@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -15,11 +15,9 @@ from agentbench.sandbox.docker.engine import Engine, ImageGone, find_engine
 from agentbench.sandbox.docker.environments import DockerEnvironments
 from agentbench.sandbox.docker.images import Images, layer_store
 from agentbench.sandbox.docker.sandbox import DockerSandbox
-from agentbench.sandbox.docker.tarball import copy_into, write_workspace
 from agentbench.sandbox.environments.prepare import Preparer
 from agentbench.sandbox.memory_limit import MEMORY_NOTE
 from agentbench.sandbox.protocol import LimitReport, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep, Strength
-from agentbench.tree.entry import Entry
 
 NAME = "docker"
 _BASE_IMAGE_WORKDIR = "/workspace"
@@ -121,21 +119,15 @@ class DockerBackend:
         params = ContainerParams(
             base.image, base.python, base.server, labels=self._containers.labels(spec.phase.value, spec)
         )
-        known: Mapping[bytes, Entry] | None = None
         if prepared is not None:
-            prepared_environment = self._preparer.get(prepared)
-            params.image = str(prepared_environment.layer.metadata["image"])
-            known = prepared_environment.entries
+            ready = self._preparer.get(prepared)
+            params.image = str(ready.layer.metadata["image"])
+            params.known = ready.entries
         if spec.hard_disk:
             params.image, params.seeds_mb = self._images.seeded(params.image, spec.workdir)
-            known = None
-        fill = None
-        if prepared is None and spec.workdir != _BASE_IMAGE_WORKDIR and not spec.hard_disk:
-            fill = self._create_workdir(spec.workdir)
-        return self._containers.start(spec, params, known=known, fill=fill), params
-
-    def _create_workdir(self, workdir: str) -> Callable[[str], None]:
-        return lambda name: copy_into(self._engine, name, lambda pipe: write_workspace(pipe, None, workdir))
+            params.known = None
+        params.create_workdir = prepared is None and spec.workdir != _BASE_IMAGE_WORKDIR and not spec.hard_disk
+        return self._containers.start(spec, params), params
 
 
 def _strength(*, enforced: bool) -> Strength:

@@ -14,6 +14,7 @@ from agentbench.sandbox import seccomp
 from agentbench.sandbox.docker.channel_socket import SOCKET_NAME
 from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec
+from agentbench.tree.entry import Entry
 
 SERVER_DIR = "/opt/agentbench"
 CHANNEL_DIR = f"{SERVER_DIR}/link"
@@ -38,9 +39,14 @@ class ContainerParams:
     """The command that starts the server's interpreter."""
     server: str
     """Description of the interpreter that runs the command server."""
+    known: Mapping[bytes, Entry] | None = None
+    """The workspace's entries in the image, if they were recorded."""
     binds: list[tuple[Path, str]] = field(default_factory=list)
     network: str = "none"
     labels: Mapping[str, str] = field(default_factory=dict)
+    create_workdir: bool = False
+    """Create the workspace before the start, with the files of `source` if there is one."""
+    source: Path | None = None
     keep: bool = False
     """Keep the container after it has ended, to commit it."""
     seeds_mb: int | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
@@ -17,16 +17,17 @@ from agentbench.sandbox.docker.container_config import ContainerParams, containe
 from agentbench.sandbox.docker.container_events import ContainerEvents
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.sandbox import Container, DockerSandbox
+from agentbench.sandbox.docker.tarball import copy_into, write_workspace
 from agentbench.sandbox.docker.usage import Meter
 from agentbench.sandbox.memory_limit import MemoryMonitor
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
-from agentbench.tree.entry import Entry
 
 _READY_SEC = 60.0
 _WATCH_SEC = 1.0
 _WATCH_THROUGH_ENGINE_SEC = 5.0
 _REMOVED_SEC = 10.0
+_COPY_SEC = 900.0
 
 
 class Containers:
@@ -65,16 +66,8 @@ class Containers:
         run_labels = {f"agentbench.{key}": value for key, value in spec.labels.items()}
         return {**run_labels, **labels.state_labels(self.state), labels.OWNER: self._owner.name, labels.KIND: kind}
 
-    def start(
-        self,
-        spec: SandboxSpec,
-        params: ContainerParams,
-        *,
-        known: Mapping[bytes, Entry] | None = None,
-        fill: Callable[[str], None] | None = None,
-    ) -> DockerSandbox:
-        """Start a container. `fill` gets its name before it starts, to copy files into it.
-
+    def start(self, spec: SandboxSpec, params: ContainerParams) -> DockerSandbox:
+        """
         Raises:
             SandboxError: it did not start, with the engine's message.
         """
@@ -86,8 +79,9 @@ class Containers:
         try:
             config = container_config(spec, params, channel_socket.folder, engine_limits_memory=facts.memory_limit)
             self.engine.create_container(name, config)
-            if fill is not None:
-                fill(name)
+            if params.create_workdir:
+                write = functools.partial(write_workspace, source=params.source, workdir=spec.workdir)
+                copy_into(self.engine, name, write, _COPY_SEC)
             self.engine.start_container(name)
             accepted = channel_socket.accept(_READY_SEC)
             if accepted is None:
@@ -103,7 +97,7 @@ class Containers:
                 workdir=spec.workdir,
                 memory_folders=memory_folders(spec, params),
                 limits=spec.limits,
-                known=known if facts.plain_overlay else None,
+                known=params.known if facts.plain_overlay else None,
             )
             sandbox = DockerSandbox(container, CommandChannel(sock, name), self._on_closed)
             with self._lock:

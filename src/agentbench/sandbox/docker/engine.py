@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -116,6 +117,16 @@ class Engine:
             raise self.error(done, f"docker image inspect {reference}")
         image: dict[str, Any] = json.loads(done.stdout.kept)[0]
         return image
+
+    def commit(self, container: str, tag: str, labels: Mapping[str, str], timeout_sec: float = 120.0) -> str:
+        """Commit a container as an image without a command, and return the image's id.
+
+        Raises:
+            SandboxError: the engine refused.
+        """
+        changes = [*(f"LABEL {key}={value}" for key, value in labels.items()), "ENTRYPOINT []", "CMD []"]
+        options = [part for change in changes for part in ("--change", change)]
+        return self.output("commit", *options, container, tag, timeout_sec=timeout_sec)
 
     def has_bridge(self) -> bool:
         return self.run("network", "inspect", "bridge").ok

@@ -22,7 +22,6 @@ from agentbench.sandbox.docker.containers import Containers
 from agentbench.sandbox.docker.engine import NoSuchImage
 from agentbench.sandbox.docker.images import BaseImage, Images
 from agentbench.sandbox.docker.sandbox import DockerSandbox
-from agentbench.sandbox.docker.tarball import copy_into, write_workspace
 from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.docker.unused_images import remove_orphans
 from agentbench.sandbox.environments.inventory import entries_hash
@@ -34,7 +33,7 @@ from agentbench.sandbox.protocol import Phase, SandboxSpec
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import FolderTree
 
-_COPY_SEC = 900.0
+_COMMIT_SEC = 900.0
 _MAX_FILE_BYTES = 1 << 33
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _LOOPBACK = ("://localhost", "://127.", "://[::1]")
@@ -84,15 +83,11 @@ class DockerEnvironments:
                 binds=binds if spec.network or plan.commands else [],
                 network=self._network(build.settings) if spec.network else "none",
                 labels=self._containers.labels("setup", spec),
+                create_workdir=True,
+                source=plan.source,
                 keep=True,
             )
-            sandbox = self._containers.start(
-                replace(spec, phase=Phase.SETUP),
-                params,
-                fill=lambda name: copy_into(
-                    self._engine, name, lambda pipe: write_workspace(pipe, plan.source, spec.workdir), _COPY_SEC
-                ),
-            )
+            sandbox = self._containers.start(replace(spec, phase=Phase.SETUP), params)
             try:
                 sandbox.set_environment({**environment(base.env, spec.env), **_setup_environment(build.settings)})
                 build.run.run(sandbox)
@@ -103,7 +98,9 @@ class DockerEnvironments:
                 files_digest, packages = _inspect(sandbox, spec.workdir, entries)
                 before = _copy_workspace(tree, entries, plan.source, build.tree / "workspace")
                 sandbox.close()
-                image = self._commit(build.key, sandbox.id)
+                tag = f"{labels.PREPARED}:{build.key}-{new_ulid().lower()[-8:]}"
+                # The image inherits the container's other labels.
+                image = self._engine.commit(sandbox.id, tag, {labels.KIND: "prepared"}, _COMMIT_SEC)
             finally:
                 sandbox.close()
                 self._containers.remove(sandbox.id)
@@ -144,13 +141,6 @@ class DockerEnvironments:
             **{f"os.{name}": value for name, value in base.os.items()},
             **{f"registry.{index}": value for index, value in enumerate(registries)},
         }
-
-    def _commit(self, key: str, container: str) -> str:
-        tag = f"{labels.PREPARED}:{key}-{new_ulid().lower()[-8:]}"
-        # The container's own labels are inherited.
-        changes = [f"LABEL {labels.KIND}=prepared", "ENTRYPOINT []", "CMD []"]
-        options = [part for change in changes for part in ("--change", change)]
-        return self._engine.output("commit", *options, container, tag, timeout_sec=_COPY_SEC)
 
     def _size(self, image: str) -> int:
         return int(self._engine.inspect_image(image).get("Size", 0))

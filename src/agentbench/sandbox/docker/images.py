@@ -8,6 +8,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -327,17 +328,14 @@ class Images:
         return [part for key, value in values.items() for part in ("--label", f"{key}={value}")]
 
     def _commit(self, name: str, tag: str, image_labels: dict[str, str]) -> None:
-        changes = [*(f"LABEL {key}={value}" for key, value in image_labels.items()), "ENTRYPOINT []", "CMD []"]
-        image = self._engine.output("commit", *(part for change in changes for part in ("--change", change)), name, tag)
+        image = self._engine.commit(name, tag, image_labels)
         # A harness with another state folder may have built the same image meanwhile and taken the name.
         if self._engine.inspect_image(tag)["Id"] != image:
             self._engine.run("image", "rm", image)
 
-    @contextlib.contextmanager
-    def _building(self, tag: str) -> Iterator[None]:
+    def _building(self, tag: str) -> AbstractContextManager[None]:
         """Let one process at a time build an image for this state folder."""
-        with self._store.building("image", tag.rpartition(":")[2]):
-            yield
+        return self._store.building("image", tag.rpartition(":")[2])
 
 
 def layer_store(engine: Engine, state: Path) -> LayerStore:
