@@ -4,12 +4,13 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check bench bench-peers soak honest conformance validate-suites wheel clean
+.PHONY: help demo test check docs bench bench-peers soak honest conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
 	@echo 'make test         all tests'
 	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
+	@echo 'make docs         the documentation site in build/site'
 	@echo 'make bench        measurements on both backends, printed with their conditions and kept as JSON (takes many minutes)'
 	@echo 'make bench-peers  the same trivial work by ours and by other harnesses, side by side (installs them elsewhere)'
 	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
@@ -29,6 +30,11 @@ test:
 check:
 	@scripts/bootstrap
 	@scripts/check
+
+docs:
+	@scripts/bootstrap
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --clean $(ARGS)
+	@echo 'open build/site/index.html'
 
 # Each replaces its own part of the file and leaves the others. BENCH="calls sandbox" takes only these, RESULTS=FILE writes elsewhere.
 BENCH ?= startup trace monitors gateway reports calls sandbox crowd setup attempt grading waiting

@@ -1,4 +1,4 @@
-"""The numbers of docs/benchmarks.md, drawn from bench/results: nobody copies them by hand.
+"""The numbers of docs/reference/benchmarks.md, drawn from bench/results: nobody copies them by hand.
 
     python -m bench.page [--check]
 
@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "reference/benchmarks.md"
 MARK = re.compile(r"(<!-- drawn: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -11,7 +11,7 @@ from agentbench.agents.registry import AGENTS, ALIASES, GROUP
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to/bring-your-agent.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_help_has_a_summary_and_an_example(verb: str) -> None:
 @pytest.mark.req("U-01", "U-02")
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_command_is_documented(verb: str) -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert any(f"ab {verb}" in page.read_text(encoding="utf-8") for page in pages), f"no page speaks of `ab {verb}`"
 
 

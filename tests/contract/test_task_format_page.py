@@ -1,4 +1,4 @@
-"""docs/task-format.md matches the schema."""
+"""docs/reference/task-format.md matches the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench.contract.schema import Check, DenyCommand, DependencyRules, Enve
 from agentbench.contract.schema_problems import keys_of, sections_of
 from tests.contract.task_folders import write_task
 
-PAGE = Path(__file__).parents[2] / "docs" / "task-format.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference/task-format.md"
 MODELS: list[type[BaseModel]] = [Task, Validation, Check, DependencyRules, RequireLimits, Envelope, DenyCommand]
 MODELS += [model for _, model in sections_of(Task)]
 

@@ -10,7 +10,7 @@ from agentbench.models.recording.request_diff import KEYS
 from agentbench.policy.prices import FALLBACK, UNITS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 
 
 def test_page_names_every_provider_and_every_variable() -> None:

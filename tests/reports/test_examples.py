@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.req("A-03")
 def test_the_gate_of_the_page_is_a_gate(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to/compare-two-agents.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n(# gate\.yaml.*?)```", text, re.DOTALL)
     path = tmp_path / "gate.yaml"
     path.write_text(example, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A real small model behind everything. Optional: docs/agents.md says how to serve one; AB_SMALL_MODEL names it."""
+"""A real small model behind everything. Optional: docs/how-to/bring-your-agent.md says how to serve one; AB_SMALL_MODEL names it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.req("T-06"),
-    pytest.mark.skipif(not MODEL, reason="set AB_SMALL_MODEL=NAME@http://127.0.0.1:PORT/v1 (docs/agents.md)"),
+    pytest.mark.skipif(
+        not MODEL, reason="set AB_SMALL_MODEL=NAME@http://127.0.0.1:PORT/v1 (docs/how-to/bring-your-agent.md)"
+    ),
 ]
 
 

@@ -10,12 +10,12 @@ from agentbench.trace.events import EVENT_TYPES
 from agentbench.trace.log import EventLog
 from tests.trace.samples import EXAMPLES
 
-PAGE = (Path(__file__).parents[2] / "docs/trace.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/explanation/evidence.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.req("E-02", "U-03")
 def test_event_reference_is_up_to_date() -> None:
-    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.event_reference docs/trace.md"
+    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.event_reference docs/explanation/evidence.md"
 
 
 def test_event_reference_lists_every_event_and_field() -> None:

@@ -9,7 +9,7 @@ from agentbench.verdict import decide
 from agentbench.verdict.taxonomy import taxonomy
 from agentbench.verdict.terms import published_rubric
 
-PAGE = Path(__file__).parents[2] / "docs" / "grading.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation/grading.md"
 
 
 @pytest.mark.req("G-06", "G-07")

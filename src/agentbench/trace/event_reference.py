@@ -1,6 +1,6 @@
 """Generates the event reference of the docs from the models.
 
-`python -m agentbench.trace.event_reference docs/trace.md` writes it into the page, between two markers.
+`python -m agentbench.trace.event_reference docs/explanation/evidence.md` writes it into the page, between two markers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from agentbench.trace import events
 from agentbench.trace.events import ATTEMPT_EVENTS, RUN_EVENTS, Excerpt, FileDigest, GateResult, Payload
 
-BEGIN = "<!-- event reference: drawn from the models by `python -m agentbench.trace.event_reference docs/trace.md` -->"
+BEGIN = "<!-- event reference: drawn from the models by `python -m agentbench.trace.event_reference docs/explanation/evidence.md` -->"
 END = "<!-- end of the event reference -->"
 PARTS: tuple[type[BaseModel], ...] = (Excerpt, FileDigest, GateResult)
 

@@ -105,7 +105,7 @@ def _prepare(
     except SetupFailed as error:
         # Not a fault of the task, which was not used yet.
         msg = f"cannot install agent program {profile.label}: {error.message}"
-        hint = "installing needs network once; see docs/agents.md"
+        hint = "installing needs network once; see docs/how-to/bring-your-agent.md"
         raise SandboxUnavailable(msg, remedy=f"{error.remedy}; {hint}" if error.remedy else hint) from error
 
 

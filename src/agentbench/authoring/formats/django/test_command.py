@@ -27,7 +27,7 @@ PROTECTED = (f"/{TESTS_FOLDER}/**", f"/{PROGRAM_FOLDER}/**")
 """Files that decide the verdict and that a patch must not change: tests, their runner and settings, our program."""
 NOTE = (
     f"Tests are run by the repository's own {RUNTESTS}, in the same process as the graded code. A program in\n"
-    f"hidden/{PROGRAM_FOLDER} collects the results there. The check's assurance is exit_code: see docs/assurance.md.\n"
+    f"hidden/{PROGRAM_FOLDER} collects the results there. The check's assurance is exit_code: see docs/explanation/assurance.md.\n"
 )
 _PROGRAM = Path(__file__).parent / "runner/django_tests.py"
 
