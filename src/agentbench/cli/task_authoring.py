@@ -176,9 +176,7 @@ def _show_made(made: CreatedTask, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(row, indent=2))
         return
-    counts = (
-        f"{len(verification.fail_to_pass)} tests must come to pass, {len(verification.pass_to_pass)} must go on passing"
-    )
+    counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
     folder = made.folder.relative_to(Path.cwd()) if made.folder.is_relative_to(Path.cwd()) else made.folder
     click.echo(printable(f"made task {made.draft.id}: {folder} ({counts})"))
     _tell(f"  {made.remark}")
