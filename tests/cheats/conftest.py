@@ -13,11 +13,11 @@ from tests.acceptance.conftest import tasks
 from tests.acceptance.toy import TaskFactory
 from tests.sandbox.conftest import remove_images, require_docker
 
-__all__ = ["docker_bed", "tasks"]
+__all__ = ["docker_tasks", "tasks"]
 
 
 @pytest.fixture(scope="session")
-def docker_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskFactory]:
+def docker_tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskFactory]:
     """Like `tasks`, in containers. The last worker removes the images created for it."""
     require_docker()
     base = tmp_path_factory.getbasetemp()

@@ -40,8 +40,8 @@ def test_cheats_fail_without_harness_errors(tasks: TaskFactory, tmp_path: Path, 
 
 @pytest.mark.req("G-01", "G-03")
 @parametrize_submissions("cheating", some=True)
-def test_cheats_fail_in_containers(docker_bed: TaskFactory, tmp_path: Path, submission: Submission) -> None:
-    test_cheats_fail_without_harness_errors(docker_bed, tmp_path, submission)
+def test_cheats_fail_in_containers(docker_tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
+    test_cheats_fail_without_harness_errors(docker_tasks, tmp_path, submission)
 
 
 @parametrize_submissions("honest")
