@@ -1,8 +1,8 @@
 """Acceptance: decide about a patch in fresh sandboxes that its author never touched.
 
-Owns the grading replica (base repository, patch, hidden files), the checks and how their results are read, the inspection of
-the patch, and the validation of tasks. Emits events and decides single checks; gates, scores and reasons are decided in
-`verdict/` from the events alone. Never runs anything outside a sandbox.
+Owns the grading replica (base repository, patch, hidden files), the checks and how their results are read, the
+inspection of the patch, and the validation of tasks. Emits events and decides single checks; gates, scores and reasons
+are decided in `verdict/` from the events alone. Never runs anything outside a sandbox.
 
     grade(patch, context)     grade.py        run every step and check on a patch, one acceptance event per check
     baseline(context)         validation.py   run the checks on the base repository, cached per contract and environment

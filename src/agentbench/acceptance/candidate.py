@@ -64,7 +64,7 @@ class Candidate:
         return self.context.loaded.reference_file
 
     def tree_without_hidden_tests(self) -> GradedTree:
-        """The tree for checks that do not run the hidden pytest tests: code that could read them would know the answers."""
+        """The tree for checks that do not run the hidden pytest tests, so that no code can read them there."""
         tests = self._protection.files & self._hidden.keys()
         writes = [write for write in self._writes if write.path not in tests]
         hidden = {path: file for path, file in self._hidden.items() if path not in tests}

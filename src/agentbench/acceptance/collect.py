@@ -32,11 +32,13 @@ class Collected:
 
 
 def collect(context: GradingContext) -> Collected:
-    """Find the required tests of every pytest and junit check that lists none. `context.loaded` is the task without its lock.
+    """Find the required tests of every pytest and junit check that lists none.
 
-    With a reference, the tests that pass with it are required; without one, all tests of the base repository. JUnit checks
-    need ids as well: their report lists only tests that ran, so a patch that keeps tests from running would have nothing to
-    fail.
+    `context.loaded` is the task without its lock.
+
+    With a reference, the tests that pass with it are required; without one, all tests of the base repository. JUnit
+    checks need ids as well: their report lists only tests that ran, so a patch that keeps tests from running would have
+    nothing to fail.
 
     Raises:
         TaskError: a check cannot be run on the base repository, or finds no test.
@@ -56,7 +58,8 @@ def collect(context: GradingContext) -> Collected:
     }
     before = run_checks_on_base(context, junit)
     reported = {check.id: _required(before[check.id].tests, after.get(check.id)) for check in junit}
-    # The base repository may write no report, for example if it does not compile. Then the tests are found when a patch is graded.
+    # The base repository may write no report, for example if it does not compile. Then the tests are found when a patch
+    # is graded.
     checks |= {name: ids for name, ids in reported.items() if ids.fail_to_pass or ids.pass_to_pass}
     protection = protection_of(context)
     protected = sorted(path for path in base_entries(context) if protection.restores(path))

@@ -52,9 +52,9 @@ MAX_BEFORE = 2 * 1024 * 1024
 def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, decoys: bool = True) -> Acceptance:
     """Grade one patch.
 
-    Harness errors and faults of the task become `error` on the steps and checks they concern; what the patch causes becomes
-    `fail`. If `problem` says why the agent's changes could not be made into a patch, nothing is run. `decoys`: whether pytest
-    checks also run decoy tests; patches that the harness made itself need none.
+    Harness errors and faults of the task become `error` on the steps and checks they concern; what the patch causes
+    becomes `fail`. If `problem` says why the agent's changes could not be made into a patch, nothing is run. `decoys`:
+    whether pytest checks also run decoy tests; patches that the harness made itself need none.
 
     Raises:
         RecordError: the log or a blob could not be written.

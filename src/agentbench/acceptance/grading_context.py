@@ -40,8 +40,8 @@ class Unlogged:
 class GradingContext:
     """A prepared task and where its evidence is written.
 
-    `spec` describes the grading sandboxes; its phase and network are overridden. `cache` is a folder for results about the
-    base repository (survey, baseline), which attempts and processes may share.
+    `spec` describes the grading sandboxes; its phase and network are overridden. `cache` is a folder for results about
+    the base repository (survey, baseline), which attempts and processes may share.
     """
 
     backend: Backend
@@ -74,8 +74,8 @@ class Finding:
 class CheckOutcome:
     """The decision of one run of a check, with its evidence.
 
-    `tests`: outcome by test id, if the check has tests: passed, failed, skipped, xfailed, xpassed, missing, or `broken` if
-    the reports of a test contradict each other.
+    `tests`: outcome by test id, if the check has tests: passed, failed, skipped, xfailed, xpassed, missing, or `broken`
+    if the reports of a test contradict each other.
     """
 
     outcome: Outcome
@@ -145,7 +145,7 @@ class Acceptance:
 
     @property
     def accepted(self) -> bool:
-        """Whether every step and mandatory check passed and no finding is severe: a summary for validation, not the verdict."""
+        """Whether all steps and mandatory checks passed without a severe finding. For validation; not the verdict."""
         steps = (self.application, *self.steps)
         return (
             all(step.outcome is Outcome.PASS for step in steps)

@@ -1,7 +1,7 @@
 """Compose the tree of a grading replica: base repository, patch without protected files, hidden files. Pure.
 
-A protected file that the patch changed or deleted stays as in the base repository. Restored and dropped files are listed so
-that they can be reported; they cost nothing.
+A protected file that the patch changed or deleted stays as in the base repository. Restored and dropped files are
+listed so that they can be reported; they cost nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentbench.workspace.diff.compare import Globs
 RUNNER_FILES = frozenset({b"conftest.py", b"pytest.ini", b".pytest.ini", b"pytest.toml", b".pytest.toml", b"tox.ini"})
 """Names that configure the test runner in any folder: only the base repository's own files count."""
 ENVIRONMENT = b"pyvenv.cfg"
-"""Marks a folder as a virtual environment that setup made: the runner may be in it, and an agent's installs do not count."""
+"""Marks a virtual environment made by setup: the runner may be in it, and an agent's installs do not count."""
 TEST_FOLDERS = frozenset({b"tests", b"test"})
 CODE = (b".py", b".so", b".pyd")
 BYTECODE = ("**/__pycache__/**", "**/*.pyc", "**/*.pyo")
@@ -27,9 +27,9 @@ BYTECODE = ("**/__pycache__/**", "**/*.pyc", "**/*.pyo")
 class Protection:
     """The paths that a patch does not decide.
 
-    `globs` is the contract's own list. Always protected: `files`, the files of the required tests; everything beside them in a
-    folder named tests (helpers and data); the files that configure the test runner. Tests that the patch adds are not graded:
-    they would run in one process with the required tests.
+    `globs` is the contract's own list. Always protected: `files`, the files of the required tests; everything beside
+    them in a folder named tests (helpers and data); the files that configure the test runner. Tests that the patch adds
+    are not graded: they would run in one process with the required tests.
     """
 
     globs: tuple[str, ...] = ()

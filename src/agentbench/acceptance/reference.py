@@ -21,7 +21,7 @@ class ReferenceFailed(TaskError):
 
 
 def reference_patch(context: GradingContext) -> bytes | None:
-    """Return the reference patch, or what the reference script changed in the base repository; None if the task has none.
+    """Return the reference patch, or the changes of the reference script as a patch; None if the task has none.
 
     Raises:
         ReferenceFailed: the script failed, or its changes are not a patch.

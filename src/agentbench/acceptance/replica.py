@@ -1,7 +1,8 @@
 """Open a grading replica: a fresh sandbox on the prepared environment, with the tree to grade.
 
-Every check gets a replica of its own, so that none sees what an earlier one left behind; it costs some tens of milliseconds.
-A declared build runs in each of them: copying its products would miss what it installed outside the workspace.
+Every check gets a replica of its own, so that none sees what an earlier one left behind; it costs some tens of
+milliseconds. A declared build runs in each of them: copying its products would miss what it installed outside the
+workspace.
 """
 
 from __future__ import annotations

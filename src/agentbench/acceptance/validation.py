@@ -123,15 +123,15 @@ def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict
     return {check.id: run_check(candidate, check).decided for check in checks}
 
 
-# --- validation of a task -----------------------------------------------------------------------------------------------
+# --- validation of a task ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TaskValidation:
     """Whether a task is valid, and why.
 
-    `baseline`: fail (as required), pass, mixed or error. `reference`: pass (as required), fail, error or none. `flaky`: checks
-    and tests with different outcomes under the same conditions, as `check` or `check: test id`.
+    `baseline`: fail (as required), pass, mixed or error. `reference`: pass (as required), fail, error or none. `flaky`:
+    checks and tests with different outcomes under the same conditions, as `check` or `check: test id`.
     """
 
     task_id: str
@@ -227,7 +227,7 @@ def _by_check(context: GradingContext, runs: Sequence[Mapping[str, CheckOutcome]
 def find_flakes(
     context: GradingContext, repeated: Sequence[tuple[str, Sequence[Outcomes]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what differed between runs beyond the tolerance, and which of it invalidates the task: no rerun rule covers it."""
+    """Return what differed between runs beyond the tolerance, and the part of it that no rerun rule covers."""
     checks = {check.id: check for check in context.loaded.checks}
     flaky: list[str] = []
     blocking: list[str] = []

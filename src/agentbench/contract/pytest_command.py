@@ -5,8 +5,8 @@ The pinned runner makes such a call itself and reports every test. It understand
     [cd FOLDER &&] [env] [NAME=VALUE …] pytest ARGUMENTS
     [cd FOLDER &&] [env] [NAME=VALUE …] PYTHON [OPTIONS] -m pytest ARGUMENTS
 
-where FOLDER is inside the workspace and PYTHON is `python`, `python3` or `python3.x`, with or without a path. For every other
-command a shell decides what runs, and only its exit code counts.
+where FOLDER is inside the workspace and PYTHON is `python`, `python3` or `python3.x`, with or without a path. For every
+other command a shell decides what runs, and only its exit code counts.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _split(command: str) -> list[_Word] | None:
 
 
 def _closing_quote(command: str, at: int) -> int | None:
-    """Where the quote that opens at `at` is closed; None if it is not, or if the shell would expand what it encloses."""
+    """Return where the quote at `at` closes; None if it does not, or if a shell would expand its content."""
     if command[at] == "'":
         end = command.find("'", at + 1)
         return end if end >= 0 else None

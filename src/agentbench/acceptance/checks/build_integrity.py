@@ -1,7 +1,7 @@
 """Find out whether a declared build changed the tests or the test runner.
 
-A build runs code of the patch, so it can change what the patch itself may not. Its effects on disk are compared with those of
-the same build on the base repository.
+A build runs code of the patch, so it can change what the patch itself may not. Its effects on disk are compared with
+those of the same build on the base repository.
 """
 
 from __future__ import annotations

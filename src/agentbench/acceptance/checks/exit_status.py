@@ -13,11 +13,11 @@ from agentbench.core.reasons import Outcome
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 OUT_OF_MEMORY = "out of memory: a process was killed"
 _PROGRAM_NAME = re.compile(r"[\w.+/-]+")
-"""A program's name without shell syntax: brackets, redirections and variables are not programs that could be missing."""
+"""A program's name. Brackets, redirections and variables are shell syntax, not programs that could be missing."""
 
 
 def exit_outcome(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
-    """Return pass for exit 0, and fail with the reason for any other exit: a candidate's own code can cause them all."""
+    """Return pass for exit 0, and fail with the reason otherwise: code of the candidate can cause any other exit."""
     if completed.timed_out:
         return Outcome.FAIL, timed_out(completed, ceiling_sec)
     if completed.exit_code == 0:
@@ -44,8 +44,8 @@ def step_result(context: GradingContext, step: str, line: str, completed: Comple
 def missing_program(context: GradingContext, line: str, completed: Completed, *, built: bool = True) -> str:
     """Return the program of a command that was not found, if the environment does not have it; else an empty string.
 
-    Only a bare name counts, and none after a declared build (`built`): a path in the workspace, or a program that the build
-    installs, may be the candidate's to provide.
+    Only a bare name counts, and none after a declared build (`built`): a path in the workspace, or a program that the
+    build installs, may be the candidate's to provide.
 
     Raises:
         SandboxError: the sandbox failed.

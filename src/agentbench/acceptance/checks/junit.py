@@ -1,7 +1,7 @@
 """Read JUnit reports of any language. The code under test wrote them: hostile input.
 
-A test's id is `classname::name`, or `name` if there is no class name, exactly as in the report. A report that declares a
-document type or entities, is nested too deeply or lists too many tests is refused.
+A test's id is `classname::name`, or `name` if there is no class name, exactly as in the report. A report that declares
+a document type or entities, is nested too deeply or lists too many tests is refused.
 """
 
 from __future__ import annotations

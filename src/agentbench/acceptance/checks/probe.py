@@ -1,7 +1,7 @@
 """Probe checks: a driver in a sandbox of its own talks to the candidate's program and checks its answers.
 
-The driver never shares a process, a file system or a descriptor with candidate code: the host connects stdin and stdout of the
-two, and results leave through the driver's side channel only.
+The driver never shares a process, a file system or a descriptor with candidate code: the host connects stdin and stdout
+of the two, and results leave through the driver's side channel only.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     """
     program, driver = _run(candidate, check, step)
     outcome = _decide_probe(check, program, driver)
-    # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver, flood
-    # the side channel, or make it report one id twice.
+    # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver,
+    # flood the side channel, or make it report one id twice.
     spoiled = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).repeated
     if outcome.outcome is Outcome.ERROR and spoiled and _finishes_on_base(candidate, check):
         why = f"the driver finishes on the base repository but not with this candidate: {outcome.why}"
@@ -176,7 +176,7 @@ def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed
 
 @contextmanager
 def _driver_box(context: GradingContext, driver: Path) -> Iterator[Callable[[], Sandbox]]:
-    """Open a sandbox with the prepared base repository and nothing of the candidate, while the candidate's replica opens."""
+    """Open a sandbox with the base repository and nothing of the candidate, while the candidate's replica opens."""
     spec = grading_spec(context, [Mount(driver, f"{DRIVER_FOLDER}/{driver.name}")])
     with ExitStack() as opened, ThreadPoolExecutor(1, thread_name_prefix="driver") as aside:
         yield aside.submit(lambda: opened.enter_context(context.backend.open(spec, context.prepared))).result
@@ -258,7 +258,7 @@ def _decide_probe(check: Check, program: Completed, driver: Completed) -> CheckO
 
 
 def _decide_without_report(program: Completed, driver: Completed, report: DriverReport) -> tuple[Outcome, str]:
-    """Decide a probe whose driver did not finish: a fault of the driver, unless the candidate's program crashed first."""
+    """Decide a probe whose driver did not finish: its own fault, unless the candidate's program crashed first."""
     problem = report.problem or f"the driver failed with exit {driver.exit_code}"
     crashed = program.exit_code not in {0, None} and program.duration_sec < driver.duration_sec
     if crashed or program.oom:

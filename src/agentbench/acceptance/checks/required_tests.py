@@ -9,15 +9,15 @@ from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.schema import Check
 
 NEUTRAL = frozenset({"skipped", "xfailed", "xpassed"})
-"""Neither a pass nor a failure. A test with one of these outcomes on the base repository is not required, but must not fail."""
+"""Neither pass nor failure. A test with such an outcome on the base repository is not required, but must not fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """The tests that decide a check.
 
-    `files`: test files that cannot be imported on the base repository, so that the ids of their tests are unknown. Each must
-    end up with a passing test and no failing one.
+    `files`: test files that cannot be imported on the base repository, so that the ids of their tests are unknown. Each
+    must end up with a passing test and no failing one.
     """
 
     fail_to_pass: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Requirement:
 
 
 def files_of(tests: Iterable[str]) -> frozenset[str]:
-    """Return the files that contain the tests. A module with nothing but doctests is left out: a fix changes such modules."""
+    """Return the files that contain the tests, without modules that only have doctests: a fix changes such modules."""
     holds_tests: dict[str, bool] = {}
     for test in tests:
         file, _, name = test.partition("::")

@@ -72,7 +72,7 @@ def _strategy(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutco
         tests = PytestCheck(candidate, check, command)
         return run_with_decoys(tests, step) if candidate.decoys else run_plain(tests, step)
     outcome = run_exit_code_check(candidate, check, step)
-    note = "only the exit code counts: the command is not a plain call of pytest"
+    note = "only the exit code counts: the command is not a plain pytest call"
     return dataclasses.replace(outcome, why=f"{outcome.why}; {note}" if outcome.why else note)
 
 

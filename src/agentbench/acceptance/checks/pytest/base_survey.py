@@ -1,7 +1,7 @@
 """Run pytest on the base repository: the survey that pins the runner, and the outcome of every test before a patch.
 
-Both run in replicas of the base repository with the hidden files, without any candidate code, and are cached per contract and
-environment.
+Both run in replicas of the base repository with the hidden files, without any candidate code, and are cached per
+contract and environment.
 """
 
 from __future__ import annotations

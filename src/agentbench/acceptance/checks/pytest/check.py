@@ -215,7 +215,7 @@ class PytestCheck:
         return known
 
     def _reference_reads(self) -> frozenset[str]:
-        """Files beside the tests that the reference reads too: a test may pass them on in ways the runner does not see."""
+        """Files beside the tests that the reference reads too: tests may pass them on unseen by the runner."""
         file, context = self.candidate.reference_file, self.candidate.context
         if file is None:
             return frozenset()

@@ -1,7 +1,7 @@
 """Decide one run of the pinned runner. Pure.
 
-A pass needs all of this: the runner finished and exited with the agreed status, the canary tests failed as they must, nobody
-else wrote to the result channel, and every required test is reported as passed.
+A pass needs all of this: the runner finished and exited with the agreed status, the canary tests failed as they must,
+nothing else wrote to the result channel, and every required test is reported as passed.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def decide_run(
 ) -> CheckOutcome:
     """Decide one run on a candidate.
 
-    `known`: behaviour that the base repository shows too. `passing_canary`: whether the canary test that must pass does so on
-    the base repository.
+    `known`: behaviour that the base repository shows too. `passing_canary`: whether the canary test that must pass does
+    so on the base repository.
     """
     transcript, completed = run.transcript, run.completed
     counted = tally(requirement, transcript.counted(requirement.neutral), tuple(transcript.uncollected))
@@ -114,8 +114,8 @@ def run_findings(run: PytestRun, known: Collection[str]) -> tuple[Finding, ...]:
 def _audit_finding(event: AuditEvent, *, reads_frames: bool) -> Finding:
     """A finding about what code under test did. Only what honest code does not do fails the check.
 
-    `reads_frames`: the same file took frames from tracebacks or generators. Honest code that wants its caller asks for it
-    directly; only code that hides the request reaches the caller's code that way.
+    `reads_frames`: the same file took frames from tracebacks or generators. Honest code that wants its caller asks for
+    it directly; only code that hides the request reaches the caller's code that way.
     """
     tampering = event.what in TAMPERING_EVENTS or event.what.startswith((*TAMPERING_PREFIXES, OPEN_DATA))
     tampering |= reads_frames and event.what == "code of a calling test"

@@ -1,7 +1,7 @@
 """Read the results that the pinned runner wrote to the side channel. They are hostile input. Pure.
 
-The code under test shares a process with the runner and can write to the same descriptor. Lines without the run's nonce and
-the next number are foreign: they are counted and never used.
+The code under test shares a process with the runner and can write to the same descriptor. Lines without the run's nonce
+and the next number are foreign: they are counted and never used.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Transcript:
         return outcomes
 
     def counted(self, neutral: Collection[str]) -> dict[str, str]:
-        """Outcomes to count against the required tests. `neutral`: tests that neither pass nor fail on the base repository.
+        """Outcomes to count. `neutral`: tests that neither pass nor fail on the base repository.
 
         A neutral test may be a strict expected failure that documents the bug: passing after the fix is not a failure.
         """

@@ -1,7 +1,8 @@
 """Run pytest through the pinned runner.
 
 The pins come from a survey of the base repository (`base_survey.py`): the plugins that setup installed, the file that
-configures pytest, the names that can be imported. A run of a patch uses those and nothing that the patch put in their place.
+configures pytest, the names that can be imported. A run of a patch uses those and nothing that the patch put in their
+place.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def run_pytest(
         "canary": bundle.canary_file,
     }
     runner = Command(
-        # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which would
-        # also ignore variables that the contract declares, such as PYTHONHASHSEED.
+        # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which
+        # would also ignore variables that the contract declares, such as PYTHONHASHSEED.
         argv=(interpreter(spec, command), "-s", "-S", *command.options, bundle.runner),
         cwd=spec.workdir,
         env={**ENV, **command.env, "PYTHONPATH": ""},

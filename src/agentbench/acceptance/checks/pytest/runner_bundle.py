@@ -132,7 +132,7 @@ class RunnerBundle:
 
 @contextmanager
 def unpacked_bundle(configuration: tuple[str, bytes] | None) -> Iterator[RunnerBundle]:
-    """Write a bundle to a temporary folder on the host. `configuration`: name and content of the base repository's file.
+    """Write a bundle to a temporary folder on the host. `configuration`: name and content of the pytest configuration.
 
     Raises:
         SandboxError: the bundle could not be written.
