@@ -48,7 +48,7 @@ def run_check(candidate: Candidate, check: Check) -> CheckResult:
 def _run_once(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
     """Run the check once, in replicas of its own. Only harness errors and faults of the task become `error`."""
     try:
-        return _strategy(candidate, check, step)
+        return _run_by_kind(candidate, check, step)
     except HarnessError as error:
         return CheckOutcome(Outcome.ERROR, f"harness error: {error.message}", assurance_of(check))
     except TaskError as error:
@@ -60,7 +60,7 @@ def _run_once(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutco
         return CheckOutcome(Outcome.FAIL, why, assurance_of(check))
 
 
-def _strategy(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
+def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
     if check.kind == "probe":
         return run_probe_check(candidate, check, step)
     if check.parser == "junit":
