@@ -56,9 +56,9 @@ def runner_image(engine: Engine) -> str:
     return engine.output("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "agentbench/py-runner").split()[0]
 
 
-def label_changes(labels: dict[str, str]) -> list[str]:
+def label_changes(values: dict[str, str]) -> list[str]:
     """Options of `docker import` that set labels."""
-    return [part for name, value in labels.items() for part in ("--change", f"LABEL {name}={value}")]
+    return [part for name, value in values.items() for part in ("--change", f"LABEL {name}={value}")]
 
 
 def derived(image: str) -> bytes:

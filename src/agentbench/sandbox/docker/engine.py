@@ -47,7 +47,7 @@ class EngineFacts:
 
     @property
     def local(self) -> bool:
-        """Whether the engine is on this machine, so that its containers can reach a Unix socket of the harness."""
+        """True if the engine is on this machine, so that its containers can reach a Unix socket of the harness."""
         return self.address.startswith("unix://")
 
 

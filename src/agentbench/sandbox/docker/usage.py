@@ -31,12 +31,12 @@ class Meter:
 
     @property
     def complete(self) -> bool:
-        """Whether `usage` needs no numbers from the command server."""
+        """True if `usage` needs no numbers from the command server."""
         return {"cpu", "memory", "pids"} <= set(self._files)
 
     @property
     def cheap(self) -> bool:
-        """Whether the disk can be measured without asking the engine."""
+        """True if the disk can be measured without asking the engine."""
         return self._upper is not None
 
     def gauge(self, limit_bytes: int, memory_folders: Sequence[str]) -> MemoryGauge | None:
