@@ -70,10 +70,10 @@ class TestVerified:
         assert caught.value.kind == "hangs on parent"
 
     def test_failed_setup_shows_the_end_of_its_log(self, repo: Path, lab: Lab) -> None:
-        put(repo, {"setup.py": "raise SystemExit('this needs a thing that is not here')\n"}, "Package")
+        put(repo, {"setup.py": "raise SystemExit('needs a missing library')\n"}, "Package")
         with pytest.raises(UnsuitableCommit, match="setup failed") as caught:
             from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
-        assert "this needs a thing that is not here" in caught.value.remedy
+        assert "needs a missing library" in caught.value.remedy
 
 
 class TestRejected:

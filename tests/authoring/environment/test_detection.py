@@ -110,7 +110,7 @@ def test_tox_toml_is_read(file: str) -> None:
 
 @pytest.mark.parametrize("file", ["pyproject.toml", "hatch.toml"])
 @pytest.mark.parametrize(
-    "env, wanted",
+    "env, expected",
     [
         ("[{0}hatch-test]\nextra-dependencies = ['six']\nfeatures = ['yaml']\n", "-e '.[yaml]' six pytest"),
         ("[{0}test]\nfeatures = ['yaml']\n[{0}default]\ndependencies = ['ruff']\n", "-e '.[yaml]' pytest"),
@@ -122,10 +122,10 @@ def test_tox_toml_is_read(file: str) -> None:
         ("[{0}lint]\ndependencies = ['ruff']\nfeatures = ['yaml']\n", "-e . pytest"),
     ],
 )
-def test_hatch_test_environment_is_read(file: str, env: str, wanted: str) -> None:
+def test_hatch_test_environment_is_read(file: str, env: str, expected: str) -> None:
     inside = file == "pyproject.toml"
     text = env.format("tool.hatch.envs." if inside else "envs.")
-    assert first({"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}) == wanted
+    assert first({"pyproject.toml": _NAMED + text} if inside else {"pyproject.toml": _NAMED, file: text}) == expected
 
 
 def test_tox_extra_does_not_replace_a_requirements_file() -> None:
@@ -134,7 +134,7 @@ def test_tox_extra_does_not_replace_a_requirements_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "line, wanted",
+    "line, expected",
     [
         ("py{3,310,311}: -rtests/requirements/py3.txt", "-r tests/requirements/py3.txt "),
         ("py{310,311}: mock", "mock "),
@@ -147,8 +147,8 @@ def test_tox_extra_does_not_replace_a_requirements_file() -> None:
         ("!py311: mock", ""),
     ],
 )
-def test_tox_factors_select_lines_for_this_python(line: str, wanted: str) -> None:
-    assert first({"setup.py": "setup()", "tox.ini": f"[testenv]\ndeps =\n  {line}\n"}) == f"-e . {wanted}pytest"
+def test_tox_factors_select_lines_for_this_python(line: str, expected: str) -> None:
+    assert first({"setup.py": "setup()", "tox.ini": f"[testenv]\ndeps =\n  {line}\n"}) == f"-e . {expected}pytest"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ class TestPython:
             detected_setup({"setup.py": "python_requires='<3'"})
 
     @pytest.mark.parametrize(
-        "wanted, minor, fits",
+        "specifier, minor, fits",
         [
             (">=3.8,<4", 11, True),
             ("<3.11", 11, False),
@@ -253,8 +253,8 @@ class TestPython:
             ("<3.11.0", 11, False),
         ],
     )
-    def test_python_specifiers(self, wanted: str, minor: int, fits: bool) -> None:
-        assert allows(wanted, minor) is fits
+    def test_python_specifiers(self, specifier: str, minor: int, fits: bool) -> None:
+        assert allows(specifier, minor) is fits
 
 
 def test_nox_session_requirements_are_installed() -> None:

@@ -57,7 +57,7 @@ class DiscoverRunner:
         return None
 
     def run_tests(self, labels):
-        suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(one) for one in labels)
+        suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(label) for label in labels)
         result = unittest.TextTestRunner(verbosity=self.verbosity, resultclass=self.get_resultclass()).run(suite)
         return len(result.failures) + len(result.errors)
 
@@ -126,8 +126,8 @@ def test_django_row_survives_import_validation_and_export(tmp_path: Path, row: I
     assert task.task.oracle.protected == ("/tests/**", f"/{PROGRAM_FOLDER}/**")
     assert json.loads((folder / f"hidden/{PROGRAM_FOLDER}/tests.json").read_text())["labels"] == ["halves.tests"]
     assert "exit_code" in (folder / "notes.md").read_text()
-    (found,) = validate_suite([task], lab, repeats=2, workers=1, report=lambda _line: None)
-    assert found.valid, found.why
+    (validation,) = validate_suite([task], lab, repeats=2, workers=1, report=lambda _line: None)
+    assert validation.valid, validation.why
     back = export_task(task, lab)
     assert json.loads(str(back["FAIL_TO_PASS"])) == F2P
     assert json.loads(str(back["PASS_TO_PASS"])) == P2P
@@ -139,11 +139,11 @@ def test_django_row_survives_import_validation_and_export(tmp_path: Path, row: I
 
 
 def run_program(
-    tmp_path: Path, tests: str, wanted: list[str], more: Mapping[str, str] | None = None
+    tmp_path: Path, tests: str, test_ids: list[str], more: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
     """Run the program on some tests without a sandbox; return exit code and stderr."""
     files = {**BEFORE, "tests/halves/tests.py": tests, **(more or {})}
-    hidden = {name: content for name, (content, _) in DjangoRun(("halves.tests",), tuple(wanted)).files().items()}
+    hidden = {name: content for name, (content, _) in DjangoRun(("halves.tests",), tuple(test_ids)).files().items()}
     for name, content in {**files, **hidden}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -157,12 +157,12 @@ def report(tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_report_uses_the_rows_ids(tmp_path: Path) -> None:
-    code, said = run_program(tmp_path, TESTS, [*F2P, *P2P])
-    found, reasons = report(tmp_path)
-    assert found == {ODD: "failed", F2P[1]: "failed", P2P[0]: "passed"}
+    code, stderr = run_program(tmp_path, TESTS, [*F2P, *P2P])
+    results, reasons = report(tmp_path)
+    assert results == {ODD: "failed", F2P[1]: "failed", P2P[0]: "passed"}
     assert code == 1
     assert "value=1" in reasons[F2P[1]]
-    assert "test_even" in said  # the run is readable
+    assert "test_even" in stderr  # the run is readable
 
 
 KINDS = '''\
@@ -213,25 +213,25 @@ class Twice(unittest.TestCase):
 
 def test_every_outcome_is_reported(tmp_path: Path) -> None:
     names = ["test_skipped", "test_known", "test_surprise", "test_torn_down", "test_part_skipped"]
-    wanted = [f"{name} (halves.tests.Kinds)" for name in names]
+    tests = [f"{name} (halves.tests.Kinds)" for name in names]
     never = ["test_nor_this (halves.tests.Broken.test_nor_this)", "Never run.", "test_gone (halves.tests.Kinds)"]
-    code, _ = run_program(tmp_path, KINDS, [*wanted, *never, "The same words."])
-    found, reasons = report(tmp_path)
+    code, _ = run_program(tmp_path, KINDS, [*tests, *never, "The same words."])
+    results, reasons = report(tmp_path)
     assert code == 1
-    assert [found[test] for test in wanted] == ["skipped", "skipped", "failed", "failed", "skipped"]
-    assert found[never[0]] == "failed"
+    assert [results[test] for test in tests] == ["skipped", "skipped", "failed", "failed", "skipped"]
+    assert results[never[0]] == "failed"
     assert "no ground" in reasons[never[0]]
-    assert not {"Never run.", never[2]} & set(found)  # not invented
-    assert found["setUpClass (halves.tests.Broken)"] == "failed"
-    assert found["The same words."] == "failed"
+    assert not {"Never run.", never[2]} & set(results)  # not invented
+    assert results["setUpClass (halves.tests.Broken)"] == "failed"
+    assert results["The same words."] == "failed"
 
 
 def test_tests_of_a_broken_module_are_missing(tmp_path: Path) -> None:
     code, _ = run_program(tmp_path, "import nowhere_to_be_found\n", P2P)
-    found, _ = report(tmp_path)
+    results, _ = report(tmp_path)
     assert code == 1
-    assert P2P[0] not in found
-    assert list(found.values()) == ["failed"]
+    assert P2P[0] not in results
+    assert list(results.values()) == ["failed"]
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_tests_of_a_broken_module_are_missing(tmp_path: Path) -> None:
     ],
 )
 def test_run_that_ends_early_leaves_no_report(tmp_path: Path, hostile: str) -> None:
-    code, said = run_program(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
+    code, stderr = run_program(tmp_path, TESTS, [*F2P, *P2P], {"mini/calc.py": hostile})
     assert not (tmp_path / PROGRAM_FOLDER / "report.xml").exists()
-    assert "no report" in said
+    assert "no report" in stderr
     assert code == 3
 
 
@@ -258,8 +258,8 @@ def test_workspace_files_cannot_shadow_modules_of_the_reporter(tmp_path: Path) -
     planted = dict.fromkeys(
         ["sitecustomize.py", "json.py", f"{PROGRAM_FOLDER}/json.py", f"{PROGRAM_FOLDER}/unittest.py"], shadow
     )
-    code, said = run_program(tmp_path, TESTS, P2P, planted)
-    assert "shadowed" not in said
+    code, stderr = run_program(tmp_path, TESTS, P2P, planted)
+    assert "shadowed" not in stderr
     assert code == 1
     assert report(tmp_path)[0][P2P[0]] == "passed"
 
@@ -295,17 +295,21 @@ LEGAL = st.characters(codec="utf-8", exclude_characters=[*map(chr, {*range(32)} 
     )
 )
 def test_ids_are_kept_and_illegal_characters_replaced(
-    found: dict[str, tuple[str, str]],
+    outcomes_by_id: dict[str, tuple[str, str]],
 ) -> None:
-    records = [{"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in found.items()]
-    read, _ = read_junit(written(outcomes(records, list(found))).encode())
-    assert read == {test: outcome for test, (outcome, _) in found.items()}
+    records = [
+        {"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in outcomes_by_id.items()
+    ]
+    read, _ = read_junit(written(outcomes(records, list(outcomes_by_id))).encode())
+    assert read == {test: outcome for test, (outcome, _) in outcomes_by_id.items()}
     assert "\x00" not in written({"a\x00b": ("failed", "\x1b[31mred\ud800")})
 
 
 @given(st.permutations(["passed", "skipped", "failed"]), st.integers(1, 3))
 def test_shared_id_has_the_worst_outcome(order: list[str], count: int) -> None:
-    records = [{"test": [f"t{at}", "Words."], "outcome": one, "why": ""} for at, one in enumerate(order[:count])]
+    records = [
+        {"test": [f"t{at}", "Words."], "outcome": outcome, "why": ""} for at, outcome in enumerate(order[:count])
+    ]
     worst = max(order[:count], key=["skipped", "passed", "failed"].index)
     assert outcomes(records, ["Words."]) == {"Words.": (worst, "")}
 

@@ -26,7 +26,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ab(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(one) for one in arguments])
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_swebench_export_skips_tasks_without_a_row(suite: Path, tmp_path: Path) 
 def test_harbor_export_skips_invalid_tasks(suite: Path, tmp_path: Path) -> None:
     done = ab("export", "harbor", suite, "--out", tmp_path / "out")
     assert done.exit_code == 2
-    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["good", "t"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["good", "t"]
     assert f"refused {suite / 'broken'}: " in done.output
     assert "2 tasks written, 1 refused" in done.output
     again = ab("export", "harbor", suite / "t", "--out", tmp_path / "out")
@@ -145,11 +145,12 @@ class TestImportRemedies:
 
 
 @pytest.mark.parametrize(
-    "text, only, said", [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")]
+    "text, only, message",
+    [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")],
 )
-def test_file_without_the_requested_rows(tmp_path: Path, text: str, only: tuple[str, ...], said: str) -> None:
+def test_file_without_the_requested_rows(tmp_path: Path, text: str, only: tuple[str, ...], message: str) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text(text)
     done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", *only)
     assert isinstance(done.exception, InputError)
-    assert done.exception.message == f"{rows} {said}"
+    assert done.exception.message == f"{rows} {message}"

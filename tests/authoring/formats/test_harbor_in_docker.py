@@ -53,6 +53,6 @@ def test_foreign_harbor_task_is_valid(tmp_path: Path, docker_lab: Lab) -> None:
         (theirs / name).parent.mkdir(parents=True, exist_ok=True)
         (theirs / name).write_text(text.replace("{image}", image))
     task = load_task(import_folder(theirs, tmp_path / "tasks/theirs"))
-    (found,) = validate_suite([task], docker_lab, repeats=2, workers=1, report=lambda _line: None)
-    assert (found.valid, found.baseline, found.reference) == (True, "fail", "pass"), found.why
-    assert found.flaky == ()
+    (validation,) = validate_suite([task], docker_lab, repeats=2, workers=1, report=lambda _line: None)
+    assert (validation.valid, validation.baseline, validation.reference) == (True, "fail", "pass"), validation.why
+    assert validation.flaky == ()

@@ -31,7 +31,7 @@ TREE = {
 
 
 @pytest.mark.parametrize(
-    "test, wanted",
+    "test, expected",
     [
         ("test_a (tests.test_mod.Case)", "tests/test_mod.py::Case::test_a"),
         ("test_a (tests.test_mod.Case.test_a)", "tests/test_mod.py::Case::test_a"),
@@ -42,8 +42,8 @@ TREE = {
         ("test_a (one.test_same.Case)", "one/test_same.py::Case::test_a"),
     ],
 )
-def test_unittest_id_becomes_a_pytest_id(test: str, wanted: str) -> None:
-    assert pytest_ids([test], TREE, TREE.get, "FAIL_TO_PASS") == {wanted: test}
+def test_unittest_id_becomes_a_pytest_id(test: str, expected: str) -> None:
+    assert pytest_ids([test], TREE, TREE.get, "FAIL_TO_PASS") == {expected: test}
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,13 @@ def row(repo: Path) -> dict[str, object]:
 
 def read(tmp_path: Path, text: str, name: str = "rows.jsonl") -> list[Instance | InputError]:
     (tmp_path / name).write_text(text)
-    return [one for _, one in read_instances(tmp_path / name)]
+    return [row for _, row in read_instances(tmp_path / name)]
 
 
 def instance(tmp_path: Path, row: dict[str, object]) -> Instance:
-    (found,) = read(tmp_path, json.dumps(row))
-    assert isinstance(found, Instance)
-    return found
+    (parsed,) = read(tmp_path, json.dumps(row))
+    assert isinstance(parsed, Instance)
+    return parsed
 
 
 @pytest.mark.parametrize("spelling", [json.dumps, str, list])
@@ -94,8 +94,8 @@ def test_non_utf8_patch_keeps_its_bytes(tmp_path: Path, row: dict[str, object]) 
 
 def test_only_requested_rows_are_validated(tmp_path: Path, row: dict[str, object]) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([{**row, "instance_id": "other", "FAIL_TO_PASS": ["t (a.B)"]}, row]))
-    ((place, found),) = read_instances(tmp_path / "rows.json", ["me__calc-1"])
-    assert isinstance(found, Instance)
+    ((place, parsed),) = read_instances(tmp_path / "rows.json", ["me__calc-1"])
+    assert isinstance(parsed, Instance)
     assert place.endswith("[1]")
 
 
@@ -136,15 +136,15 @@ class TestSpellings:
 
     def test_verified_and_lite_rows(self, tmp_path: Path, row: dict[str, object]) -> None:
         more = {"difficulty": "<15 min fix", "version": "1.0", "created_at": "2024-01-01", "hints_text": ""}
-        found = instance(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
-        assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
+        parsed = instance(tmp_path, {**row, **more, "PASS_TO_PASS": json.dumps(P2P)})
+        assert (parsed.fail_to_pass, parsed.pass_to_pass) == (tuple(F2P), tuple(P2P))
 
     def test_pro_rows(self, tmp_path: Path, row: dict[str, object]) -> None:
         lower = {key.lower(): value for key, value in row.items()}
         more = {"fail_to_pass": repr(F2P), "requirements": "- exact halves", "interface": "half(value)"}
-        found = instance(tmp_path, {**lower, **more, "repo_language": "python"})
-        assert found.fail_to_pass == tuple(F2P)
-        assert found.problem == ("half(3) is 1\n\n## Requirements\n\n- exact halves\n\n## Interface\n\nhalf(value)\n")
+        parsed = instance(tmp_path, {**lower, **more, "repo_language": "python"})
+        assert parsed.fail_to_pass == tuple(F2P)
+        assert parsed.problem == ("half(3) is 1\n\n## Requirements\n\n- exact halves\n\n## Interface\n\nhalf(value)\n")
 
     @pytest.mark.parametrize("listed", [True, False])
     def test_parquet_rows(self, tmp_path: Path, row: dict[str, object], listed: bool) -> None:
@@ -153,11 +153,11 @@ class TestSpellings:
         (tmp_path / "rows.json").write_text(json.dumps([{**row, "FAIL_TO_PASS": ids}]))
         place = tmp_path / "rows.parquet"
         duckdb.sql(f"copy (select * from read_json('{tmp_path / 'rows.json'}')) to '{place}' (format parquet)")  # noqa: S608 - our own paths
-        ((where, found),) = read_instances(place)
-        assert isinstance(found, Instance)
+        ((where, parsed),) = read_instances(place)
+        assert isinstance(parsed, Instance)
         assert where.endswith("rows.parquet[0]")
-        assert (found.fail_to_pass, found.pass_to_pass) == (tuple(F2P), tuple(P2P))
-        assert found.patch == str(row["patch"]).encode()
+        assert (parsed.fail_to_pass, parsed.pass_to_pass) == (tuple(F2P), tuple(P2P))
+        assert parsed.patch == str(row["patch"]).encode()
 
     def test_parquet_without_duckdb_names_the_extra(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "duckdb", None)
@@ -176,22 +176,22 @@ class TestRejected:
     def test_lone_surrogates_are_rejected_in_patches_and_replaced_in_text(
         self, tmp_path: Path, row: dict[str, object]
     ) -> None:
-        (found,) = read(tmp_path, json.dumps({**row, "patch": "\ud800"}))
-        assert isinstance(found, InputError)
-        assert "surrogate" in found.message
+        (parsed,) = read(tmp_path, json.dumps({**row, "patch": "\ud800"}))
+        assert isinstance(parsed, InputError)
+        assert "surrogate" in parsed.message
         assert instance(tmp_path, {**row, "problem_statement": "half \ud800 of 3"}).problem == "half ? of 3"
 
     @pytest.mark.parametrize("key", ["instance_id", "repo", "base_commit", "patch", "test_patch"])
     def test_missing_field(self, tmp_path: Path, row: dict[str, object], key: str) -> None:
-        (found,) = read(tmp_path, json.dumps({name: value for name, value in row.items() if name != key}))
-        assert isinstance(found, InputError)
-        assert f"missing {key}" in found.message
+        (parsed,) = read(tmp_path, json.dumps({name: value for name, value in row.items() if name != key}))
+        assert isinstance(parsed, InputError)
+        assert f"missing {key}" in parsed.message
 
     @pytest.mark.parametrize("value", ["test_x (app.tests.T)", "not a list", [], [3], None, ["a\ud800.py::t"]])
     def test_invalid_id_lists(self, tmp_path: Path, row: dict[str, object], value: object) -> None:
-        (found,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
-        assert isinstance(found, InputError)
-        assert "FAIL_TO_PASS" in found.message
+        (parsed,) = read(tmp_path, json.dumps({**row, "FAIL_TO_PASS": value}))
+        assert isinstance(parsed, InputError)
+        assert "FAIL_TO_PASS" in parsed.message
 
     @pytest.mark.parametrize(
         "test, why",
@@ -234,10 +234,10 @@ class TestRejected:
         deep = "[" * 100_000
         with pytest.raises(InputError, match="nested too deeply"):
             read(tmp_path, deep)
-        _, refused = read(tmp_path, f"{json.dumps(row)}\n{deep}\n")
-        assert isinstance(refused, InputError)
-        _, refused = read(tmp_path, f"{json.dumps(row)}\n{json.dumps({**row, 'FAIL_TO_PASS': deep})}\n")
-        assert isinstance(refused, InputError)
+        _, error = read(tmp_path, f"{json.dumps(row)}\n{deep}\n")
+        assert isinstance(error, InputError)
+        _, error = read(tmp_path, f"{json.dumps(row)}\n{json.dumps({**row, 'FAIL_TO_PASS': deep})}\n")
+        assert isinstance(error, InputError)
 
     def test_truncated_line_affects_only_itself(self, tmp_path: Path, row: dict[str, object]) -> None:
         text = json.dumps(row)
@@ -260,8 +260,8 @@ def test_clones_are_found_by_several_folder_names(tmp_path: Path) -> None:
 
 
 def test_empty_report_counts_missing_instances() -> None:
-    found = report([], ["a", "b"], [])
-    assert (found["total_instances"], found["submitted_instances"], found["incomplete_ids"]) == (2, 0, ["a", "b"])
+    summary = report([], ["a", "b"], [])
+    assert (summary["total_instances"], summary["submitted_instances"], summary["incomplete_ids"]) == (2, 0, ["a", "b"])
 
 
 def test_report_counts_invalid_patches_as_errors() -> None:
@@ -276,10 +276,10 @@ def test_report_counts_invalid_patches_as_errors() -> None:
         of("ours", "invalid", "SANDBOX_ERROR"),
         of("blank", "failure", "PATCH_INVALID"),
     ]
-    found = report(records, ["good", "bad", "torn", "ours", "blank", "left"], ["blank"])
-    assert found["resolved_ids"] == ["good"]
-    assert found["unresolved_ids"] == ["bad"]
-    assert found["error_ids"] == ["ours", "torn"]
-    assert found["empty_patch_ids"] == ["blank"]
-    assert found["completed_ids"] == ["bad", "good"]
-    assert found["incomplete_ids"] == ["left"]
+    summary = report(records, ["good", "bad", "torn", "ours", "blank", "left"], ["blank"])
+    assert summary["resolved_ids"] == ["good"]
+    assert summary["unresolved_ids"] == ["bad"]
+    assert summary["error_ids"] == ["ours", "torn"]
+    assert summary["empty_patch_ids"] == ["blank"]
+    assert summary["completed_ids"] == ["bad", "good"]
+    assert summary["incomplete_ids"] == ["left"]

@@ -39,11 +39,11 @@ def suite(tmp_path: Path) -> Path:
 
 
 def test_flake_rate_counts_tasks_with_different_outcomes() -> None:
-    found = summary([FLAKY, GOOD, BROKEN, GOOD], 5)
-    assert found["flake_rate"] == 0.25
-    assert found["flaky"] == {"lucky": ["unit: t.py::test_a[b c]"]}
-    assert found["not_valid"] == {"broken": "the baseline does not fail"}
-    assert "1 flaky (25.0%), 1 invalid" in str(found["text"])
+    report = summary([FLAKY, GOOD, BROKEN, GOOD], 5)
+    assert report["flake_rate"] == 0.25
+    assert report["flaky"] == {"lucky": ["unit: t.py::test_a[b c]"]}
+    assert report["not_valid"] == {"broken": "the baseline does not fail"}
+    assert "1 flaky (25.0%), 1 invalid" in str(report["text"])
     assert summary([], 5)["flake_rate"] == 0.0
 
 

@@ -42,9 +42,9 @@ def test_reverts_reverted_commits_and_copies_are_skipped(repo: Path, tmp_path: P
     good = put(repo, FIX, "Fix half")
     put(repo, BEFORE, "Again")
     copy = put(repo, FIX, "Fix half")
-    found = history(repo, tmp_path)
-    assert bad not in found
-    assert (copy in found) != (good in found)
+    candidates = history(repo, tmp_path)
+    assert bad not in candidates
+    assert (copy in candidates) != (good in candidates)
     passed_over = chosen(repo, tmp_path).passed_over
     assert passed_over["revert"] == passed_over["reverted later"] == passed_over["duplicate"] == 1
 
@@ -74,7 +74,7 @@ def test_heldout_share_applies_to_every_stratum(strata: dict[str, str], share: f
     assert chosen <= strata.keys()
     assert chosen == choose_heldout(dict(reversed(strata.items())), share, seed)
     assert abs(len(chosen) - len(strata) * share) <= 1
-    sizes, held = Counter(strata.values()), Counter(strata[one] for one in chosen)
+    sizes, held = Counter(strata.values()), Counter(strata[task_id] for task_id in chosen)
     assert all(abs(held[stratum] - size * share) <= 1.5 for stratum, size in sizes.items())
 
 
@@ -102,13 +102,13 @@ def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: P
     )
     lines: list[str] = []
     tried: list[str] = []
-    found = harvest(request, lab, tell=lines.append, show_running=tried.append)
+    first = harvest(request, lab, tell=lines.append, show_running=tried.append)
     assert tried[0].count(", ") == 1  # two workers
     assert {"Fix half", "Add twice", "Say end"} == {
         commit[11:] for line in tried if line for commit in line.split(", ")
     }
     assert tried[-1] == ""
-    assert sorted((one.subject, one.kind) for one in found.verdicts) == [
+    assert sorted((verdict.subject, verdict.kind) for verdict in first.verdicts) == [
         ("Add twice", "accepted"),
         ("Fix half", "accepted"),
         ("Say end", "does not fail on parent"),
@@ -119,7 +119,7 @@ def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: P
     assert [len(tasks) for tasks in suites.values()] == [1, 1]
     lines.clear()
     again = harvest(request, lab, tell=lines.append)
-    assert again.verdicts == found.verdicts
+    assert again.verdicts == first.verdicts
     assert lines[-1] == "0 candidates run"
     assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
 
@@ -137,7 +137,9 @@ def test_second_harvest_reuses_environments_and_verifications(repo: Path, lab: L
     backend = lab.backend(load_suite("calc-dev", tmp_path / "first").tasks[0])
     with mock.patch.object(backend, "open", side_effect=AssertionError("nothing should run")):
         second = harvest(request("second"), lab, tell=lambda _line: None)
-    assert [one.accepted for one in first.verdicts] == [one.accepted for one in second.verdicts] == [True]
+    assert (
+        [verdict.accepted for verdict in first.verdicts] == [verdict.accepted for verdict in second.verdicts] == [True]
+    )
     tasks = [load_suite("calc-dev", tmp_path / name).tasks[0] for name in ("first", "second")]
     assert tasks[0].checks == tasks[1].checks
 
@@ -230,5 +232,5 @@ def test_retry_runs_rejected_candidates_again(repo: Path, lab: Lab, tmp_path: Pa
     Ledger.open(request.ledger).put(Verdict(fix, "2026-01-01", "Fix half", accepted=False, kind="setup failed"))
     (kept,) = harvest(request, lab, tell=lambda _line: None).verdicts
     assert not kept.accepted
-    (found,) = harvest(dataclasses.replace(request, retry=("setup failed",)), lab, tell=lambda _line: None).verdicts
-    assert found.accepted
+    (retried,) = harvest(dataclasses.replace(request, retry=("setup failed",)), lab, tell=lambda _line: None).verdicts
+    assert retried.accepted
