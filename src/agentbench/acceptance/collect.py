@@ -24,7 +24,7 @@ from agentbench.core.errors import TaskError
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What grading will require and restore."""
+    """The required tests and protected files of a task, as its lock records them."""
 
     checks: Mapping[str, LockedCheck]
     protected: tuple[str, ...]

@@ -105,7 +105,7 @@ def _skip(context: GradingContext, check: Check, gate: Gate, outcome: Outcome) -
 
 
 def protection_of(context: GradingContext) -> Protection:
-    """Which paths the patch does not decide. A check whose required tests cannot be found reports that itself."""
+    """Return the paths that the patch does not decide. A check whose required tests cannot be found reports that itself."""
     files: set[bytes] = set()
     interpreters: list[str] = []
     for check in context.loaded.checks:

@@ -145,7 +145,7 @@ class Acceptance:
 
     @property
     def accepted(self) -> bool:
-        """Whether all steps and mandatory checks passed without a severe finding. For validation; not the verdict."""
+        """True if all steps and mandatory checks passed without a severe finding. For validation; not the verdict."""
         steps = (self.application, *self.steps)
         return (
             all(step.outcome is Outcome.PASS for step in steps)

@@ -128,7 +128,7 @@ def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class TaskValidation:
-    """Whether a task is valid, and why.
+    """The result of validating a task.
 
     `baseline`: fail (as required), pass, mixed or error. `reference`: pass (as required), fail, error or none. `flaky`:
     checks and tests with different outcomes under the same conditions, as `check` or `check: test id`.

@@ -40,7 +40,7 @@ class PytestCommand:
     options: tuple[str, ...] = ()
     """Interpreter options."""
     imports_cwd: bool = False
-    """Whether the current folder is importable, as after `python -m`."""
+    """True if the current folder is importable, as after `python -m`."""
 
     @property
     def ignores_python_variables(self) -> bool:

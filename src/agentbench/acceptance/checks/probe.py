@@ -33,7 +33,7 @@ from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox
 
 DRIVER_FOLDER = "/opt/driver"
 GRACE_SEC = 1.0
-"""How long the candidate's program may run after the driver ended and its input was closed."""
+"""Time that the candidate's program has to exit after the driver ended and its input was closed."""
 MAX_BACKLOG = 16 * MIB
 MAX_TESTS = 100_000
 
@@ -145,7 +145,7 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
 
 
 class ProbeOfBase(BaseModel):
-    """Whether the driver finished its report on the base repository."""
+    """The result of the driver on the base repository: `whole` if it finished its report."""
 
     model_config = ConfigDict(frozen=True)
     whole: bool
@@ -163,7 +163,7 @@ def _finishes_on_base(candidate: Candidate, check: Check) -> bool:
 
 
 def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed, Completed]:
-    """How the candidate's program ended, and how the driver did."""
+    """Run both, and return the results of the candidate's program and of the driver."""
     context = candidate.context
     driver = context.loaded.driver_file(check)
     with (

@@ -77,7 +77,7 @@ def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOu
 
 
 def assurance_of(check: Check) -> Assurance:
-    """How hard the check's result is to forge."""
+    """Return how hard the check's result is to forge."""
     if check.kind == "probe":
         return Assurance.OUT_OF_PROCESS
     if check.parser == "pytest" and parse_pytest_command(check.command or "") is not None:

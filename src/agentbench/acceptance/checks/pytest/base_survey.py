@@ -39,7 +39,7 @@ class BrokenCheck(TaskError):
 
 
 class Survey(BaseModel):
-    """How pytest sees the base repository in its environment."""
+    """The setup of pytest in the base repository: plugins, configuration, tests, interpreter."""
 
     model_config = ConfigDict(frozen=True)
     plugins: tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ class Survey(BaseModel):
     items: tuple[str, ...]
     uncollected: dict[str, str]
     passing_canary: bool
-    """Whether the canary test that must pass does: fixtures of the project may get in its way."""
+    """False if the canary test that must pass does not, for example because of the project's fixtures."""
     behaviour: tuple[str, ...]
     """Runner changes and audit events that the base repository causes itself."""
     tests: dict[str, tuple[str, dict[str, str]]]
@@ -60,7 +60,7 @@ class Survey(BaseModel):
     """Names that the tests themselves replace while they run."""
     python: Interpreter
     fingerprint: dict[str, str]
-    """Of the runner after the base repository's own build; empty if no build is declared."""
+    """Digests of the runner's files after the base repository's own build; empty if no build is declared."""
 
     @property
     def test_files(self) -> frozenset[str]:
@@ -150,7 +150,7 @@ def _text(path: bytes) -> str:
 
 
 def _survey_problem(run: PytestRun, check: Check) -> str:
-    """Why a survey cannot be used; empty if it can."""
+    """Return why a survey cannot be used; empty if it can."""
     transcript, completed = run.transcript, run.completed
     if transcript.no_pytest:
         return f"pytest is not installed in the environment ({transcript.no_pytest}); install it in setup.commands"

@@ -199,7 +199,7 @@ class PytestCheck:
         )
 
     def _known_behaviour(self, run: PytestRun) -> set[str]:
-        """What the runner also reports about the base repository or the reference, which is no tampering."""
+        """Behaviour that the base repository or the reference shows too, so that it is no sign of tampering."""
         known = set(self.survey.behaviour)
         transcript = run.transcript
         if set(transcript.behaviour()) - known:

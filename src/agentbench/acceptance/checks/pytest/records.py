@@ -22,7 +22,7 @@ RERUN = "rerun"
 """Outcome that a plugin which repeats failing tests reports for a try that does not count; another try follows."""
 
 UNEXPECTED_PASS = ("[XPASS(strict)]", "Unexpected success")
-"""How pytest explains that a test failed because it passed: with a strict xfail mark, and with that of unittest."""
+"""Messages of pytest for a test that failed because it passed: with a strict xfail mark, and with that of unittest."""
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
@@ -67,7 +67,7 @@ class TestRecord:
 
     @property
     def passed_unexpectedly(self) -> bool:
-        """Whether it failed only because it passed although it is marked as an expected failure."""
+        """True if it failed only because it passed although it is marked as an expected failure."""
         reported = [outcome for outcomes in self.phases.values() for outcome in outcomes]
         once = self.phases.get("call") == ["failed"] and reported.count("failed") == 1 and not self.extra_failed
         return once and self.why.startswith(UNEXPECTED_PASS)
@@ -83,13 +83,13 @@ class AuditEvent:
 
     @property
     def key(self) -> str:
-        """What it is compared by; without the line, which moves with every edit."""
+        """The key to compare by; without the line, which moves with every edit."""
         return f"{self.what} {self.file}"
 
 
 @dataclass(slots=True)
 class Transcript:
-    """What the pinned runner reported about one run."""
+    """The report of the pinned runner about one run."""
 
     started: bool = False
     no_pytest: str = ""

@@ -40,7 +40,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What a run of a patch may load, and what is watched while it runs."""
+    """Limits for a run of a patch: what it may load, and which files and tests are watched."""
 
     plugins: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
@@ -79,7 +79,7 @@ class PytestRun:
 
     @property
     def whole(self) -> bool:
-        """Whether the runner finished and exited with the status it was given."""
+        """True if the runner finished and exited with the status it was given."""
         return self.transcript.ended and self.completed.exit_code == self.exit_expected
 
 
