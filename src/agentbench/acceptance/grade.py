@@ -11,14 +11,13 @@ Every check of the contract leaves its event, also when an earlier step failed.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance import events
 from agentbench.acceptance.candidate import BuildFailed, Candidate
 from agentbench.acceptance.checks.pytest.base_survey import survey
 from agentbench.acceptance.checks.pytest.check import required_files, requirement_of
-from agentbench.acceptance.checks.pytest.run import interpreter
+from agentbench.acceptance.checks.pytest.run import workspace_interpreter
 from agentbench.acceptance.checks.run_check import assurance_of, run_check
 from agentbench.acceptance.grading_context import (
     Acceptance,
@@ -105,16 +104,18 @@ def _skip(context: GradingContext, check: Check, gate: Gate, outcome: Outcome) -
 
 
 def protection_of(context: GradingContext) -> Protection:
-    """Return the paths that the patch does not decide. A check whose required tests cannot be found reports that itself."""
+    """Return the paths that the patch does not decide.
+
+    A check whose required tests cannot be found reports that itself.
+    """
     files: set[bytes] = set()
     interpreters: list[str] = []
     for check in context.loaded.checks:
         command = parse_pytest_command(check.command or "") if check.parser == "pytest" else None
         if command is None:
             continue
-        path = posixpath.relpath(interpreter(context.spec, command), context.spec.workdir)
-        if "/" in command.python and not path.startswith("../"):
-            interpreters.append(f"/{path}")
+        interpreter = workspace_interpreter(context.spec, command)
+        interpreters += [f"/{interpreter}"] if interpreter is not None else []
         try:
             files |= required_files(context, survey(context, check, command), requirement_of(context, check))
         except (HarnessError, TaskError):

@@ -149,19 +149,26 @@ def test_interpreter_without_pytest_is_an_error_of_the_task(tasks: TaskFactory, 
 
 
 @pytest.mark.req("C-06")
-def test_patch_cannot_replace_an_interpreter_in_the_workspace(tasks: TaskFactory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_build", [False, True], ids=["by the patch", "by the build"])
+def test_interpreter_in_the_workspace_cannot_be_replaced(tasks: TaskFactory, tmp_path: Path, *, by_build: bool) -> None:
     command = "tools/python -m pytest"
-    repo = {**REPO, "tools/python": '#!/bin/sh\nexec /opt/env/bin/python "$@"\n'}
     context = tasks.context(
         tmp_path,
-        repo=repo,
+        repo={**REPO, "tools/python": '#!/bin/sh\nexec /opt/env/bin/python "$@"\n', "build.sh": "true\n"},
         setup=(*SETUP, "chmod +x tools/python"),
+        oracle={"build": "sh build.sh"} if by_build else {},
         validation={"failing_command": command, "passing_command": command},
     )
-    forged = {"tools/python": "#!/bin/sh\nexit 0\n"}
+    forged = {"build.sh": "echo exit 0 > tools/python\n"} if by_build else {"tools/python": "#!/bin/sh\nexit 0\n"}
     graded = grade(patch_of(context, {**FIX, **forged}), context)
-    assert graded.restored == (b"tools/python",)
-    assert (graded.checks[0].outcome, graded.checks[0].decided.assurance) == (Outcome.PASS, Assurance.PER_TEST)
+    (check,) = graded.checks
+    assert check.decided.assurance is Assurance.PER_TEST
+    if by_build:
+        assert check.outcome is Outcome.FAIL
+        assert [finding.path for finding in graded.findings if finding.severity == "gate"] == ["tools/python"]
+    else:
+        assert graded.restored == (b"tools/python",)
+        assert check.outcome is Outcome.PASS
 
 
 @pytest.mark.req("G-14")

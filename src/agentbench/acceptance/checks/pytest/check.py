@@ -28,7 +28,7 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     survey,
 )
 from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
-from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
+from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
@@ -141,6 +141,8 @@ class PytestCheck:
                 fingerprint(sandbox, bundle, self.survey.python, self.survey.plugins) if declares_build(context) else {}
             )
             files = required_files(context, self.survey, self.requirement)
+            interpreter = workspace_interpreter(context.spec, self.command)
+            files |= {interpreter.encode()} if interpreter is not None else set()
             changed_files = build_changes(sandbox, context, tests.tree, files)
             run = run_pytest(
                 sandbox,

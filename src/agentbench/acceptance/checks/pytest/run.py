@@ -128,7 +128,7 @@ def run_pytest(
     runner = Command(
         # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which
         # would also ignore variables that the contract declares, such as PYTHONHASHSEED.
-        argv=(interpreter(spec, command), "-s", "-S", *command.options, bundle.runner),
+        argv=(_interpreter(spec, command), "-s", "-S", *command.options, bundle.runner),
         cwd=spec.workdir,
         env={**ENV, **command.env, "PYTHONPATH": ""},
         timeout_sec=timeout_sec,
@@ -140,8 +140,17 @@ def run_pytest(
     return PytestRun(completed, read_transcript(completed.side, nonce), bundle.canaries, exit_expected)
 
 
-def interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
-    """The interpreter of a pytest command: a name to look up in PATH, or an absolute path."""
+def workspace_interpreter(spec: SandboxSpec, command: PytestCommand) -> str | None:
+    """Return the path of the command's interpreter in the workspace, or None if it is outside.
+
+    The interpreter gets the secrets of a run, so neither a patch nor its build may replace it.
+    """
+    path = posixpath.relpath(_interpreter(spec, command), spec.workdir)
+    return None if "/" not in command.python or path.startswith("../") else path
+
+
+def _interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
+    """Return a name to look up in PATH, or an absolute path."""
     if "/" not in command.python:
         return command.python
     return posixpath.normpath(posixpath.join(spec.workdir, command.folder, command.python))
