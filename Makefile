@@ -33,6 +33,7 @@ check:
 
 docs:
 	@scripts/bootstrap
+	@$(PYTHON_BIN)/python scripts/generate_docs.py
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --clean $(ARGS)
 	@echo 'open build/site/index.html'
 

@@ -203,55 +203,101 @@ class ArtifactPaths(Part):
 
 class AttemptRecord(Part):
     schema_version: Literal[1] = SCHEMA_VERSION
+    """Version of this format."""
     harness_version: str
+    """Version and commit of the harness."""
     study_id: str
+    """Common to all runs that one `ab run` started."""
     run_id: str
+    """The run directory."""
     attempt_id: str
+    """This attempt."""
     supersedes: str | None = None
+    """The attempt that this one replaces, after a retry or resume."""
     final: bool = True
+    """Whether no later attempt supersedes this one. Only final records count."""
     task_id: str
+    """The task."""
     suite: str
+    """The suite."""
     contract_id: str
+    """Digest of repository, environment, setup, checks and policy."""
     task_digest: str
+    """Digest of the contract and of statement, hints, turns, budget, scorers, judge and rubric."""
     acceptance_id: str
+    """Digest of the mandatory checks and their files."""
     env_digest: str | None = None
+    """Digest of what setup produced."""
     config_class: str | None = None
+    """Digest of sandbox constraints, limits and logging schema. Only runs of one class are comparable."""
     variant: str
+    """The variant, or the agent if there is none."""
     agent: str
+    """The agent."""
     repeat: int = Field(ge=1)
+    """Number of the repeat, from 1."""
     seed: Integer
+    """This repeat's seed."""
     observability: Observability
+    """What the trace shows of the agent: tool calls, model traffic, or only its effects."""
     model: Model = Model()
+    """The model of the agent."""
     timestamps: Timestamps
+    """Start and end."""
     duration_sec: float
+    """Duration of the attempt."""
     baseline_validation: BaselineValidation = BaselineValidation()
+    """Result of the checks on the base repository."""
     result: Result
+    """The verdict."""
     run_status: RunStatus
+    """Outcome of the mandatory checks."""
     invalid_cause: InvalidCause | None = None
+    """Why the attempt is invalid."""
     attribution: Attribution | None = None
+    """Who caused a result that is not a pass."""
     run_badge: str
+    """How the agent phase ended: `completed`, `stopped`, `crashed`, `aborted`, `error` or `not_started`."""
     needs_review: bool = False
+    """Whether a person should review the attempt."""
     patch: Patch | None = None
+    """The graded patch."""
     checks: tuple[CheckRecord, ...] = ()
+    """Every check with its decision."""
     progress: Progress = Progress()
+    """Passed and required tests."""
     gates: dict[Gate, GateResult]
+    """The four gates: the patch applies (G1), builds (G2), passes the checks (G3) and is safe (G4)."""
     score: float | None = None
+    """Graded score of a passed attempt."""
     decomposed_score: float | None = None
     """Weighted correctness and validity minus violations."""
     rubric: str | None = None
     """Digest of the rubric and the weights in force."""
     components: Components = Components()
+    """The four score components."""
     tags: tuple[Tag, ...] = ()
+    """Failure tags."""
     scorers: tuple[ScorerRecord, ...] = ()
+    """Scorer results."""
     workspace_verdict: ScorerVerdict = "N/A"
+    """Verdict over the scorers; it never changes `result.passed`."""
     mean_score: float | None = None
+    """Mean of the scorer scores."""
     judge: Judge | None = None
+    """The opinion of the judge model; it never changes `result.passed`."""
     termination: TerminationRecord
+    """How and why the agent phase ended."""
     limits: LimitsRecord
+    """Time limits in force."""
     usage: Usage = Usage()
+    """Metered usage."""
     cost: Cost = Cost()
+    """Projected cost."""
     artifact_paths: ArtifactPaths
+    """Paths relative to the run directory."""
     trace_head: str | None = None
+    """Head of the attempt's hash chain."""
 
     @field_validator("gates")
     @classmethod
