@@ -1,4 +1,4 @@
-"""Agents end in exits, whatever they do; only our own trouble is raised."""
+"""Whatever an agent does becomes its exit; only errors of harness and task are raised."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def setup(folder: Path, **given: object) -> AgentSetup:
     return AgentSetup(task_id="t", task_folder=folder, **given)  # type: ignore[arg-type]
 
 
-class Acting:
-    """An agent that does what a test says."""
+class CallbackAgent:
+    """An agent whose behaviour is given by the test."""
 
     name = "acting"
     observability = Observability.TOOLS
@@ -51,7 +51,7 @@ def test_noop_does_nothing_and_stops(place: OpenPlace) -> None:
     assert here.of(ToolCallStarted) == []
 
 
-def test_a_reference_patch_is_applied_by_the_harness_bytes_and_all(
+def test_reference_patch_is_applied_byte_for_byte(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
 ) -> None:
     fill(workspace, {"a": "1\n"})
@@ -68,7 +68,7 @@ def test_a_reference_patch_is_applied_by_the_harness_bytes_and_all(
     assert len(here.of(PatchApplied)) == 1
 
 
-def test_a_reference_that_does_not_apply_is_an_exit_with_the_reason(place: OpenPlace) -> None:
+def test_reference_that_does_not_apply_ends_with_the_reason(place: OpenPlace) -> None:
     here = place()
     ended = run_session(ReferenceAgent(PATCH, is_patch=True), here.session)
     assert ended.code is TerminationCode.AGENT_CRASHED
@@ -76,7 +76,7 @@ def test_a_reference_that_does_not_apply_is_an_exit_with_the_reason(place: OpenP
     assert ended.evidence == (here.session.last_event,)
 
 
-def test_a_task_without_a_reference_says_so(tmp_path: Path) -> None:
+def test_missing_reference_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="task 't' has no reference"):
         make_agent("reference", setup(tmp_path))
     with pytest.raises(InputError, match="cannot read reference"):
@@ -84,7 +84,7 @@ def test_a_task_without_a_reference_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [None, "", "  "])
-def test_a_command_agent_without_a_command_says_how_to_give_one(tmp_path: Path, command: str | None) -> None:
+def test_command_agent_without_a_command_is_an_input_error(tmp_path: Path, command: str | None) -> None:
     with pytest.raises(InputError, match="needs a command line") as caught:
         make_agent("command", setup(tmp_path, command=command))
     assert "--agent-command" in caught.value.remedy
@@ -100,47 +100,47 @@ def test_a_command_agent_without_a_command_says_how_to_give_one(tmp_path: Path, 
         (ModelFault("429 for ever"), TerminationCode.LLM_ERROR),
     ],
 )
-def test_an_agents_own_failure_is_its_exit(place: OpenPlace, error: Exception, code: TerminationCode) -> None:
+def test_errors_of_the_agent_become_its_exit(place: OpenPlace, error: Exception, code: TerminationCode) -> None:
     def act(session: Session) -> None:
         raise error
 
-    ended = run_session(Acting(act), place().session)
+    ended = run_session(CallbackAgent(act), place().session)
     assert ended.code is code
     assert "\x1b" not in ended.rationale
 
 
 @pytest.mark.parametrize("error", [SandboxError("channel"), Interrupted("ctrl-c"), InputError("bad")])
-def test_trouble_that_is_not_the_agents_is_raised(place: OpenPlace, error: Exception) -> None:
+def test_errors_of_harness_and_task_are_raised(place: OpenPlace, error: Exception) -> None:
     def act(session: Session) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        run_session(Acting(act), place().session)
+        run_session(CallbackAgent(act), place().session)
 
 
-def test_a_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     def broken(command: Command) -> Completed:
         raise SandboxError("the channel is gone")
 
     folder_sandbox.on_run = broken
     with pytest.raises(SandboxError):
-        run_session(Acting(lambda session: session.run("x")), place().session)
+        run_session(CallbackAgent(lambda session: session.run("x")), place().session)
 
 
 @pytest.mark.req("T-08")
-def test_an_agent_that_never_stops_is_stopped_by_its_cap(place: OpenPlace) -> None:
+def test_endless_agent_is_stopped_by_its_cap(place: OpenPlace) -> None:
     def act(session: Session) -> None:
         while True:
             session.list_files()
 
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
-    ended = run_session(Acting(act), here.session)
+    ended = run_session(CallbackAgent(act), here.session)
     assert ended.code is TerminationCode.TOOL_CALL_CAP
     assert ended.event().category == "non_termination"
     assert len(here.of(ToolCallStarted)) == 5
 
 
-def test_an_agent_that_hides_the_cap_from_itself_has_reached_it_all_the_same(place: OpenPlace) -> None:
+def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenPlace) -> None:
     def act(session: Session) -> None:
         for _ in range(10):
             try:
@@ -149,16 +149,16 @@ def test_an_agent_that_hides_the_cap_from_itself_has_reached_it_all_the_same(pla
                 continue
 
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
-    assert run_session(Acting(act), here.session).code is TerminationCode.MAX_STEPS
+    assert run_session(CallbackAgent(act), here.session).code is TerminationCode.MAX_STEPS
 
 
-def test_stopping_in_the_middle_is_an_ordinary_end(place: OpenPlace) -> None:
-    ended = run_session(Acting(lambda session: session.stop("solved")), place().session)
+def test_agent_can_stop_at_any_time(place: OpenPlace) -> None:
+    ended = run_session(CallbackAgent(lambda session: session.stop("solved")), place().session)
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_STOPPED, "solved")
 
 
 @pytest.mark.parametrize("exit_code,code", [(0, TerminationCode.AGENT_STOPPED), (3, TerminationCode.AGENT_CRASHED)])
-def test_a_programs_exit_status_decides_how_the_agent_ended(
+def test_exit_status_of_the_program_decides_the_exit(
     place: OpenPlace, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
 ) -> None:
     folder_sandbox.on_run = lambda command: completed(exit_code=exit_code if command.line == "sh x" else 0)

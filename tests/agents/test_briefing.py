@@ -1,4 +1,4 @@
-"""The briefing tells the issue apart from the obligations, and nothing that would give the answer away."""
+"""The briefing separates the issue from acceptance, and reveals nothing of the checks or the reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def briefing() -> tuple[str, dict[str, str]]:
     return told.text, dict(told.parts)
 
 
-def test_the_issue_and_the_obligations_are_parts_of_their_own() -> None:
+def test_issue_and_acceptance_are_separate_parts() -> None:
     text, parts = briefing()
     assert parts["issue"] == STATEMENT.strip()
     assert "check" not in parts["issue"]
@@ -59,7 +59,7 @@ def test_the_issue_and_the_obligations_are_parts_of_their_own() -> None:
     "secret",
     ["secret", "hidden_folder", "test_hidden", "protected_glob", "reference_", "PRIVATE_TOKEN"],
 )
-def test_nothing_of_oracle_or_reference_is_told(secret: str) -> None:
+def test_briefing_reveals_neither_checks_nor_reference(secret: str) -> None:
     assert secret not in briefing()[0]
 
 
@@ -76,15 +76,15 @@ def test_nothing_of_oracle_or_reference_is_told(secret: str) -> None:
         "no network",
     ],
 )
-def test_what_the_agent_has_to_know_is_told(fact: str) -> None:
+def test_briefing_states_what_the_agent_needs(fact: str) -> None:
     assert fact in briefing()[0]
 
 
-def test_the_same_task_gives_the_same_text() -> None:
+def test_same_task_gives_the_same_text() -> None:
     assert briefing() == briefing()
 
 
-def test_empty_parts_are_left_out() -> None:
+def test_empty_parts_are_omitted() -> None:
     bare = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
     told = write_briefing(bare, "do", (), rules_for(bare))
     assert "## Hints" not in told.text

@@ -1,4 +1,4 @@
-"""Programs of others: their layers, their profiles, and how they are run. The real ones: tests/run/test_cli_agents.py."""
+"""Third-party programs: layers, profiles, and how they run. The real programs: tests/run/test_cli_agents.py."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def layer(boxes: Boxes, kept: Path) -> ProgramLayer:
     return install(FAKE, boxes.backend, LIKE, kept, on_step=lambda _step: None)
 
 
-def test_a_layer_is_made_once_and_found_again(boxes: Boxes, layer: ProgramLayer, kept: Path) -> None:
+def test_layer_is_installed_once_and_reused(boxes: Boxes, layer: ProgramLayer, kept: Path) -> None:
     assert install(FAKE, boxes.backend, LIKE, kept, on_step=no_steps) == layer
     assert layer.digest.startswith("sha256:")
     assert layer.described() == {
@@ -85,29 +85,27 @@ def test_a_layer_is_made_once_and_found_again(boxes: Boxes, layer: ProgramLayer,
     assert [(item.kind, item.bytes > 0) for item in contents(kept) if item.kind == "agent"] == [("agent", True)]
 
 
-def test_the_same_files_have_the_same_digest_and_others_another(
-    boxes: Boxes, layer: ProgramLayer, tmp_path: Path
-) -> None:
+def test_layer_digest_depends_on_the_files(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
     assert install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest == layer.digest
     more = replace(FAKE, install=(*FAKE.install, "echo more > lib/more"))
     assert install(more, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest != layer.digest
 
 
-def test_files_links_and_modes_are_kept(layer: ProgramLayer) -> None:
+def test_layer_keeps_files_links_and_modes(layer: ProgramLayer) -> None:
     program = layer.folder / "bin/fake"
     assert stat.S_IMODE(program.stat().st_mode) == 0o755
     assert stat.S_IMODE((layer.folder / "lib/data").stat().st_mode) == 0o644
     assert str((layer.folder / "bin/fake.data").readlink()) == "../lib/data"
 
 
-def test_what_cannot_be_installed_is_said_with_the_installers_words(boxes: Boxes, tmp_path: Path) -> None:
+def test_failed_installation_shows_the_installer_output(boxes: Boxes, tmp_path: Path) -> None:
     broken = replace(FAKE, name="broken", install=("echo no such package >&2; exit 3",))
     with pytest.raises(SandboxUnavailable, match=r"cannot install agent program fake 1\.0 \(pypi\).*no such package"):
         install(broken, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     assert not list(tmp_path.glob("agents/*"))
 
 
-def test_a_layer_half_made_is_made_again(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+def test_incomplete_layer_is_installed_again(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
     first = install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     (first.folder.parent / "layer.json").unlink()
     (first.folder / "lib/data").unlink()
@@ -117,7 +115,7 @@ def test_a_layer_half_made_is_made_again(boxes: Boxes, layer: ProgramLayer, tmp_
     assert again.digest == layer.digest
 
 
-def test_many_at_once_make_one_layer(boxes: Boxes, tmp_path: Path) -> None:
+def test_concurrent_installations_make_one_layer(boxes: Boxes, tmp_path: Path) -> None:
     slow = replace(FAKE, name="slow", install=("sleep 0.2", *FAKE.install))
     steps: list[str] = []
     made: list[ProgramLayer] = []
@@ -135,9 +133,7 @@ def test_many_at_once_make_one_layer(boxes: Boxes, tmp_path: Path) -> None:
     assert len(steps) == len(slow.install)
 
 
-def test_a_program_gets_briefing_model_and_configuration_and_its_work_is_seen(
-    boxes: Boxes, layer: ProgramLayer, tmp_path: Path
-) -> None:
+def test_program_gets_briefing_model_and_configuration(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
     agent = cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named("vendor/model:free")))
     assert (agent.name, agent.observability) == ("cli:fake", Observability.GATEWAY)
     with boxes.open(tmp_path, mounts=(layer.mount,)) as here:
@@ -150,14 +146,14 @@ def test_a_program_gets_briefing_model_and_configuration_and_its_work_is_seen(
         assert _in(here.session, f"touch {TARGET}/x 2>/dev/null || echo refused") == "refused\n"
 
 
-def test_a_sandbox_without_the_layer_has_nothing_of_it(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+def test_other_sandboxes_do_not_have_the_layer(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
     assert layer.folder.exists()
     with boxes.open(tmp_path) as here:
         assert _in(here.session, f"ls {TARGET} 2>/dev/null || echo none") == "none\n"
 
 
 @pytest.mark.parametrize("model", ["", "a b", "a;rm -rf /", "$(id)", "a'b", 'a"b', "naïve", "a\nb"])
-def test_a_model_whose_name_is_no_plain_word_is_refused(model: str, tmp_path: Path) -> None:
+def test_unsafe_model_names_are_rejected(model: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="invalid model name"):
         cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named(model)))
 
@@ -176,7 +172,7 @@ def test_every_profile_is_pinned_and_complete(name: str) -> None:
 
 
 def _require_lock(profile: Profile) -> None:
-    """Every package with its version and at least one digest, the program itself among them."""
+    """Check that the lock pins every package, the program included, by version and digest."""
     pinned = profile.lock["requirements.txt"].decode()
     assert all(
         re.match(r"[\w.-]+==[^\s;]+( ; .+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", one)
@@ -196,7 +192,7 @@ def _blocks(lock: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", list(PROFILES))
-def test_another_lock_is_another_layer(
+def test_changed_lock_makes_a_new_layer(
     boxes: Boxes, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[SetupPlan] = []
@@ -214,7 +210,7 @@ def test_another_lock_is_another_layer(
     assert len({plan.key for plan in seen}) == 2
 
 
-def test_names_that_are_no_programs_have_no_profile() -> None:
+def test_other_agent_names_have_no_profile() -> None:
     assert [cli.profile_of(name) for name in ("noop", "aider", "cli:", "cli:unknown")] == [None] * 4
 
 

@@ -1,4 +1,4 @@
-"""What the documentation of agents says is what there is."""
+"""docs/agents.md covers every agent, option and tool."""
 
 from __future__ import annotations
 

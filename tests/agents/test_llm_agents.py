@@ -1,4 +1,4 @@
-"""The baselines: what ends them, what they make of a model's mistakes, and what they leave to be graded."""
+"""Agents with a model: what ends them, how they handle a model's mistakes, and what they leave to be graded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.tools.rules import Caps, Rules
 from agentbench.trace.events import Delegation, ToolCallStarted
-from tests.agents.playing import RIGHT, call, fenced, harmless, patch, play
+from tests.agents.agent_run import RIGHT, call, fenced, harmless, patch, play
 from tests.tools.boxes import Boxes
 
 pytestmark = pytest.mark.req("T-04", "T-07")
@@ -29,11 +29,11 @@ STOPPED = TerminationCode.AGENT_STOPPED
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
 
-def test_it_looks_patches_and_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
+def test_agent_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [call("read_file", path="src/calc.py"), patch(RIGHT)])
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
     assert done.ended.evidence == (done.here.session.last_event,)
-    assert b"+    return sorted(values)" in done.delta
+    assert b"+    return sorted(values)" in done.patch
     opening = done.requests[0]["messages"][1]["content"]
     assert "do it" in opening
     assert "FAILED tests/test_calc.py::test_median" in opening
@@ -41,48 +41,48 @@ def test_it_looks_patches_and_ends_when_the_tests_pass(boxes: Boxes, tmp_path: P
 
 
 @pytest.mark.req("T-06")
-def test_a_diff_in_a_code_fence_is_a_patch(boxes: Boxes, tmp_path: Path) -> None:
+def test_diff_in_a_code_fence_is_applied(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT)])
     assert done.ended.code is STOPPED
-    assert b"sorted(values)" in done.delta
+    assert b"sorted(values)" in done.patch
 
 
-def test_a_refused_diff_is_told_and_may_be_corrected(boxes: Boxes, tmp_path: Path) -> None:
+def test_model_can_correct_a_refused_diff(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
     assert done.ended.rationale == "tests pass"
     said = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
     assert any("The patch was refused" in text for text in said)
 
 
-def test_the_same_failure_again_and_again_ends_it(boxes: Boxes, tmp_path: Path) -> None:
+def test_agent_gives_up_on_a_repeated_failure(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
     assert done.ended.code is STOPPED
     assert done.ended.rationale == f"gave up: the same tests failed {SAME_FAILURE} times in a row"
     assert len(done.requests) == SAME_FAILURE
 
 
-def test_words_alone_end_it_after_some_patience(boxes: Boxes, tmp_path: Path) -> None:
+def test_agent_gives_up_on_answers_without_calls_or_patches(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [{"text": "It is solved."}], after="repeat")
     assert done.ended.code is STOPPED
-    assert (len(done.requests), done.delta) == (SILENT, b"")
+    assert (len(done.requests), done.patch) == (SILENT, b"")
 
 
-def test_without_tests_the_model_says_when_it_is_done(boxes: Boxes, tmp_path: Path) -> None:
+def test_without_tests_the_model_decides_when_it_is_done(boxes: Boxes, tmp_path: Path) -> None:
     answers = [patch(RIGHT), harmless(1), {"text": "Both are done."}]
     done = play(boxes, tmp_path, "llm_v0", answers, tests=None)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "model is done: Both are done.")
-    assert b"note1.txt" in done.delta
+    assert b"note1.txt" in done.patch
 
 
-def test_tests_that_passed_before_prove_nothing(boxes: Boxes, tmp_path: Path) -> None:
+def test_tests_that_passed_before_do_not_end_the_attempt(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [harmless(1), patch(RIGHT), {"text": "Done."}], tests="true")
     assert done.ended.code is STOPPED
-    assert b"note1.txt" in done.delta
-    assert b"sorted" in done.delta
+    assert b"note1.txt" in done.patch
+    assert b"sorted" in done.patch
 
 
 @pytest.mark.req("R-10")
-def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
+def test_cap_on_steps_ends_the_agent(boxes: Boxes, tmp_path: Path) -> None:
     rules = Rules(caps=Caps(budget=Budget(tool_calls=5, steps_are_calls=True)))
     looking = [call("read_file", path="src/calc.py", start_line=line) for line in range(1, 9)]
     done = play(boxes, tmp_path, "llm_v0", looking, rules=rules)
@@ -90,7 +90,7 @@ def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
     assert len(done.here.of(ToolCallStarted)) == 5
 
 
-# --- what models get wrong --------------------------------------------------------------------------------------------
+# --- mistakes of models -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("T-06")
@@ -108,28 +108,28 @@ def test_the_cap_on_steps_ends_it(boxes: Boxes, tmp_path: Path) -> None:
         ({"name": "read_file", "arguments": {"path": "../../etc/passwd"}}, "path_unsafe"),
     ],
 )
-def test_a_wrong_call_is_told_and_work_goes_on(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
+def test_bad_tool_call_is_reported_to_the_model(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
     done = play(boxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
     (told,) = map(json.loads, done.last_answers())
     assert (told["ok"], told["error_type"]) == (False, kind)
 
 
-def test_arguments_cut_off_by_length_are_told_as_such(boxes: Boxes, tmp_path: Path) -> None:
+def test_truncated_arguments_are_reported_as_truncated(boxes: Boxes, tmp_path: Path) -> None:
     cut = {"tool_calls": [{"name": "apply_patch", "arguments_text": '{"unified_diff": "--- a/s'}], "finish": "length"}
     done = play(boxes, tmp_path, "llm_v0", [cut, patch(RIGHT)])
     assert "cut off" in done.last_answers()[0]
     assert done.ended.rationale == "tests pass"
 
 
-def test_calls_that_keep_failing_end_it(boxes: Boxes, tmp_path: Path) -> None:
+def test_agent_crashes_after_repeated_failing_calls(boxes: Boxes, tmp_path: Path) -> None:
     broken = {"tool_calls": [{"name": "read_file", "arguments_text": "{"}]}
     done = play(boxes, tmp_path, "llm_v0", [broken], after="repeat")
     assert done.ended.code is TerminationCode.AGENT_CRASHED
     assert "in a row failed" in done.ended.rationale
 
 
-def test_twenty_calls_at_once_are_answered_one_by_one(boxes: Boxes, tmp_path: Path) -> None:
+def test_twenty_calls_in_one_answer_are_all_answered(boxes: Boxes, tmp_path: Path) -> None:
     many = {"tool_calls": [{"name": "search", "arguments": {"query": f"m{n}"}, "id": f"id{n}"} for n in range(20)]}
     done = play(boxes, tmp_path, "llm_v0", [many, patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
@@ -138,26 +138,26 @@ def test_twenty_calls_at_once_are_answered_one_by_one(boxes: Boxes, tmp_path: Pa
 
 
 @pytest.mark.parametrize("status", [429, 500, 400])
-def test_a_service_that_only_refuses_is_an_error_of_the_model(boxes: Boxes, tmp_path: Path, status: int) -> None:
+def test_failing_model_service_is_an_llm_error(boxes: Boxes, tmp_path: Path, status: int) -> None:
     refused = {"error": {"status": status, "message": "maximum context length exceeded"}}
     done = play(boxes, tmp_path, "llm_v0", [refused], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
-    assert done.delta == b""
+    assert done.patch == b""
 
 
-def test_an_answer_that_stays_empty_is_an_error_of_the_model(boxes: Boxes, tmp_path: Path) -> None:
+def test_empty_answers_are_an_llm_error(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [{"text": ""}], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
 
 
-def test_what_a_model_left_before_it_failed_is_there_to_be_graded(boxes: Boxes, tmp_path: Path) -> None:
+def test_work_before_a_model_failure_can_be_graded(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [harmless(1), {"error": {"status": 500}}], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
-    assert b"note1.txt" in done.delta
+    assert b"note1.txt" in done.patch
 
 
 @pytest.mark.parametrize("agent", ["llm_v0", "context_packer", "subagents", "cli:aider"])
-def test_without_a_model_it_cannot_be_made(agent: str, tmp_path: Path) -> None:
+def test_agent_without_a_model_is_an_input_error(agent: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs a model"):
         make_agent(agent, AgentSetup("t", tmp_path))
 
@@ -165,7 +165,7 @@ def test_without_a_model_it_cannot_be_made(agent: str, tmp_path: Path) -> None:
 # --- packed context ---------------------------------------------------------------------------------------------------
 
 
-def test_the_context_packer_shows_the_files_that_failing_tests_name(boxes: Boxes, tmp_path: Path) -> None:
+def test_context_packer_shows_files_named_by_failing_tests(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "context_packer", [patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
     opening = done.requests[0]["messages"][1]["content"]
@@ -175,24 +175,24 @@ def test_the_context_packer_shows_the_files_that_failing_tests_name(boxes: Boxes
     assert tools == ["run", "list_files", "read_file", "read_file", "apply_patch", "run"]
 
 
-# --- the team ---------------------------------------------------------------------------------------------------------
+# --- subagents --------------------------------------------------------------------------------------------------------
 
 
-def says(**value: Any) -> dict[str, Any]:
+def answer_json(**value: Any) -> dict[str, Any]:
     return {"text": f"Here you are:\n```json\n{json.dumps(value)}\n```"}
 
 
-def test_the_team_searches_patches_and_tests(boxes: Boxes, tmp_path: Path) -> None:
+def test_subagents_search_patch_and_test(boxes: Boxes, tmp_path: Path) -> None:
     answers = [
-        says(next="search", task="find median", why="it fails"),
+        answer_json(next="search", task="find median", why="it fails"),
         call("search", query="median"),
-        says(files=[{"path": "src/calc.py", "why": "has it"}], summary="in calc"),
-        says(next="patch", task="sort first"),
+        answer_json(files=[{"path": "src/calc.py", "why": "has it"}], summary="in calc"),
+        answer_json(next="patch", task="sort first"),
         fenced(RIGHT),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
-    assert b"sorted(values)" in done.delta
+    assert b"sorted(values)" in done.patch
     graph = [(one.parent, one.child, one.role, one.task.text) for one in done.here.of(Delegation)]
     assert graph == [
         ("subagents", "router", "router", "round 1: who works next?"),
@@ -203,26 +203,26 @@ def test_the_team_searches_patches_and_tests(boxes: Boxes, tmp_path: Path) -> No
     assert '"summary":"in calc"' in done.requests[-1]["messages"][1]["content"]
 
 
-def test_a_specialist_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> None:
+def test_each_role_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> None:
     answers = [
-        says(next="search", task="find it"),
+        answer_json(next="search", task="find it"),
         patch(RIGHT),
         call("run", command="touch made"),
-        says(summary="nothing"),
-        says(next="stop", why="enough"),
+        answer_json(summary="nothing"),
+        answer_json(next="stop", why="enough"),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "router stopped: enough")
-    assert done.delta == b""
+    assert done.patch == b""
     offered = [[tool["function"]["name"] for tool in body.get("tools", [])] for body in done.requests]
     assert offered == [[], *[["list_files", "read_file", "search"]] * 3, []]
 
 
-def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -> None:
+def test_advice_of_the_tester_reaches_other_roles(boxes: Boxes, tmp_path: Path) -> None:
     answers = [
-        says(next="test", task="what is wrong?"),
-        says(passed=False, recommendation="sort the values", suspects=["src/calc.py"]),
-        says(next="patch", task="do as advised"),
+        answer_json(next="test", task="what is wrong?"),
+        answer_json(passed=False, recommendation="sort the values", suspects=["src/calc.py"]),
+        answer_json(next="patch", task="do as advised"),
         fenced(RIGHT),
     ]
     done = play(boxes, tmp_path, "subagents", answers)
@@ -231,15 +231,15 @@ def test_advice_of_the_tester_reaches_the_others(boxes: Boxes, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("nonsense", ["I would search.", '{"next": "dance"}', "[]", '{"next": '])
-def test_a_router_that_cannot_be_read_ends_the_team(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
+def test_unreadable_router_answers_end_the_agent(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
     done = play(boxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
     assert done.ended.code is STOPPED
     assert done.ended.rationale.startswith("gave up: 3 unreadable answers in a row")
     assert len(done.requests) == 3
 
 
-def test_a_patcher_without_a_diff_is_told_to_the_router(boxes: Boxes, tmp_path: Path) -> None:
-    answers = [says(next="patch", task="go"), {"text": "I cannot."}, says(next="stop", why="no patch")]
+def test_patcher_without_a_diff_is_reported_to_the_router(boxes: Boxes, tmp_path: Path) -> None:
+    answers = [answer_json(next="patch", task="go"), {"text": "I cannot."}, answer_json(next="stop", why="no patch")]
     done = play(boxes, tmp_path, "subagents", answers)
     assert "there is no diff in it" in done.requests[-1]["messages"][1]["content"]
     assert done.ended.code is STOPPED
@@ -247,7 +247,7 @@ def test_a_patcher_without_a_diff_is_told_to_the_router(boxes: Boxes, tmp_path: 
 
 @pytest.mark.req("R-15")
 @pytest.mark.parametrize("agent, count", [("llm_v0", 1), ("context_packer", 1), ("subagents", 4)])
-def test_prompts_are_known_by_name_version_and_digest(boxes: Boxes, tmp_path: Path, agent: str, count: int) -> None:
+def test_prompt_version_has_name_and_digest(boxes: Boxes, tmp_path: Path, agent: str, count: int) -> None:
     done = play(boxes, tmp_path, agent, [{"text": "no"}], tests=None, after="repeat")
     assert done.requests
     setup = AgentSetup("t", tmp_path, model=_NoModel())

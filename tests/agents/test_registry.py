@@ -29,37 +29,37 @@ def install(monkeypatch: pytest.MonkeyPatch, value: str, name: str = "mine") -> 
 
 
 @pytest.mark.parametrize("name", ["noop", "no-op"])
-def test_an_agent_is_found_by_its_names(name: str) -> None:
+def test_agent_is_found_by_name_and_alias(name: str) -> None:
     assert registry.make_agent(name, SETUP).name == "noop"
 
 
-def test_every_agent_of_ours_is_known() -> None:
+def test_bundled_agents_are_listed() -> None:
     assert set(registry.known_agents()) >= {"noop", "reference", "scripted", "command"}
 
 
 @pytest.mark.parametrize("name,near", [("nop", "noop"), ("scriptd", "scripted"), ("Command", "command")])
-def test_an_unknown_agent_is_answered_with_the_nearest(name: str, near: str) -> None:
+def test_unknown_agent_suggests_the_nearest_name(name: str, near: str) -> None:
     with pytest.raises(InputError) as caught:
         registry.require_agent(name, has_model=True)
     assert f"did you mean `{near}`" in caught.value.message
     assert "noop, reference, scripted, command" in caught.value.remedy
 
 
-def test_a_third_partys_agent_is_found_through_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_agent_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, f"{__name__}:third_party")
     monkeypatch.setattr(EntryPoint, "load", lambda _self: third_party)
     assert "mine" in registry.known_agents()
     assert registry.make_agent("mine", SETUP).name == "noop"
 
 
-def test_an_entry_point_cannot_take_the_place_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_cannot_replace_a_bundled_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, "os:system", name="reference")
     with pytest.raises(InputError, match="no reference"):
         registry.make_agent("reference", SETUP)
 
 
 @pytest.mark.parametrize("value", ["no_such_module:x", "os:no_such_name", "os:sep"])
-def test_a_broken_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_broken_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     install(monkeypatch, value)
     with pytest.raises(InputError, match="agent 'mine'"):
         registry.require_agent("mine", has_model=False)
@@ -71,7 +71,7 @@ def test_agent_files_are_mounted_outside_the_workspace(tmp_path: Path) -> None:
     assert agent_mounts(SETUP) == ()
 
 
-def test_agent_files_that_are_no_folder_are_refused(tmp_path: Path) -> None:
+def test_agent_files_must_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for wrong in (tmp_path / "file", tmp_path / "missing"):
         with pytest.raises(InputError) as caught:

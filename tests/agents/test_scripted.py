@@ -1,4 +1,4 @@
-"""A script is a YAML file of tool calls; what is wrong in it is told with its line."""
+"""Scripts are YAML files of tool calls; problems in them are reported with their lines."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ steps:
 """
 
 
-def test_a_script_is_followed_to_its_end_whatever_the_answers(
-    place: OpenPlace, workspace: Path, tmp_path: Path
-) -> None:
+def test_script_runs_to_its_end_despite_errors(place: OpenPlace, workspace: Path, tmp_path: Path) -> None:
     fill(workspace, {"a": "1\n"})
     (tmp_path / "scripted.yaml").write_text(SCRIPT)
     here = place()
@@ -47,7 +45,7 @@ def test_a_script_is_followed_to_its_end_whatever_the_answers(
     assert (workspace / "a").read_text() == "2\n"
 
 
-def test_a_script_is_found_by_option_argument_or_beside_the_task(tmp_path: Path) -> None:
+def test_script_is_found_by_option_or_beside_the_task(tmp_path: Path) -> None:
     for name in ("given.yaml", "t.yaml", "scripted.yaml"):
         (tmp_path / name).write_text("steps: []")
     by_task = {"script": str(tmp_path / "{task}.yaml")}
@@ -81,7 +79,7 @@ def test_a_script_is_found_by_option_argument_or_beside_the_task(tmp_path: Path)
         ("steps: [", [": invalid YAML"]),
     ],
 )
-def test_all_problems_of_a_script_are_told_with_their_lines(tmp_path: Path, text: str, problems: list[str]) -> None:
+def test_all_script_problems_are_reported_with_lines(tmp_path: Path, text: str, problems: list[str]) -> None:
     path = tmp_path / "script.yaml"
     path.write_text(text)
     with pytest.raises(ContractError) as caught:

@@ -1,4 +1,4 @@
-"""The command `ab` as a user runs it, with a state folder that all tests of the session share."""
+"""Run `ab` as a user does, with a state folder that all tests of the session share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Ran:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Of a run with one attempt."""
+        """The record of a run with one attempt."""
         (record,) = self.json["attempts"]
         assert isinstance(record, dict)
         return record
@@ -37,7 +37,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Ab:
-    """Runs `ab` in a folder of the test's own."""
+    """Runs `ab` in the test's folder."""
 
     cwd: Path
     env: Mapping[str, str]
@@ -57,14 +57,14 @@ class Ab:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            # Whoever started the tests in the background made Ctrl-C mean nothing; here it must.
+            # Tests started in the background ignore SIGINT; `ab` must not.
             ["env", "--default-signal=INT", *AB, *map(str, arguments)],
             cwd=self.cwd,
             env=dict(self.env),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # A test's Ctrl-C goes to this process alone.
+            # Signals of a test go to this process only.
             process_group=0,
         )
 
@@ -77,7 +77,7 @@ class Ab:
 
 @pytest.fixture(scope="session")
 def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all xdist workers: the base environment is built once."""
+    """State folder of all xdist workers, so that the base environment is built once."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "ab-state"
 

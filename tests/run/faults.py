@@ -1,7 +1,7 @@
-"""The fault campaign: a run is killed at random moments, over and over, and resumed until it is done.
+"""The fault campaign: kill a run at random moments, over and over, and resume it until it is done.
 
-Afterwards there must be exactly one final record for every attempt, an audit that finds nothing, and no process, mount or
-control group left. A short one is part of the tests; `make soak` runs the long one:
+Afterwards there must be exactly one final record for every attempt, `ab verify` must find nothing, and no process, mount or
+control group may be left. The tests include a short campaign; `make soak` runs a long one:
 
     python -m tests.run.faults --attempts 50 --kills 200
 """
@@ -30,7 +30,7 @@ TASKS = 5
 
 @dataclass
 class Campaign:
-    """Kills and resumes one run until `kills` are used up; then lets it finish."""
+    """Kills and resumes runs until `kills` are used up, then lets the last one finish."""
 
     folder: Path
     state: Path
@@ -40,33 +40,33 @@ class Campaign:
     work_sec: float = 0.3
     sandbox: str = "bwrap"
     killed: int = 0
-    in_flight: int = 0
-    """Kills that fell while an attempt was under way."""
+    hit_attempts: int = 0
+    """Kills that hit a running attempt."""
     rounds: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)
-        # Recognisable among all processes of the machine.
+        self.random = random.Random(self.seed)
+        # Identifies this campaign's agents among all processes of the machine.
         self.mark = f"0.{secrets.randbelow(10**9):09d}"
         make_suite(self.folder / "tasks", *(f"t{number}" for number in range(TASKS)))
         (self.folder / "agent").mkdir()
         script = f"sleep {self.mark}\nsleep {self.work_sec}\necho 42 > answer.txt\n"
         (self.folder / "agent" / "go.sh").write_text(script)
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         while True:
             self.rounds += 1
-            self.one_run(self.folder / f"out{self.rounds}")
+            self.run_once(self.folder / f"out{self.rounds}")
             if self.killed >= self.kills or self.problems:
                 return
 
-    def one_run(self, out: Path) -> None:
-        longest = 2.0
+    def run_once(self, out: Path) -> None:
+        latest_kill = 2.0
         while True:
-            begin = time.monotonic()
+            start = time.monotonic()
             process = self.start(out)
-            kill_after = self.chance.uniform(0.05, longest) if self.killed < self.kills else None
+            kill_after = self.random.uniform(0.05, latest_kill) if self.killed < self.kills else None
             try:
                 _, err = process.communicate(timeout=kill_after if kill_after is not None else 900)
             except subprocess.TimeoutExpired:
@@ -76,33 +76,33 @@ class Campaign:
                     self.problems.append("the run did not end")
                     return
                 self.killed += 1
-                self.nothing_left()
-                # A process that had not begun anything by then was killed too early: on a busy machine it takes longer.
-                if self.caught(out):
-                    self.in_flight += 1
+                self.check_no_process_left()
+                # No attempt had started yet: wait longer before the next kill, the machine may be busy.
+                if self.hit_attempt(out):
+                    self.hit_attempts += 1
                 else:
-                    longest = min(longest * 1.2, 30.0)
+                    latest_kill = min(latest_kill * 1.2, 30.0)
                 continue
             if process.returncode != 0:
                 self.problems.append(f"exit {process.returncode}: {err[-500:]}")
                 return
-            # A process that ends by itself tells how long one lives here: kills must fall into its life.
-            longest = max(0.5, min(30.0, time.monotonic() - begin))
+            # A run that ends by itself shows how long one takes here; kills must come earlier.
+            latest_kill = max(0.5, min(30.0, time.monotonic() - start))
             break
-        self.nothing_left()
-        self.sound(out)
+        self.check_no_process_left()
+        self.check_run(out)
 
-    def caught(self, out: Path) -> bool:
-        """Whether a run has an attempt that began and has no seal."""
+    def hit_attempt(self, out: Path) -> bool:
+        """Return whether a run has an attempt that started and was not sealed."""
         events = [line for log in out.glob("*/events.jsonl") for line in log.read_text().splitlines(keepends=True)]
         kinds = [json.loads(line)["type"] for line in events if line.endswith("\n")]
         return kinds.count("attempt_begun") > kinds.count("attempt_sealed")
 
     def start(self, out: Path) -> subprocess.Popen[str]:
-        begun = [path for path in out.glob("*") if (path / "run.json").exists() and (path / "events.jsonl").exists()]
-        what = (
-            ("--resume", str(begun[0]))
-            if begun
+        existing = [path for path in out.glob("*") if (path / "run.json").exists() and (path / "events.jsonl").exists()]
+        arguments = (
+            ("--resume", str(existing[0]))
+            if existing
             else (
                 *("--suite", "tiny", "--tasks-dir", str(self.folder / "tasks"), "--out", str(out)),
                 *("--sandbox", self.sandbox, "--repeats", str(-(-self.attempts // TASKS)), "--agent", "command"),
@@ -110,7 +110,7 @@ class Campaign:
             )
         )
         return subprocess.Popen(
-            [*AB, "run", *what, "--workers", "2"],
+            [*AB, "run", *arguments, "--workers", "2"],
             cwd=self.folder,
             env={
                 **{name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST") if name in os.environ},
@@ -122,37 +122,37 @@ class Campaign:
             process_group=0,
         )
 
-    # --- what must hold -----------------------------------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------------------------------
 
-    def nothing_left(self) -> None:
-        """No process of an agent lives on when its harness is dead; a moment is allowed for the kernel to say so."""
+    def check_no_process_left(self) -> None:
+        """Check that no agent process outlives the harness. The kernel gets a moment to remove it."""
         end = time.monotonic() + 15
         while self.alive() and time.monotonic() < end:
             time.sleep(0.05)
         if self.alive():
-            self.problems.append(f"{self.alive()} processes of agents outlive the harness")
+            self.problems.append(f"{self.alive()} agent processes outlive the harness")
 
     def alive(self) -> int:
-        found = 0
+        count = 0
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 try:
-                    found += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+                    count += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
                 except OSError:
                     continue
-        return found
+        return count
 
-    def sound(self, out: Path) -> None:
+    def check_run(self, out: Path) -> None:
         runs = [path for path in out.iterdir() if (path / "run.json").exists()]
-        # A run that was killed before it was begun leaves a folder without attempts; one is finished.
+        # A run killed before its first attempt leaves a folder without records; only one run is finished.
         run = max(runs, key=lambda path: (path / "attempts.jsonl").stat().st_size)
         records = [json.loads(line) for line in (run / "attempts.jsonl").read_text().splitlines()]
-        finals = [one for one in records if one["final"]]
-        keys = {(one["task_id"], one["repeat"]) for one in finals}
-        wanted = TASKS * -(-self.attempts // TASKS)
-        if len(finals) != wanted or len(keys) != wanted:
-            self.problems.append(f"{len(finals)} final records over {len(keys)} attempts, expected {wanted}")
-        lost = [one["task_id"] for one in finals if not one["result"]["passed"]]
+        finals = [record for record in records if record["final"]]
+        keys = {(record["task_id"], record["repeat"]) for record in finals}
+        expected = TASKS * -(-self.attempts // TASKS)
+        if len(finals) != expected or len(keys) != expected:
+            self.problems.append(f"{len(finals)} final records over {len(keys)} attempts, expected {expected}")
+        lost = [record["task_id"] for record in finals if not record["result"]["passed"]]
         if lost:
             self.problems.append(f"attempts that should have passed did not: {lost}")
         audit = subprocess.run(
@@ -180,21 +180,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20260307)
     parser.add_argument("--work-sec", type=float, default=1.0)
     parser.add_argument("--sandbox", choices=["bwrap", "docker"], default="bwrap")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ab-soak-") as scratch:
         folder = Path(scratch)
         folder.chmod(0o755)
         campaign = Campaign(
-            folder, folder / "state", asked.attempts, asked.kills, asked.seed, asked.work_sec, asked.sandbox
+            folder, folder / "state", options.attempts, options.kills, options.seed, options.work_sec, options.sandbox
         )
-        begin = time.monotonic()
-        campaign.carry_out()
-        took = time.monotonic() - begin
-    if asked.sandbox == "docker":
+        start = time.monotonic()
+        campaign.run()
+        seconds = time.monotonic() - start
+    if options.sandbox == "docker":
         unused_images.remove_abandoned(find_engine())
     sys.stdout.write(
-        f"{campaign.killed} kills ({campaign.in_flight} with attempts in flight) over {campaign.rounds} runs of "
-        f"{asked.attempts} attempts, {asked.sandbox}, in {took:.0f} s, seed {asked.seed}: "
+        f"{campaign.killed} kills ({campaign.hit_attempts} during an attempt) in {campaign.rounds} runs of "
+        f"{options.attempts} attempts, {options.sandbox}, in {seconds:.0f} s, seed {options.seed}: "
         f"{'; '.join(campaign.problems) or 'nothing lost, nothing repeated, nothing left'}\n"
     )
     return 1 if campaign.problems else 0

@@ -1,4 +1,4 @@
-"""Small tasks made on the fly: no package is installed, so an attempt takes a fraction of a second."""
+"""Create small tasks. They install no package, so an attempt takes a fraction of a second."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ diff --git a/answer.txt b/answer.txt
 
 
 def make_task(folder: Path, *, task_id: str = "answer", text: str | None = None, more: str = "") -> Path:
-    """A task whose file says 41 where it should say 42. `text` replaces `task.yaml`, `more` is added to it."""
+    """Create a task whose file says 41 instead of 42. `text` replaces `task.yaml`, `more` is appended to it."""
     (folder / "repo" / "src").mkdir(parents=True)
     (folder / "repo" / "answer.txt").write_text("41\n")
     (folder / "repo" / "src" / "mod.py").write_text("VALUE = 41\n")
     (folder / "reference.patch").write_text(PATCH)
-    whole = (text or TASK.format(id=task_id)) + textwrap.dedent(more)
-    (folder / "task.yaml").write_text(whole)
+    content = (text or TASK.format(id=task_id)) + textwrap.dedent(more)
+    (folder / "task.yaml").write_text(content)
     return folder
 
 
 def make_suite(tasks_dir: Path, *names: str) -> Path:
-    """A suite `tiny` with one task per name."""
+    """Create a suite `tiny` with one task per name."""
     for name in names:
         make_task(tasks_dir / "tiny" / name, task_id=name)
     return tasks_dir

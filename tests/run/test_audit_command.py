@@ -9,7 +9,7 @@ from tests.run.tasks import make_task
 
 
 @pytest.mark.req("C-19")
-def test_an_audit_tells_what_was_refused_and_a_broken_reference_is_not_sound(tmp_path: Path, ab: Ab) -> None:
+def test_audit_counts_killed_mutants_and_checks_the_reference(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     done = ab("task", "audit", tmp_path / "tasks", "--variants", "2", "--json")
     (found,) = done.json["tasks"]
@@ -24,7 +24,7 @@ def test_an_audit_tells_what_was_refused_and_a_broken_reference_is_not_sound(tmp
 
 
 @pytest.mark.req("C-19")
-def test_a_rate_that_nothing_was_tried_for_is_not_decided(tmp_path: Path, ab: Ab) -> None:
+def test_kill_rate_without_mutants_is_undecided(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t")
     (task / "repo" / "answer.txt").write_text("42\n")
     (task / "repo" / "broken").touch()
@@ -39,7 +39,7 @@ def test_a_rate_that_nothing_was_tried_for_is_not_decided(tmp_path: Path, ab: Ab
 
 
 @pytest.mark.req("C-19")
-def test_an_audit_of_nothing_is_bad_input(tmp_path: Path, ab: Ab) -> None:
+def test_audit_without_tasks_is_an_input_error(tmp_path: Path, ab: Ab) -> None:
     done = ab("task", "audit", tmp_path)
     assert done.code == 2
     assert "neither a task nor a folder of tasks" in done.stderr

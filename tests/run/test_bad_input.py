@@ -1,4 +1,4 @@
-"""Bad input and bad luck: a clear message or a record, the right exit code, nothing lost."""
+"""Bad input and failures: a clear message or a record, the right exit code, nothing lost."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def task(tmp_path: Path) -> Path:
 # --- before anything runs ---------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_is_not_there_is_named(ab: Ab) -> None:
+def test_missing_task_is_named(ab: Ab) -> None:
     ran = ab("run-task", "--task", "nowhere", "--agent", "noop")
     assert ran.code == 2
     assert "nowhere" in ran.stderr
 
 
-def test_an_unknown_agent_is_refused_before_a_run_directory_exists(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_unknown_agent_creates_no_run_directory(ab: Ab, task: Path, tmp_path: Path) -> None:
     ran = ab("run-task", "--task", task, "--agent", "noob", "--out", tmp_path / "out")
     assert ran.code == 2
     assert "did you mean" in ran.stderr
@@ -34,7 +34,7 @@ def test_an_unknown_agent_is_refused_before_a_run_directory_exists(ab: Ab, task:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_verb_is_answered_with_the_nearest(ab: Ab) -> None:
+def test_unknown_command_suggests_the_nearest(ab: Ab) -> None:
     ran = ab("rnu")
     assert ran.code == 2
     assert "run" in ran.stderr
@@ -50,14 +50,14 @@ def test_an_unknown_verb_is_answered_with_the_nearest(ab: Ab) -> None:
         ("--agent", "noop", "--variant", "baseline"),
     ],
 )
-def test_options_that_do_not_go_together_are_bad_usage(ab: Ab, task: Path, arguments: tuple[str, ...]) -> None:
+def test_conflicting_options_are_rejected(ab: Ab, task: Path, arguments: tuple[str, ...]) -> None:
     ran = ab("run-task", "--task", task, *arguments)
     assert ran.code == 2
     assert ran.stderr.strip()
 
 
 @pytest.mark.req("C-04")
-def test_a_task_with_an_image_needs_docker_and_says_so(ab: Ab, tmp_path: Path) -> None:
+def test_task_with_an_image_needs_docker(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("{timeout_sec", "{docker_image: no/such:image, timeout_sec")
     task = make_task(tmp_path / "task", text=text)
     ran = ab("run-task", "--task", task, "--agent", "noop", env={"DOCKER_HOST": "unix:///nowhere.sock"})
@@ -68,20 +68,20 @@ def test_a_task_with_an_image_needs_docker_and_says_so(ab: Ab, tmp_path: Path) -
     assert "ignores the image of answer" in ignored.stderr
 
 
-def test_a_machine_without_bubblewrap_is_told_what_to_install(ab: Ab, task: Path) -> None:
+def test_missing_bubblewrap_is_reported_with_a_remedy(ab: Ab, task: Path) -> None:
     ran = ab("run-task", "--task", task, "--agent", "noop", env={"PATH": "/nowhere"})
     assert ran.code == 3
     assert "bubblewrap" in ran.stderr
 
 
-def test_an_unwritable_output_folder_is_bad_input(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_unwritable_output_folder_is_an_input_error(ab: Ab, task: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ran = ab("run-task", "--task", task, "--agent", "noop", "--out", tmp_path / "file" / "runs")
     assert ran.code in {2, 3}
     assert str(tmp_path / "file") in ran.stderr
 
 
-def test_a_limit_that_cannot_be_held_is_refused_and_never_weakened(ab: Ab, tmp_path: Path) -> None:
+def test_unenforceable_limit_is_rejected(ab: Ab, tmp_path: Path) -> None:
     ran = ab(
         "run-task",
         "--task",
@@ -92,7 +92,7 @@ def test_a_limit_that_cannot_be_held_is_refused_and_never_weakened(ab: Ab, tmp_p
     assert ran.code == 0
 
 
-def test_a_host_that_is_none_is_refused_with_its_place(ab: Ab, tmp_path: Path) -> None:
+def test_invalid_host_is_rejected_with_its_place(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace(
         "{timeout_sec", "{network_policy: always, network_allow: ['http://x.org/'], timeout_sec"
     )
@@ -101,11 +101,11 @@ def test_a_host_that_is_none_is_refused_with_its_place(ab: Ab, tmp_path: Path) -
     assert "network_allow" in ran.stderr
 
 
-# --- the task's own trouble -------------------------------------------------------------------------------------------
+# --- errors of the task -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("C-15", "G-07")
-def test_a_baseline_that_passes_makes_the_run_invalid(ab: Ab, tmp_path: Path) -> None:
+def test_passing_baseline_is_invalid(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("-qx 42", "-qx 41"))
     record = ab.run_task(task, "--agent", "noop").record
     assert record["run_status"] == "invalid"
@@ -114,7 +114,7 @@ def test_a_baseline_that_passes_makes_the_run_invalid(ab: Ab, tmp_path: Path) ->
 
 
 @pytest.mark.req("C-05", "G-07", "R-13")
-def test_a_failed_setup_makes_the_run_invalid_with_its_output_kept(ab: Ab, tmp_path: Path) -> None:
+def test_failed_setup_is_invalid_and_keeps_its_output(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="setup: {commands: ['echo from-setup; exit 7']}")
     ran = ab.run_task(task, "--agent", "noop")
     record = ran.record
@@ -127,7 +127,7 @@ def test_a_failed_setup_makes_the_run_invalid_with_its_output_kept(ab: Ab, tmp_p
 
 
 @pytest.mark.req("G-01", "G-14")
-def test_a_check_whose_command_does_not_exist_is_the_tasks_error_not_the_agents_failure(ab: Ab, tmp_path: Path) -> None:
+def test_missing_check_command_is_an_error_of_the_task(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("grep -qx 42 answer.txt", "no-such-program --check")
     record = ab.run_task(make_task(tmp_path / "task", text=text), "--agent", "reference").record
     assert record["result"]["passed"] is False
@@ -143,11 +143,11 @@ def test_a_check_whose_command_does_not_exist_is_the_tasks_error_not_the_agents_
         "{archive: release.tar.gz, sha256: '" + "0" * 64 + "'}",
     ],
 )
-def test_a_source_that_cannot_be_had_as_pinned_makes_the_run_invalid(ab: Ab, tmp_path: Path, repo: str) -> None:
+def test_unavailable_source_is_invalid(ab: Ab, tmp_path: Path, repo: str) -> None:
     task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("{path: repo}", repo))
     (task / "release.tar.gz").write_bytes(b"not an archive")
     ran = ab("run-task", "--task", task, "--agent", "noop", "--json")
-    if ran.code == 2:  # what can be seen without running is bad input
+    if ran.code == 2:  # an error that needs no run to find is an input error
         assert "repo" in ran.stderr
         return
     assert ran.record["result"]["failure_reason"] == "SETUP_FAILED"
@@ -155,7 +155,7 @@ def test_a_source_that_cannot_be_had_as_pinned_makes_the_run_invalid(ab: Ab, tmp
 
 
 @pytest.mark.req("C-03")
-def test_a_commit_that_the_repository_does_not_have_is_named(ab: Ab, tmp_path: Path) -> None:
+def test_missing_commit_is_named(ab: Ab, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", origin], check=True)
     (origin / "answer.txt").write_text("41\n")
@@ -172,7 +172,7 @@ def test_a_commit_that_the_repository_does_not_have_is_named(ab: Ab, tmp_path: P
     assert ab.run_task(make_task(tmp_path / "good", text=text), "--agent", "reference").record["result"]["passed"]
 
 
-# --- the agent's doing ------------------------------------------------------------------------------------------------
+# --- hostile agents ---------------------------------------------------------------------------------------------------
 
 HOSTILE = {
     "hangs": "sleep 1000",
@@ -191,7 +191,7 @@ HOSTILE = {
 
 @pytest.mark.req("R-06", "R-13", "G-15")
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_a_hostile_agent_does_becomes_a_failed_record_of_its_own(ab: Ab, tmp_path: Path, kind: str) -> None:
+def test_hostile_agent_gets_a_failed_record(ab: Ab, tmp_path: Path, kind: str) -> None:
     text = TASK.format(id="answer")
     if kind == "hangs":
         text = text.replace("timeout_sec: 20, tool", "timeout_sec: 2, tool")
@@ -206,7 +206,7 @@ def test_what_a_hostile_agent_does_becomes_a_failed_record_of_its_own(ab: Ab, tm
 
 
 @pytest.mark.req("R-10")
-def test_an_agent_that_hangs_ends_by_the_wall_clock(ab: Ab, tmp_path: Path) -> None:
+def test_hanging_agent_is_ended_by_the_wall_clock(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("timeout_sec: 20, tool", "timeout_sec: 1, tool")
     record = ab.by_command(make_task(tmp_path / "task", text=text), "sleep 100").record
     assert record["termination"]["code"] == "wall_cap"
@@ -215,7 +215,7 @@ def test_an_agent_that_hangs_ends_by_the_wall_clock(ab: Ab, tmp_path: Path) -> N
 
 
 @pytest.mark.req("M-11")
-def test_an_agent_stopped_by_the_clock_is_graded_on_what_is_there(ab: Ab, tmp_path: Path) -> None:
+def test_timed_out_agent_is_graded_on_its_work(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("timeout_sec: 20, tool", "timeout_sec: 1, tool")
     record = ab.by_command(make_task(tmp_path / "task", text=text), "echo 42 > answer.txt; sleep 100").record
     assert record["result"]["passed"] is True
@@ -227,7 +227,7 @@ def test_an_agent_stopped_by_the_clock_is_graded_on_what_is_there(ab: Ab, tmp_pa
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Path:
-    """A file system of 1 MiB; only root can make one."""
+    """A file system of 1 MiB; mounting it needs root."""
     if os.geteuid() != 0:
         pytest.skip("a small file system needs root")
     folder = tmp_path / "disk"
@@ -238,9 +238,7 @@ def small_disk(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("R-13")
-def test_a_full_disk_ends_the_run_with_a_message_and_keeps_what_was_written(
-    ab: Ab, task: Path, small_disk: Path
-) -> None:
+def test_full_disk_ends_the_run_and_keeps_its_records(ab: Ab, task: Path, small_disk: Path) -> None:
     try:
         first = ab.run_task(task, "--agent", "reference", "--out", small_disk)
         assert first.record["result"]["passed"] is True
@@ -258,7 +256,7 @@ def test_a_full_disk_ends_the_run_with_a_message_and_keeps_what_was_written(
 # --- suites -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_broken_task_of_a_suite_is_named_with_its_line(ab: Ab, tmp_path: Path) -> None:
+def test_broken_task_in_a_suite_is_named_with_its_line(ab: Ab, tmp_path: Path) -> None:
     make_suite(tmp_path / "tasks", "good", "bad")
     file = tmp_path / "tasks" / "tiny" / "bad" / "task.yaml"
     file.write_text(file.read_text() + "tytle: no\n")
@@ -268,7 +266,7 @@ def test_a_broken_task_of_a_suite_is_named_with_its_line(ab: Ab, tmp_path: Path)
     assert "did you mean" in ran.stderr
 
 
-def test_a_suite_that_does_not_exist_lists_those_that_do(ab: Ab, tmp_path: Path) -> None:
+def test_unknown_suite_lists_known_suites(ab: Ab, tmp_path: Path) -> None:
     make_suite(tmp_path / "tasks", "one")
     ran = ab("run", "--suite", "tinny", "--agent", "noop")
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""Caps on money, over one attempt and over all of them: held across workers, and what was done by then is graded."""
+"""Cost caps on one attempt and on all of them hold across workers, and the work done before a cap is graded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite
 
 REQUEST = 0.042
-"""What one answer of 1,000 tokens costs in the units of the schedule that holds without a price table."""
+"""Cost of one answer of 1,000 tokens in the fallback price schedule."""
 
 
 def answers(path: Path) -> Path:
-    """A patch first, then calls that lead nowhere, each with an expensive answer."""
+    """Write a model script: a patch first, then useless calls, each in an expensive answer."""
     calls: list[dict[str, Any]] = [{"name": "apply_patch", "arguments": {"unified_diff": PATCH}}]
     calls += [{"name": "list_files", "arguments": {"glob": f"*{number}"}} for number in range(40)]
     usage = {"prompt": 10, "completion": 1000}
@@ -39,7 +39,7 @@ def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("C-09", "M-06", "M-07", "M-11")
-def test_the_total_is_held_across_workers_and_what_was_done_is_graded(ab: Ab, tmp_path: Path) -> None:
+def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
     spent = sum(one["cost"]["lm"] for one in attempts)
     assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
@@ -47,7 +47,7 @@ def test_the_total_is_held_across_workers_and_what_was_done_is_graded(ab: Ab, tm
     assert len(stopped) == 3
     assert all(one["termination"]["evidence"] for one in stopped)
     assert all(one["termination"]["category"] == "non_termination" for one in stopped)
-    assert any(one["result"]["passed"] for one in stopped)  # a cost stop is no failure by itself
+    assert any(one["result"]["passed"] for one in stopped)  # reaching a cost cap is not a failure in itself
     for one in attempts:
         cost = one["cost"]
         assert cost["exec"] > 0
@@ -55,7 +55,7 @@ def test_the_total_is_held_across_workers_and_what_was_done_is_graded(ab: Ab, tm
 
 
 @pytest.mark.req("C-09", "M-07")
-def test_a_task_has_a_cap_of_its_own_over_its_repeats(ab: Ab, tmp_path: Path) -> None:
+def test_task_cap_covers_all_repeats(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2")
     by_task: dict[str, float] = {}
     for one in attempts:
@@ -73,7 +73,7 @@ STEPS: list[dict[str, Any]] = [
 
 
 def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more: str) -> list[dict[str, Any]]:
-    """An agent without a model, whose every call costs 0.1."""
+    """Run an agent without a model whose every call costs 0.1."""
     tasks = make_suite(tmp_path / "tasks", *names)
     for name in names:
         file = tasks / "tiny" / name / "task.yaml"
@@ -93,11 +93,11 @@ def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more
 
 
 @pytest.mark.req("C-09", "M-06", "M-07", "M-11")
-def test_execution_counts_against_the_cap_of_an_attempt_without_a_model(ab: Ab, tmp_path: Path) -> None:
+def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> None:
     (one,) = priced_run(ab, tmp_path, ("one",), 1.0)
     assert one["termination"]["code"] == "cost_cap"
     assert "0 models" in one["termination"]["rationale"]
-    # Ten calls reach what is left of the cap beside the headroom; acceptance then takes place nevertheless.
+    # Ten calls use up the cap less its headroom; grading runs nevertheless.
     assert one["usage"]["tool_calls"] == 10
     assert one["result"]["passed"]
     assert one["cost"]["exec"] >= 1.0
@@ -105,7 +105,7 @@ def test_execution_counts_against_the_cap_of_an_attempt_without_a_model(ab: Ab, 
 
 
 @pytest.mark.req("C-09", "M-07")
-def test_execution_counts_against_a_cap_that_attempts_share(ab: Ab, tmp_path: Path) -> None:
+def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None:
     attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
     calls = [one["usage"]["tool_calls"] for one in attempts]
     assert calls[0] == 21

@@ -1,4 +1,4 @@
-"""What is said before and after money is spent: estimates, and conditions on the outcome."""
+"""`--dry-run` estimates and `--fail-on` conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.run.tasks import make_suite
 
 
 @pytest.mark.req("U-05")
-def test_a_dry_run_says_what_would_be_run_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:
+def test_dry_run_estimates_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--out", tmp_path / "out")
     ran = ab(*asked, "--dry-run", "--repeats", "3", "--json", "--total-usd", "7")
@@ -43,12 +43,12 @@ def records(tmp_path: Path) -> list[AttemptRecord]:
 @pytest.mark.parametrize(
     "text", ["", "x", "pass_rate", "pass_rate<", "pass_rate<x", "passes>1", "TESTS>0", "pass_rate<0.5,", "1>0"]
 )
-def test_a_condition_that_is_none_is_refused(text: str) -> None:
+def test_invalid_fail_on_condition_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="--fail-on"):
         parse(text)
 
 
-def test_the_first_condition_that_holds_is_named(tmp_path: Path) -> None:
+def test_first_true_condition_is_named(tmp_path: Path) -> None:
     there = records(tmp_path)
     assert there
     assert held(parse(f"attempts!={len(there)}, attempts=={len(there)}"), there) == (
@@ -57,13 +57,13 @@ def test_the_first_condition_that_holds_is_named(tmp_path: Path) -> None:
     assert held(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), there) is None
 
 
-def test_a_rate_of_nothing_cannot_be_decided() -> None:
+def test_rate_without_attempts_is_undecided() -> None:
     with pytest.raises(InputError, match="cannot be decided"):
         held(parse("pass_rate<0.5"), [])
     assert held(parse("pass_rate<0.5, attempts==0"), []) == "attempts==0 (attempts is 0)"
 
 
-def test_a_condition_that_holds_exits_1_and_bad_ones_before_anything_runs(ab: Ab, tmp_path: Path) -> None:
+def test_true_condition_exits_1(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one")
     asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out")
     assert ab(*asked, "--fail-on", "nonsense").code == 2

@@ -1,4 +1,4 @@
-"""Real programs of others, installed and run as a user would, against a scripted model; graded like everybody else.
+"""Real third-party programs, installed and run as a user would, with a scripted model.
 
 Slow, and they need the package registries: set AB_CLI_AGENTS=1 (and AB_STATE, so that what is installed is kept).
 AB_CLI_SANDBOX=docker runs them in Docker.
@@ -29,7 +29,7 @@ pytestmark = [
 SMALL = "timeout_sec: 20, tool_timeout_sec: 10, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64"
 ROOMY = "timeout_sec: 300, mem_limit_mb: 2048, disk_limit_mb: 512, pids_limit: 256"
 GRADED = "test ! -e /opt/agent-cli && grep -qx 42 answer.txt"
-"""The grader must not see the program."""
+"""Grading must not see the program."""
 
 
 def calls(name: str, **arguments: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def attempt(ab: Ab, task: Path, agent: str, *more: str | Path) -> Ran:
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-def test_a_real_program_solves_a_task_through_the_gateway(ab: Ab, task: Path, tmp_path: Path, name: str) -> None:
+def test_real_program_solves_a_task_through_the_gateway(ab: Ab, task: Path, tmp_path: Path, name: str) -> None:
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"answers": ANSWERS[name], "after": "repeat"}))
     ran = attempt(ab, task, f"cli:{name}", "--model", f"scripted:{script}")
@@ -80,7 +80,7 @@ def test_a_real_program_solves_a_task_through_the_gateway(ab: Ab, task: Path, tm
     assert [line for line in patch.splitlines() if line.startswith("diff --git")] == [
         "diff --git a/answer.txt b/answer.txt"
     ]
-    # The same task and the same environment as for an agent without a program.
+    # Same task and environment as for an agent that is not a program.
     other = attempt(ab, task, "noop").record
     assert (record["contract_id"], record["env_digest"]) == (other["contract_id"], other["env_digest"])
     assert ab("verify", folder).code == 0

@@ -1,4 +1,4 @@
-"""Threads that carry jobs out: in order, as many as asked for, and none lost when one stands aside or fails."""
+"""Executors run all jobs in order within the worker limit, and lose none when one waits or fails."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
 
-class Floor:
-    """Counts who is at work."""
+class JobCounter:
+    """Counts running and finished jobs."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,54 +43,54 @@ class Floor:
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_job_is_done_once_and_no_more_at_a_time_than_there_are_workers(workers: int) -> None:
-    floor = Floor()
+def test_every_job_runs_once_within_the_worker_limit(workers: int) -> None:
+    counter = JobCounter()
     executor = LocalThreads(workers)
-    executor.run(partial(floor.job, number) for number in range(40))
+    executor.run(partial(counter.job, number) for number in range(40))
     executor.join()
-    assert sorted(floor.done) == list(range(40))
-    assert floor.most <= workers
+    assert sorted(counter.done) == list(range(40))
+    assert counter.most <= workers
     if workers == 1:
-        assert floor.done == list(range(40))
+        assert counter.done == list(range(40))
 
 
 @pytest.mark.req("R-14", "M-04")
-def test_who_waits_for_a_person_does_not_keep_others_from_working() -> None:
-    floor = Floor()
+def test_waiting_job_yields_its_worker() -> None:
+    counter = JobCounter()
     executor = LocalThreads(1)
     answered = threading.Event()
 
     def waiting() -> None:
         with executor.yield_worker():
             assert answered.wait(20)
-        floor.job(100)
+        counter.job(100)
 
     def last() -> None:
-        floor.job(9)
+        counter.job(9)
         answered.set()
 
-    executor.run([waiting, *(partial(floor.job, number) for number in range(5)), last, partial(floor.job, 10)])
+    executor.run([waiting, *(partial(counter.job, number) for number in range(5)), last, partial(counter.job, 10)])
     executor.join()
-    assert sorted(floor.done) == [0, 1, 2, 3, 4, 9, 10, 100]
-    assert floor.done.index(9) < floor.done.index(100)
+    assert sorted(counter.done) == [0, 1, 2, 3, 4, 9, 10, 100]
+    assert counter.done.index(9) < counter.done.index(100)
 
 
 @pytest.mark.req("R-14")
-def test_a_job_that_fails_ends_the_rest_and_is_told() -> None:
-    floor = Floor()
+def test_failing_job_stops_the_rest_and_is_raised() -> None:
+    counter = JobCounter()
     executor = LocalThreads(2)
 
     def fails() -> None:
         raise RuntimeError("the disk is full")
 
     with pytest.raises(RuntimeError, match="the disk is full"):
-        executor.run([fails, *(partial(floor.job, number) for number in range(500))])
+        executor.run([fails, *(partial(counter.job, number) for number in range(500))])
     executor.join()
-    assert len(floor.done) < 500
+    assert len(counter.done) < 500
 
 
 class ProcessPerAttempt:
-    """Every attempt in a process of its own, which gets nothing but bytes: what an executor on other machines would do."""
+    """Runs every attempt in its own process, which gets only pickled bytes, like an executor on other machines would."""
 
     in_process = False
 
@@ -99,11 +99,11 @@ class ProcessPerAttempt:
 
     def run(self, jobs: Iterable[Job]) -> None:
         context = multiprocessing.get_context("spawn")
-        begun = [(job, job.begin()) for job in jobs]
-        processes = [context.Process(target=_elsewhere, args=(pickle.dumps(remote),)) for _, remote in begun]
+        started = [(job, job.begin()) for job in jobs]
+        processes = [context.Process(target=_run_pickled, args=(pickle.dumps(remote),)) for _, remote in started]
         for process in processes:
             process.start()
-        for process, (job, remote) in zip(processes, begun, strict=True):
+        for process, (job, remote) in zip(processes, started, strict=True):
             process.join()
             assert process.exitcode == 0
             job.adopt(remote)
@@ -115,7 +115,7 @@ class ProcessPerAttempt:
         return nullcontext()
 
 
-def _elsewhere(data: bytes) -> None:
+def _run_pickled(data: bytes) -> None:
     pickle.loads(data).run()  # noqa: S301 - our own bytes
 
 
@@ -125,7 +125,7 @@ def _request(tmp_path: Path, total_usd: float | None = None) -> RunRequest:
 
 
 @pytest.mark.req("R-14")
-def test_an_executor_whose_workers_share_nothing_needs_no_other_interface(
+def test_executor_with_separate_processes_works(
     tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AB_STATE", str(shared_state))
@@ -140,7 +140,7 @@ def test_an_executor_whose_workers_share_nothing_needs_no_other_interface(
 
 
 @pytest.mark.req("R-14", "M-07")
-def test_caps_over_several_attempts_are_refused_where_attempts_share_nothing(
+def test_shared_caps_need_an_in_process_executor(
     tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AB_STATE", str(shared_state))
@@ -153,7 +153,7 @@ def test_caps_over_several_attempts_are_refused_where_attempts_share_nothing(
 
 @pytest.mark.req("R-14")
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_an_executor_that_nobody_has_is_refused_with_the_list(ab: Ab, tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_unknown_executor_lists_available_ones(ab: Ab, tmp_path: Path, more: tuple[str, ...]) -> None:
     make_suite(tmp_path / "tasks", "one")
     ran = ab("run", "--suite", "tiny", "--agent", "noop", "--executor", "ray", *more)
     assert ran.code == 2

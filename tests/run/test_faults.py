@@ -17,7 +17,7 @@ from tests.run.tasks import make_suite
 @pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_ends_whole(tmp_path: Path, shared_state: Path) -> None:
     campaign = Campaign(tmp_path, shared_state, attempts=10, kills=6, seed=random.SystemRandom().randrange(10**6))
-    campaign.carry_out()
+    campaign.run()
     assert campaign.problems == [], f"seed {campaign.seed}"
     assert campaign.killed >= 6
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and kill -9 at any moment: every attempt ends in one record, and the run goes on where it stopped."""
+"""SIGINT, SIGTERM and SIGKILL at any moment: every attempt ends in one record, and the run can be resumed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def wait_for(condition: object, *, seconds: float = 60) -> None:
 
 
 class Slow:
-    """A run of the suite `tiny` whose agent sleeps for as long as a file says, recognisable among all processes."""
+    """A run of the suite `tiny` whose agent sleeps as long as a file says, identifiable among all processes."""
 
     def __init__(self, ab: Ab, tmp_path: Path, *names: str) -> None:
         self.ab = ab
         self.tasks = make_suite(tmp_path / "tasks", *names)
         for file in self.tasks.glob("*/*/task.yaml"):
-            # No clock but the test's own may end an agent, however busy the machine is.
+            # Only the test may end the agent, however busy the machine is.
             file.write_text(file.read_text().replace("{timeout_sec: 20,", "{timeout_sec: 900,"))
         self.out = tmp_path / "out"
         self.files = tmp_path / "agent"
@@ -48,7 +48,7 @@ class Slow:
         )
 
     def asleep(self) -> int:
-        """How many of this run's agents are alive, anywhere on the machine."""
+        """Count the live agents of this run on the whole machine."""
         found = 0
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
@@ -74,9 +74,7 @@ def slow(ab: Ab, tmp_path: Path) -> Slow:
 
 @pytest.mark.req("R-13", "R-10")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_records_what_was_in_flight_and_leaves_no_process(
-    slow: Slow, interrupt: Interrupt, number: int
-) -> None:
+def test_interrupt_records_running_attempts(slow: Slow, interrupt: Interrupt, number: int) -> None:
     process = slow.start()
     wait_for(lambda: slow.asleep() == 2)
     code, _, err = interrupt(process, number)
@@ -93,7 +91,7 @@ def test_an_interrupted_run_records_what_was_in_flight_and_leaves_no_process(
 
 
 @pytest.mark.req("R-13", "R-10")
-def test_an_impatient_person_is_answered_and_loses_nothing(slow: Slow) -> None:
+def test_repeated_interrupts_lose_nothing(slow: Slow) -> None:
     process = slow.start()
     wait_for(lambda: slow.asleep() == 2)
     for _ in range(8):
@@ -111,7 +109,7 @@ def test_an_impatient_person_is_answered_and_loses_nothing(slow: Slow) -> None:
 
 
 @pytest.mark.req("R-13")
-def test_a_killed_run_leaves_nothing_and_resumes_without_loss_or_repetition(slow: Slow) -> None:
+def test_killed_run_resumes_without_loss_or_repetition(slow: Slow) -> None:
     process = slow.start()
     wait_for(lambda: slow.asleep() == 2)
     process.kill()
@@ -133,7 +131,7 @@ def test_a_killed_run_leaves_nothing_and_resumes_without_loss_or_repetition(slow
 
 
 @pytest.mark.req("R-13")
-def test_a_torn_last_line_is_no_record_and_no_obstacle(slow: Slow) -> None:
+def test_torn_last_line_is_ignored(slow: Slow) -> None:
     slow.finish_at_once()
     process = slow.start()
     process.communicate(timeout=60)
@@ -147,7 +145,7 @@ def test_a_torn_last_line_is_no_record_and_no_obstacle(slow: Slow) -> None:
 
 
 @pytest.mark.req("R-13")
-def test_a_second_process_on_the_same_run_directory_is_refused(slow: Slow, interrupt: Interrupt) -> None:
+def test_second_process_on_a_run_directory_is_rejected(slow: Slow, interrupt: Interrupt) -> None:
     process = slow.start()
     try:
         wait_for(lambda: slow.asleep() == 2)
@@ -159,7 +157,7 @@ def test_a_second_process_on_the_same_run_directory_is_refused(slow: Slow, inter
 
 
 @pytest.mark.req("R-13")
-def test_an_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+def test_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
     tasks = make_suite(tmp_path / "tasks", "one")
     file = tasks / "tiny" / "one" / "task.yaml"
     mark = f"{secrets.randbelow(10**6) + 3000}.{secrets.randbelow(10**9)}"
@@ -186,7 +184,7 @@ def test_an_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrup
 @pytest.mark.parametrize(
     "verb", [("validate-tasks", "--suite", "tiny", "--tasks-dir"), ("task", "screen", "--suite", "tiny", "--tasks-dir")]
 )
-def test_looking_at_tasks_is_not_waited_out(slow: Slow, interrupt: Interrupt, verb: tuple[str, ...]) -> None:
+def test_interrupt_ends_task_commands_at_once(slow: Slow, interrupt: Interrupt, verb: tuple[str, ...]) -> None:
     for file in slow.tasks.glob("*/*/task.yaml"):
         text = file.read_text()
         file.write_text(

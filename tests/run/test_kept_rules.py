@@ -1,4 +1,4 @@
-"""Decisions of monitors by a version that has other rules: made again by those that the run keeps, or said to be not."""
+"""Verify monitor decisions with a version that has other rules: use those kept in the run, or report them as skipped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.run.tasks import make_task
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
-    """A run whose agent asked for more privileges than it has: a monitor decided."""
+    """A run in which a monitor decided: its agent tried to escalate privileges."""
     base = tmp_path_factory.mktemp("rules")
     (base / "script.yaml").write_text(yaml.safe_dump({"steps": [{"run": {"command": "sudo ls"}}]}))
     with pytest.MonkeyPatch.context() as patch:
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
 
 
 def other_rules() -> RuleSet:
-    """As a later version might have them: asking for privileges is no matter any more."""
+    """Rules of a hypothetical later version without privilege escalation."""
     document = json.loads(json.dumps(published_document()))
     document["rules"] = [one for one in document["rules"] if one["id"] != "os.privilege_escalation"]
     return parse_rules(json.dumps(document))
@@ -44,14 +44,14 @@ def verified(run: Path) -> RunReport:
     return verify_run(run, recompute=recompute.recompute)
 
 
-def test_rules_of_this_version_need_no_copy(run: Path) -> None:
+def test_published_rules_need_no_copy(run: Path) -> None:
     report = verified(run)
     assert report.ok
     assert report.skipped == ()
     assert report.unsealed == ("report_summary.md",)
 
 
-def test_what_lies_among_the_rules_and_is_not_what_its_name_says_is_told(run: Path, tmp_path: Path) -> None:
+def test_changed_rules_files_are_reported_as_unsealed(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     (kept,) = (copy / "rules").iterdir()
     kept.write_bytes(kept.read_bytes().replace(b"sudo", b"sudp"))
@@ -62,22 +62,20 @@ def test_what_lies_among_the_rules_and_is_not_what_its_name_says_is_told(run: Pa
 
 
 @pytest.mark.req("E-12", "M-02", "M-03")
-def test_a_version_with_other_rules_decides_by_those_that_the_run_keeps(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_version_uses_the_rules_kept_in_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = other_rules()
     monkeypatch.setattr(recompute, "published_rules", lambda: later)
     report = verified(run)
     assert report.ok, report.problems
     assert report.skipped == ()
-    # It is by the rules that it was confirmed: by the later ones the log tells of a decision that nothing gives.
+    # With the later rules, the recorded decision has no cause, so the kept ones were used before.
     monkeypatch.setattr("agentbench.record.audit.kept_rules", lambda _run, _name: later)
     assert "no event gives this decision" in str(verified(run).problems[0])
 
 
 @pytest.mark.req("E-12")
 @pytest.mark.parametrize("what", ["missing", "changed", "no rules"])
-def test_what_cannot_be_made_again_is_said(
+def test_unusable_kept_rules_skip_the_recomputation(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     (kept,) = (run / "rules").iterdir()

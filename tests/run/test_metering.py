@@ -1,4 +1,4 @@
-"""Execution booked on an account while it happens."""
+"""Execution is charged to the account while it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finished(number: int, duration_us: int) -> ToolCallFinished:
 
 
 @pytest.mark.req("M-06", "M-07")
-def test_a_long_call_is_booked_on_the_way_and_no_second_twice() -> None:
+def test_long_call_is_charged_in_parts_and_only_once() -> None:
     now = [0.0]
     account = Ledger().attempt("t", Caps.of(usd=3.0))
     meter = Meter(account, PRICES, lambda: now[0])
@@ -45,7 +45,7 @@ def test_a_long_call_is_booked_on_the_way_and_no_second_twice() -> None:
 
 @pytest.mark.req("M-06")
 @given(st.lists(st.integers(0, 600_000_000), max_size=30))
-def test_the_fold_over_the_log_finds_what_was_booked(durations: list[int]) -> None:
+def test_cost_from_the_log_matches_the_account(durations: list[int]) -> None:
     for prices in (PRICES, FallbackSchedule()):
         account = Ledger().attempt("t")
         meter = Meter(account, prices, lambda: 0.0)
@@ -54,5 +54,5 @@ def test_the_fold_over_the_log_finds_what_was_booked(durations: list[int]) -> No
             for event in (started(number), finished(number, took)):
                 meter(event)
                 spent = spent.add(event)
-        # The two round in different places: never by more than one unit.
+        # Both round, in different places, so they differ by at most one unit.
         assert abs(meter.booked - spent.cost_micro(budget)) <= 1

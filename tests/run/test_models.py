@@ -1,4 +1,4 @@
-"""Models as a user names them: scripts, recordings, services without a key; and what becomes of secrets."""
+"""Models as a user names them: scripts, recordings, services without a key; and redaction of secrets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def asker(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("T-04", "T-06", "E-03", "E-04")
-def test_a_recorded_run_is_run_again_offline_with_the_same_result(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_recorded_model_reproduces_the_run_offline(ab: Ab, task: Path, tmp_path: Path) -> None:
     first = with_model(ab, task, script(tmp_path, *SOLVED))
     assert first.record["result"]["passed"], first.stderr
     again = with_model(ab, task, f"recorded:{run_folder(first)}")
@@ -78,7 +78,7 @@ def test_a_recorded_run_is_run_again_offline_with_the_same_result(ab: Ab, task: 
 
 
 @pytest.mark.req("T-06", "E-03")
-def test_a_replay_stops_where_the_run_differs_and_shows_how(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
+def test_recorded_model_stops_at_the_first_difference(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
     line = 'python3 "$AB_AGENT_FILES/ask.py" '
     model = script(tmp_path, {"text": "42\n"})
     options = ("--agent-files", asker, "--model")
@@ -95,7 +95,7 @@ def test_a_replay_stops_where_the_run_differs_and_shows_how(ab: Ab, asker: Path,
 
 
 @pytest.mark.req("T-06")
-def test_a_recording_that_has_no_such_attempt_is_refused(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_recording_without_the_attempt_is_rejected(ab: Ab, task: Path, tmp_path: Path) -> None:
     first = with_model(ab, task, script(tmp_path, *SOLVED))
     other = make_task(tmp_path / "other", task_id="other")
     refused = with_model(ab, other, f"recorded:{run_folder(first)}")
@@ -104,7 +104,7 @@ def test_a_recording_that_has_no_such_attempt_is_refused(ab: Ab, task: Path, tmp
 
 
 @pytest.mark.req("R-15", "T-06")
-def test_a_missing_key_is_named_before_anything_runs(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_missing_api_key_is_named_before_the_run(ab: Ab, task: Path, tmp_path: Path) -> None:
     refused = with_model(ab, task, "openrouter:some/model")
     assert refused.code == 2
     assert "OPENROUTER_API_KEY" in refused.stderr
@@ -119,14 +119,14 @@ def test_a_missing_key_is_named_before_anything_runs(ab: Ab, task: Path, tmp_pat
         ("nonsense:model", "nonsense"),
     ],
 )
-def test_a_model_that_cannot_be_had_is_refused(ab: Ab, task: Path, model: str, said: str) -> None:
+def test_unusable_model_is_rejected(ab: Ab, task: Path, model: str, said: str) -> None:
     refused = with_model(ab, task, model)
     assert refused.code == 2
     assert said in refused.stderr
 
 
 @pytest.mark.req("T-06", "R-09")
-def test_a_script_with_mistakes_tells_all_of_them(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_model_script_lists_all_its_problems(ab: Ab, task: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("answers: [{txt: hello}, {tool_calls: [{arguments: {}}]}]\n")
     refused = with_model(ab, task, f"scripted:{path}")
@@ -137,7 +137,7 @@ def test_a_script_with_mistakes_tells_all_of_them(ab: Ab, task: Path, tmp_path: 
 
 @pytest.mark.req("T-04", "E-12")
 @pytest.mark.parametrize("agent", ["llm_v0", "subagents"])
-def test_an_agent_that_gives_up_leaves_a_run_that_verifies(ab: Ab, task: Path, tmp_path: Path, agent: str) -> None:
+def test_run_of_an_agent_that_gave_up_verifies(ab: Ab, task: Path, tmp_path: Path, agent: str) -> None:
     (task / "task.yaml").write_text(TASK.format(id="answer") + 'hints: {test_command: "grep -x 42 answer.txt"}\n')
     ran = with_model(ab, task, script(tmp_path, {"text": "I do not know."}, after="repeat"), agent=agent)
     assert ran.record["termination"]["code"] == "agent_stopped", ran.stderr
@@ -146,7 +146,7 @@ def test_an_agent_that_gives_up_leaves_a_run_that_verifies(ab: Ab, task: Path, t
 
 
 @pytest.mark.req("E-10")
-def test_secrets_that_an_agent_prints_are_redacted_everywhere(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
+def test_printed_secrets_are_redacted_everywhere(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": f"the key is {SECRET}\n"})
     line = f'echo {SECRET}; echo {SECRET} >&2; seq 100000; python3 "$AB_AGENT_FILES/ask.py" {SECRET}'
     ran = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET}).by_command(
@@ -164,7 +164,7 @@ def test_secrets_that_an_agent_prints_are_redacted_everywhere(ab: Ab, asker: Pat
 
 
 @pytest.mark.req("T-05", "E-10")
-def test_no_key_is_in_the_sandbox(ab: Ab, task: Path, tmp_path: Path) -> None:
+def test_sandbox_has_no_api_key(ab: Ab, task: Path, tmp_path: Path) -> None:
     with_key = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET, "ANTHROPIC_API_KEY": SECRET})
     ran = with_key.by_command(task, "env | sort > answer.txt", "--model", script(tmp_path, {"text": "x"}))
     patch = next(run_folder(ran).glob("tasks/*/diffs/final.patch")).read_text()
@@ -174,7 +174,7 @@ def test_no_key_is_in_the_sandbox(ab: Ab, task: Path, tmp_path: Path) -> None:
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_program_whose_model_only_refuses_ends_as_llm_error(
+def test_program_with_a_failing_model_ends_as_llm_error(
     ab: Ab, asker: Path, task: Path, tmp_path: Path, status: int
 ) -> None:
     model = script(tmp_path, {"error": {"status": status, "message": "not today"}}, after="repeat")
@@ -186,7 +186,7 @@ def test_a_program_whose_model_only_refuses_ends_as_llm_error(
 
 
 @pytest.mark.req("M-05", "M-06")
-def test_a_budget_of_tokens_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
+def test_token_budget_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="budget: {tokens: 3000}\n")
     wrong = {**calls("apply_patch", unified_diff=PATCH.replace("42", "43")), "usage": {"prompt": 100}}
     dear = {**calls("list_files"), "usage": {"prompt": 2880}}
@@ -197,7 +197,7 @@ def test_a_budget_of_tokens_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-10")
-def test_a_model_that_does_not_answer_cannot_outlast_the_agents_time(ab: Ab, tmp_path: Path) -> None:
+def test_silent_model_is_aborted_at_the_deadline(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 2,", 1))
     ran = with_model(ab, task, script(tmp_path, {"text": "late", "delay_sec": 600}))
     assert ran.record["result"]["failure_reason"] == "TIMEOUT"

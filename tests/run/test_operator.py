@@ -1,4 +1,4 @@
-"""An attempt that waits for a person: asked in the run directory, answered from another terminal, or ended by the deadline."""
+"""Questions to the operator: written to the run directory, answered from another terminal, or ended by the deadline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asks(run: Path, *, cancelled: bool = False) -> FileOperator:
 
 
 @pytest.mark.req("M-04")
-def test_a_question_is_answered_by_a_file_and_the_first_answer_counts(tmp_path: Path) -> None:
+def test_first_answer_to_a_question_counts(tmp_path: Path) -> None:
     found: list[Answer | None] = []
     thread = threading.Thread(target=lambda: found.append(asks(tmp_path).ask(Question("r", "d", 7, 30))))
     thread.start()
@@ -59,20 +59,20 @@ def wait_for_question(run: Path, seconds: float = 60) -> PendingQuestion:
 
 
 @pytest.mark.req("M-04")
-def test_nobody_answers_and_the_deadline_comes(tmp_path: Path) -> None:
+def test_question_without_an_answer_expires(tmp_path: Path) -> None:
     assert asks(tmp_path).ask(Question("r", "d", 7, 0)) is None
     assert pending_questions(tmp_path) == ()
 
 
-def test_an_interrupt_ends_the_wait(tmp_path: Path) -> None:
+def test_interrupt_ends_the_wait_for_an_answer(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         asks(tmp_path, cancelled=True).ask(Question("r", "d", 7, 30))
-    time.sleep(0.002)  # deadlines are told in thousandths of a second
+    time.sleep(0.002)  # deadlines have millisecond precision
     assert pending_questions(tmp_path) == ()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"decision": "maybe"}', '{"decision": "stop"}'])
-def test_a_file_that_is_no_answer_is_none(tmp_path: Path, content: str) -> None:
+def test_invalid_answer_files_are_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "x.answer.json").write_text(content)
     (tmp_path / FOLDER / "y.json").write_text(content)
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_answer_is_none(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.req("M-04", "G-16")
-def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decided(ab: Ab, tmp_path: Path) -> None:
+def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     scripts = tmp_path / "scripts"
     scripts.mkdir()
@@ -99,7 +99,7 @@ def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decid
                 pending_questions(next((tmp_path / "out").glob("*"), tmp_path)) if (tmp_path / "out").exists() else ()
             )
             time.sleep(0.05)
-        assert {one.task_id for one in waiting} == {"one", "two"}  # one worker, and nobody blocks the other
+        assert {one.task_id for one in waiting} == {"one", "two"}  # one worker serves both
         (run,) = (tmp_path / "out").iterdir()
         assert len(ab("operator", "list", run, "--json").json["questions"]) == 2
         several = ab("operator", "decide", run, "--stop", "--reason", "x")
@@ -128,7 +128,7 @@ def test_a_paused_attempt_waits_while_others_finish_and_goes_on_or_ends_as_decid
 
 @pytest.mark.req("M-04")
 @pytest.mark.parametrize("verb", [("list",), ("decide", "--stop", "--reason", "x")])
-def test_a_folder_that_is_no_run_is_told_so(ab: Ab, tmp_path: Path, verb: tuple[str, ...]) -> None:
+def test_folder_without_a_run_is_rejected(ab: Ab, tmp_path: Path, verb: tuple[str, ...]) -> None:
     (tmp_path / "runs").mkdir()
     ran = ab("operator", verb[0], tmp_path / "runs", *verb[1:])
     assert ran.code == 2

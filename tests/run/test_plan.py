@@ -1,4 +1,4 @@
-"""The order of a study: every method meets every task at about the same time, and repeats have seeds of their own."""
+"""The plan: all variants work on a task at about the same time, and each repeat has its own seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.run.tasks import make_suite
 
 @pytest.mark.req("R-14")
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4))
-def test_at_every_moment_all_methods_have_been_started_equally_often(tasks: int, methods: int, repeats: int) -> None:
+def test_plan_starts_all_variants_equally_often(tasks: int, methods: int, repeats: int) -> None:
     names = [f"m{number}" for number in range(methods)]
     rows = make_plan(cast("Any", [(f"t{number}", names) for number in range(tasks)]), repeats=repeats)
     assert len(rows) == len({(row.task, row.configuration, row.repeat) for row in rows}) == tasks * methods * repeats
@@ -26,13 +26,13 @@ def test_at_every_moment_all_methods_have_been_started_equally_often(tasks: int,
         assert max(started) - min(started) <= 1
     for task in {row.task for row in rows}:
         for repeat in range(1, repeats + 1):
-            # The same seed for all methods: they differ in nothing but the method.
+            # All variants of a repeat have the same seed.
             assert len({row.seed for row in rows if (row.task, row.repeat) == (task, repeat)}) == 1
 
 
 @pytest.mark.req("R-11")
 @given(st.integers(0, 2**63), st.integers(1, 20))
-def test_seeds_of_repeats_are_spawned_from_the_base_and_stay_when_there_are_more(base: int, repeats: int) -> None:
+def test_seeds_do_not_change_with_more_repeats(base: int, repeats: int) -> None:
     found = seeds(base, repeats)
     assert found[0] == base
     assert len(found) == repeats
@@ -41,9 +41,7 @@ def test_seeds_of_repeats_are_spawned_from_the_base_and_stay_when_there_are_more
 
 
 @pytest.mark.req("R-14", "R-13")
-def test_several_methods_in_one_study_have_runs_of_their_own_and_one_failure_reaches_no_other(
-    ab: Ab, tmp_path: Path
-) -> None:
+def test_each_variant_has_its_own_run_directory(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "good", "broken")
     file = tasks / "tiny" / "broken" / "task.yaml"
     file.write_text(f"{file.read_text()}setup: {{commands: ['exit 3']}}\n")

@@ -1,4 +1,4 @@
-"""Replay: the same verdict from the run directory alone, and every difference named."""
+"""Replays reach the same verdict from the run directory alone, and name every difference."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def with_hidden(folder: Path) -> Path:
     return task
 
 
-def forget_r(ab: Ab, run: Path) -> None:
-    """Take R of this run (nobody else's: its content is the test's own) out of the cache."""
+def forget_repository(ab: Ab, run: Path) -> None:
+    """Remove the base repository of this run from the cache. No other test has one with this content."""
     (attempt,) = (run / "tasks").iterdir()
     bound = next(line for line in (attempt / "events.jsonl").read_text().splitlines() if "identity_bound" in line)
     digest = json.loads(bound)["payload"]["snapshot"].removeprefix("sha256:")
@@ -48,14 +48,14 @@ def the_run(out: Path) -> Path:
 
 
 @pytest.mark.req("E-13")
-def test_a_copied_run_is_replayed_without_its_task_and_without_r_in_the_cache(ab: Ab, tmp_path: Path) -> None:
+def test_copied_run_is_replayed_without_task_and_cache(ab: Ab, tmp_path: Path) -> None:
     task = with_hidden(tmp_path / "task")
     (task / "repo" / "own.txt").write_text(str(tmp_path))
     assert ab.by_command(task, "echo 42 > answer.txt", "--out", tmp_path / "out").record["result"]["passed"]
     run = tmp_path / "elsewhere" / "copy"
     shutil.copytree(the_run(tmp_path / "out"), run)
     shutil.rmtree(task)
-    forget_r(ab, run)
+    forget_repository(ab, run)
     ran = ab("replay", run, "--json")
     assert ran.code == 0, ran.stderr
     (attempt,) = ran.json["attempts"]
@@ -66,7 +66,7 @@ def test_a_copied_run_is_replayed_without_its_task_and_without_r_in_the_cache(ab
 
 
 @pytest.mark.req("E-13")
-def test_a_difference_is_named_and_exits_1(ab: Ab, tmp_path: Path) -> None:
+def test_replay_names_a_difference_and_exits_1(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     ab.by_command(task, "echo 41.5 > answer.txt", "--out", tmp_path / "out")
     run = the_run(tmp_path / "out")
@@ -84,14 +84,14 @@ def test_a_difference_is_named_and_exits_1(ab: Ab, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E-13")
-def test_r_that_cannot_be_had_is_said_and_undecided(ab: Ab, tmp_path: Path) -> None:
+def test_replay_without_the_repository_is_undecided(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     (task / "repo" / "big.bin").write_bytes(b"x" * 5_000_000 + str(tmp_path).encode())
     ab.run_task(task, "--agent", "reference", "--out", tmp_path / "out")
     run = the_run(tmp_path / "out")
-    forget_r(ab, run)
-    assert ab("replay", run).code == 0  # too large to be packed: R comes from the task's folder
-    forget_r(ab, run)
+    forget_repository(ab, run)
+    assert ab("replay", run).code == 0  # too large to be packed, so it comes from the task's folder
+    forget_repository(ab, run)
     (task / "repo" / "answer.txt").write_text("something else\n")
     ran = ab("replay", run, "--json")
     assert ran.code == 2
@@ -101,7 +101,7 @@ def test_r_that_cannot_be_had_is_said_and_undecided(ab: Ab, tmp_path: Path) -> N
 
 
 @pytest.mark.req("E-13")
-def test_only_what_was_asked_for_is_replayed_and_what_ended_early_has_nothing(ab: Ab, tmp_path: Path) -> None:
+def test_replay_of_an_attempt_without_grading_has_nothing(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="setup: {commands: ['false']}\n")
     ab.run_task(task, "--agent", "noop", "--out", tmp_path / "out")
     run = the_run(tmp_path / "out")
@@ -113,7 +113,7 @@ def test_only_what_was_asked_for_is_replayed_and_what_ended_early_has_nothing(ab
 
 
 @pytest.mark.req("E-13", "C-10")
-def test_the_packed_contract_has_hidden_files_and_no_reference_and_is_private(tmp_path: Path) -> None:
+def test_task_bundle_has_hidden_files_and_no_reference(tmp_path: Path) -> None:
     task = load_task(with_hidden(tmp_path / "task"))
     data = pack(task, identify(task), tmp_path / "task" / "repo")
     assert data == pack(task, identify(task), tmp_path / "task" / "repo")
@@ -132,7 +132,7 @@ def test_the_packed_contract_has_hidden_files_and_no_reference_and_is_private(tm
 
 
 @pytest.mark.req("E-13")
-def test_the_packed_contract_is_readable_by_its_owner_alone(ab: Ab, tmp_path: Path) -> None:
+def test_task_bundle_is_readable_only_by_its_owner(ab: Ab, tmp_path: Path) -> None:
     ab.run_task(make_task(tmp_path / "task"), "--agent", "noop", "--out", tmp_path / "out")
     mode = (the_run(tmp_path / "out") / "tasks" / "answer" / CONTRACT).stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
@@ -190,7 +190,7 @@ def through_a_link(tar: tarfile.TarFile) -> None:
         "no task",
     ],
 )
-def test_a_contract_made_to_hurt_is_refused_and_leaves_nothing_outside(tmp_path: Path, data: bytes) -> None:
+def test_hostile_task_bundle_writes_nothing_outside(tmp_path: Path, data: bytes) -> None:
     into = tmp_path / "deep" / "into"
     into.mkdir(parents=True)
     with pytest.raises(RecordError):
@@ -201,7 +201,7 @@ def test_a_contract_made_to_hurt_is_refused_and_leaves_nothing_outside(tmp_path:
     assert not Path("/etc/evil").exists()
 
 
-def test_the_record_must_be_of_the_patch_that_is_there(ab: Ab, tmp_path: Path) -> None:
+def test_replay_rejects_a_patch_with_another_digest(ab: Ab, tmp_path: Path) -> None:
     ab.run_task(make_task(tmp_path / "task"), "--agent", "reference", "--out", tmp_path / "out")
     run = the_run(tmp_path / "out")
     patch = run / "tasks" / "answer" / "diffs" / "final.patch"
@@ -212,7 +212,7 @@ def test_the_record_must_be_of_the_patch_that_is_there(ab: Ab, tmp_path: Path) -
     assert json.loads((run / "attempts.jsonl").read_text())["result"]["passed"]
 
 
-def test_a_change_that_was_no_patch_is_replayed_as_that(ab: Ab, tmp_path: Path) -> None:
+def test_unusable_patch_is_replayed_as_unusable(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     ran = ab.by_command(
         task, "head -c 40000000 /dev/urandom > big.bin; echo 42 > answer.txt", "--out", tmp_path / "out"

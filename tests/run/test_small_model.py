@@ -1,4 +1,4 @@
-"""A real small model behind everything. Optional: docs/how-to/bring-your-agent.md says how to serve one; AB_SMALL_MODEL names it."""
+"""Attempts with a real small model. Optional: set AB_SMALL_MODEL; docs/how-to/bring-your-agent.md says how to serve one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("agent", ["llm_v0", "subagents"])
-def test_an_attempt_with_a_real_model_ends_in_a_verdict_that_verifies(ab: Ab, tmp_path: Path, agent: str) -> None:
+def test_attempt_with_a_real_model_verifies(ab: Ab, tmp_path: Path, agent: str) -> None:
     text = TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 300,")
     task = make_task(tmp_path / "task", text=text)
     options = ("--agent", agent, "--model", MODEL, "--max-steps", "6")

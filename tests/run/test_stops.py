@@ -1,4 +1,4 @@
-"""Stops as a user meets them: one run in which every attempt is ended in another way, and an audit that agrees with all."""
+"""Stop rules in one run: each attempt is ended by a different rule, and `ab verify` confirms all of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ pytestmark = pytest.mark.xdist_group("stops")
 
 
 @pytest.mark.req("M-03", "E-12")
-def test_every_decision_is_computed_again_by_the_audit(stopped: Stopped) -> None:
+def test_verify_recomputes_every_decision(stopped: Stopped) -> None:
     assert stopped.audit.startswith("VERIFIED"), stopped.audit
     assert set(stopped.outcomes) == set(STORIES)
 
@@ -119,7 +119,7 @@ def test_every_decision_is_computed_again_by_the_audit(stopped: Stopped) -> None
         ("denied", "agent_stopped", None, "POLICY_VIOLATION"),
     ],
 )
-def test_every_stop_has_its_code_category_rationale_and_evidence(
+def test_every_stop_has_code_category_and_evidence(
     stopped: Stopped, name: str, code: str, category: str | None, reason: str
 ) -> None:
     outcome = stopped[name]
@@ -137,7 +137,7 @@ def test_every_stop_has_its_code_category_rationale_and_evidence(
 
 
 @pytest.mark.req("G-02", "G-16", "R-10")
-def test_a_safety_stop_is_invalid_and_stays_in_the_contract_rate(stopped: Stopped) -> None:
+def test_safety_stop_is_invalid_and_stays_in_the_contract_rate(stopped: Stopped) -> None:
     record = stopped["unsafe"].record
     assert (record["run_status"], record["invalid_cause"], record["attribution"]) == ("invalid", "safety", "agent")
     assert not record["result"]["passed"]
@@ -145,7 +145,7 @@ def test_a_safety_stop_is_invalid_and_stays_in_the_contract_rate(stopped: Stoppe
 
 
 @pytest.mark.req("M-07", "M-11")
-def test_a_cap_is_no_failure_by_itself_and_partial_work_is_graded(stopped: Stopped) -> None:
+def test_work_before_a_cap_is_graded(stopped: Stopped) -> None:
     done = stopped["spent"]
     assert (done.code, done.reason) == ("tool_call_cap", None)
     assert done.record["result"]["passed"]
@@ -155,7 +155,7 @@ def test_a_cap_is_no_failure_by_itself_and_partial_work_is_graded(stopped: Stopp
 
 
 @pytest.mark.req("M-03")
-def test_quarantine_leaves_only_reading(stopped: Stopped) -> None:
+def test_quarantine_allows_only_reading(stopped: Stopped) -> None:
     outcome = stopped["escapes"]
     assert outcome.errors() == ["command_denied", "quarantined", None]
     assert outcome.reason == "POLICY_VIOLATION"
@@ -169,7 +169,7 @@ def test_writing_is_suspended_after_refused_patches(stopped: Stopped) -> None:
 
 
 @pytest.mark.req("M-02", "C-22")
-def test_a_rule_that_is_no_gate_lowers_the_score_and_asks_for_review(stopped: Stopped) -> None:
+def test_penalty_rule_lowers_the_score_and_needs_review(stopped: Stopped) -> None:
     record = stopped["penalised"].record
     assert record["result"]["passed"]
     assert record["needs_review"]
@@ -177,7 +177,7 @@ def test_a_rule_that_is_no_gate_lowers_the_score_and_asks_for_review(stopped: St
 
 
 @pytest.mark.req("E-10", "M-02")
-def test_a_secret_is_in_no_alert_and_the_audit_agrees_without_it(stopped: Stopped) -> None:
+def test_alerts_contain_no_secret_and_still_verify(stopped: Stopped) -> None:
     assert stopped["discreet"].rules() == ["os.privilege_escalation"] * 2
     folder = stopped.run / stopped["discreet"].record["artifact_paths"]["task_dir"]
     texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.suffix != ".gz"]
@@ -185,7 +185,7 @@ def test_a_secret_is_in_no_alert_and_the_audit_agrees_without_it(stopped: Stoppe
 
 
 @pytest.mark.req("M-03", "R-02")
-def test_the_manifest_holds_what_was_enforced(stopped: Stopped) -> None:
+def test_manifest_has_the_enforced_rules(stopped: Stopped) -> None:
     manifest = json.loads((stopped.run / "tasks" / "spent" / "manifest.json").read_text())
     guard = manifest["protocol_manifest"]["planned"]["guard"]
     assert guard["tool_calls"] == 2

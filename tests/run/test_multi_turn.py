@@ -1,4 +1,4 @@
-"""Tasks with several turns, and tasks without a workspace: what agents are told, what is graded, what is only judged."""
+"""Tasks with several turns, and tasks without a workspace, which are only judged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def events(run: str, record: dict[str, Any], kind: type[Payload]) -> list[Any]:
 
 
 @pytest.mark.req("G-13")
-def test_a_program_is_run_again_for_every_turn_and_the_whole_is_graded_once(tmp_path: Path, ab: Ab) -> None:
+def test_program_runs_once_per_turn_and_is_graded_once(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS + "scorers: [{name: all, type: file_exists, path: said.txt}]\n")
     line = 'cat "$AB_BRIEFING" >>/tmp/heard; case $AB_TURN in 2) echo 42 >answer.txt;; 3) tail -1 /tmp/heard >said.txt;; esac'
     judge = speaker(tmp_path / "judge.yaml", json.dumps(OPINION))
@@ -67,7 +67,7 @@ def test_a_program_is_run_again_for_every_turn_and_the_whole_is_graded_once(tmp_
     assert ab("replay", run).code == 0
 
 
-def test_a_script_has_its_steps_for_each_turn(tmp_path: Path, ab: Ab) -> None:
+def test_script_has_steps_for_each_turn(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS)
     script = {"steps": [], "turns": [[{"run": {"command": "echo 42 >answer.txt"}}]]}
     (task / "scripted.yaml").write_text(yaml.safe_dump(script))
@@ -76,7 +76,7 @@ def test_a_script_has_its_steps_for_each_turn(tmp_path: Path, ab: Ab) -> None:
     assert record["usage"]["tool_calls"] == 1
 
 
-def test_a_model_goes_on_in_the_same_conversation(tmp_path: Path, ab: Ab) -> None:
+def test_model_continues_the_same_conversation(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS)
     fix = "```diff\n--- a/answer.txt\n+++ b/answer.txt\n@@ -1 +1 @@\n-41\n+42\n```\n"
     model = speaker(tmp_path / "model.yaml", "What should it be?", fix, "It says 42 now.", "Done.")
@@ -87,14 +87,14 @@ def test_a_model_goes_on_in_the_same_conversation(tmp_path: Path, ab: Ab) -> Non
     assert len(events(done.json["run_dir"], record, Briefing)) == 3
 
 
-def test_an_agent_that_fails_in_a_turn_is_not_told_the_next(tmp_path: Path, ab: Ab) -> None:
+def test_failed_turn_ends_the_conversation(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS)
     done = ab.by_command(task, "test $AB_TURN = 1")
     assert done.record["termination"]["code"] == "agent_crashed"
     assert len(events(done.json["run_dir"], done.record, Briefing)) == 2
 
 
-def test_caps_bound_all_turns_together(tmp_path: Path, ab: Ab) -> None:
+def test_caps_cover_all_turns_together(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS + "budget: {tool_calls: 3}\n")
     looks = [{"list_files": {}}, {"read_file": {"path": "answer.txt"}}]
     (task / "scripted.yaml").write_text(yaml.safe_dump({"steps": looks, "turns": [looks, looks]}))
@@ -102,7 +102,7 @@ def test_caps_bound_all_turns_together(tmp_path: Path, ab: Ab) -> None:
     assert (record["termination"]["code"], record["usage"]["tool_calls"]) == ("tool_call_cap", 3)
 
 
-def test_a_program_that_holds_no_conversation_is_refused_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
+def test_single_turn_program_is_rejected_before_the_run(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS)
     done = ab.run_task(task, "--agent", "cli:aider", "--model", speaker(tmp_path / "m.yaml", "x"))
     assert done.code == 2
@@ -114,7 +114,7 @@ def test_a_program_that_holds_no_conversation_is_refused_before_anything_runs(tm
 
 
 @pytest.mark.req("G-13", "G-12")
-def test_a_task_without_a_workspace_is_judged_and_nothing_else(tmp_path: Path, ab: Ab) -> None:
+def test_task_without_a_workspace_is_only_judged(tmp_path: Path, ab: Ab) -> None:
     task = talk(
         tmp_path / "t", 'turns: ["And of two numbers?"]\nscorers: [{name: x, type: max_files_changed, limit: 0}]\n'
     )
@@ -124,7 +124,7 @@ def test_a_task_without_a_workspace_is_judged_and_nothing_else(tmp_path: Path, a
     assert done.code == 0
     record = done.record
     assert record["judge"]["verdict"] == "PASS"
-    # Neither a pass nor a failure, whatever the judge says.
+    # Neither pass nor fail, whatever the judge decides.
     assert (record["result"]["passed"], record["run_status"], record["invalid_cause"]) == (False, "invalid", "task")
     assert record["attribution"] == "indeterminate"
     assert (record["scorers"], record["workspace_verdict"], record["patch"], record["checks"]) == ([], "N/A", None, [])
@@ -145,7 +145,7 @@ def test_a_task_without_a_workspace_is_judged_and_nothing_else(tmp_path: Path, a
 
 
 @pytest.mark.req("G-13", "G-14")
-def test_without_a_judge_it_says_so_and_counts_for_nothing(tmp_path: Path, ab: Ab) -> None:
+def test_task_without_workspace_and_judge_is_not_judged(tmp_path: Path, ab: Ab) -> None:
     done = ab.by_command(talk(tmp_path / "t"), "echo The middle value.")
     assert (done.code, done.record["judge"]) == (0, None)
     run = done.json["run_dir"]
@@ -153,14 +153,14 @@ def test_without_a_judge_it_says_so_and_counts_for_nothing(tmp_path: Path, ab: A
     assert "1 not judged" in ab("report", "summary", "--run", run).stdout.splitlines()[0]
 
 
-def test_trouble_of_ours_is_not_hidden_behind_the_judge(tmp_path: Path, ab: Ab) -> None:
+def test_setup_failure_is_not_hidden_by_the_judge(tmp_path: Path, ab: Ab) -> None:
     task = talk(tmp_path / "t", "setup: {commands: ['exit 3']}\n")
     record = ab.by_command(task, "true").record
     assert (record["result"]["failure_reason"], record["invalid_cause"]) == ("SETUP_FAILED", "task")
 
 
 @pytest.mark.req("C-19")
-def test_there_is_nothing_to_validate_to_grade_or_to_audit(tmp_path: Path, ab: Ab) -> None:
+def test_task_without_a_workspace_cannot_be_graded_or_audited(tmp_path: Path, ab: Ab) -> None:
     task = talk(tmp_path / "tasks" / "talk" / "explain")
     checked = ab("validate-tasks", "--suite", "talk", "--tasks-dir", tmp_path / "tasks", "--json")
     assert checked.code == 0

@@ -1,4 +1,4 @@
-"""How long things took: the attempt, its tools, each command and each check, and that the sums are those of the log."""
+"""Durations of the attempt, its tools, commands and checks, and that their sums match the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ US = 1_000_000
 
 
 @pytest.mark.req("M-08")
-def test_time_is_told_for_the_attempt_its_tools_each_command_and_each_check(ab: Ab, tmp_path: Path) -> None:
+def test_durations_are_recorded_at_every_level(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("grep -qx 42", "sleep 0.3; grep -qx 42")
     steps = [{"run": {"command": "sleep 0.4"}}, {"apply_patch": {"unified_diff": PATCH}}, {"run": {"command": "true"}}]
     (tmp_path / "script.yaml").write_text(yaml.safe_dump({"steps": steps}))
@@ -36,5 +36,5 @@ def test_time_is_told_for_the_attempt_its_tools_each_command_and_each_check(ab: 
     assert check["duration_sec"] >= 0.3
     assert usage["check_sec"] >= check["duration_sec"]
     assert check["ceiling_sec"] == 20
-    # By the clock of the log as well: no event lies outside of the attempt.
+    # By the log's clock too: no event is outside the attempt.
     assert (events[-1]["t"] - events[0]["t"]) / US <= record["duration_sec"] + 1

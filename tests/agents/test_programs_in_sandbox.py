@@ -1,4 +1,4 @@
-"""External programs as agents, friendly and hostile: all end in exits and events, and what they leave is there to be graded."""
+"""External programs as agents, friendly and hostile: all end with an exit, events, and work that can be graded."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ pytestmark = pytest.mark.req("T-04")
 
 
 def run_command(boxes: Boxes, tmp_path: Path, line: str, rules: Rules | None = None) -> tuple[AgentExit, Place, bytes]:
-    """The exit of a command agent, its trace, and Δ."""
+    """Run a command agent. Return its exit, its session and its patch."""
     setup = AgentSetup("t", tmp_path, command=line)
     with boxes.open(tmp_path, rules) as here:
         ended = run_session(make_agent("command", setup), here.session)
         here.session._context.sandbox.kill_processes()
-        return ended, here, delta(boxes.prepared.base_tree, here)
+        return ended, here, extract_patch(boxes.prepared.base_tree, here)
 
 
-def delta(base: Tree, here: Place) -> bytes:
+def extract_patch(base: Tree, here: Place) -> bytes:
     return extract(base, here.session._context.sandbox.tree(), generated=DEFAULT_GENERATED).patch
 
 
-def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(boxes: Boxes, tmp_path: Path) -> None:
+def test_program_gets_files_and_briefing_in_the_workspace(boxes: Boxes, tmp_path: Path) -> None:
     files = tmp_path / "agent"
     files.mkdir()
     (files / "solve.sh").write_text(
@@ -45,15 +45,15 @@ def test_a_program_gets_its_files_and_the_briefing_and_works_in_the_workspace(bo
     with boxes.open(tmp_path, mounts=agent_mounts(setup)) as here:
         ended = run_session(make_agent("command", setup), here.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
-        assert b"+do it\n" in delta(boxes.prepared.base_tree, here)
-        assert b"solve" not in delta(boxes.prepared.base_tree, here)
+        assert b"+do it\n" in extract_patch(boxes.prepared.base_tree, here)
+        assert b"solve" not in extract_patch(boxes.prepared.base_tree, here)
         (finished,) = here.of(ToolCallFinished)
         assert finished.stdout.text == "/workspace\n"
         assert ended.evidence == (here.session.last_event,)
     assert [path.name for path in files.iterdir()] == ["solve.sh"]
 
 
-def test_what_a_failing_program_left_is_there_to_be_graded(boxes: Boxes, tmp_path: Path) -> None:
+def test_work_of_a_failing_program_can_be_graded(boxes: Boxes, tmp_path: Path) -> None:
     ended, here, patch = run_command(boxes, tmp_path, "echo x > made; echo why >&2; exit 7")
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "program ended with exit status 7")
     assert b"+x\n" in patch
@@ -61,14 +61,14 @@ def test_what_a_failing_program_left_is_there_to_be_graded(boxes: Boxes, tmp_pat
     assert (finished.exit_code, finished.stderr.text) == (7, "why\n")
 
 
-def test_a_program_that_does_not_exist_is_an_exit(boxes: Boxes, tmp_path: Path) -> None:
+def test_missing_program_is_an_exit(boxes: Boxes, tmp_path: Path) -> None:
     ended, _, patch = run_command(boxes, tmp_path, "no-such-program --solve")
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert patch == b""
 
 
 @pytest.mark.req("R-10")
-def test_a_program_that_hangs_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path: Path) -> None:
+def test_hanging_program_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path: Path) -> None:
     rules = Rules(caps=Caps(wall_sec=2))
     ended, here, patch = run_command(boxes, tmp_path, "echo x > made; trap '' TERM; while :; do sleep 5; done", rules)
     assert ended.code is TerminationCode.WALL_CAP
@@ -77,7 +77,7 @@ def test_a_program_that_hangs_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path:
     assert finished.timed_out
 
 
-def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path: Path) -> None:
+def test_daemons_of_a_program_are_killed_at_its_end(boxes: Boxes, tmp_path: Path) -> None:
     line = "setsid sh -c 'trap \"\" TERM HUP; exec >/dev/null 2>&1; sleep 1; echo planted > late; sleep 100' & exit 0"
     with boxes.open(tmp_path) as here:
         ended = run_session(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
@@ -86,7 +86,7 @@ def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path:
         assert sandbox.kill_processes() == 0
         (finished,) = here.of(ToolCallFinished)
         assert finished.killed_processes >= 1
-        assert delta(boxes.prepared.base_tree, here) == b""
+        assert extract_patch(boxes.prepared.base_tree, here) == b""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_daemons_of_a_program_are_dead_when_it_has_ended(boxes: Boxes, tmp_path:
         "chmod -R 000 /workspace; exit 0",
     ],
 )
-def test_a_hostile_program_ends_as_an_exit_with_evidence(boxes: Boxes, tmp_path: Path, line: str) -> None:
+def test_hostile_program_ends_with_an_exit_and_evidence(boxes: Boxes, tmp_path: Path, line: str) -> None:
     rules = Rules(caps=Caps(wall_sec=2), generated=DEFAULT_GENERATED)
     ended, here, patch = run_command(boxes, tmp_path, line, rules)
     assert ended.code in {TerminationCode.AGENT_STOPPED, TerminationCode.AGENT_CRASHED, TerminationCode.WALL_CAP}
@@ -120,7 +120,7 @@ def test_a_hostile_program_ends_as_an_exit_with_evidence(boxes: Boxes, tmp_path:
     assert b"root:x:" not in patch
 
 
-def test_a_reference_script_runs_and_leaves_only_its_work(boxes: Boxes, tmp_path: Path) -> None:
+def test_reference_script_leaves_only_its_changes(boxes: Boxes, tmp_path: Path) -> None:
     script = tmp_path / "reference.py"
     script.write_text("#!/usr/bin/env python3\nimport sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
     with boxes.open(tmp_path) as here:
@@ -134,7 +134,7 @@ def test_a_reference_script_runs_and_leaves_only_its_work(boxes: Boxes, tmp_path
         assert here.session._context.sandbox.run(Command(argv=("ls", place))).exit_code != 0
 
 
-def test_a_reference_script_that_fails_says_so(boxes: Boxes, tmp_path: Path) -> None:
+def test_failing_reference_script_is_reported(boxes: Boxes, tmp_path: Path) -> None:
     script = tmp_path / "solve"
     script.write_text("echo partly > made\nexit 4\n")
     with boxes.open(tmp_path) as here:
@@ -143,7 +143,7 @@ def test_a_reference_script_that_fails_says_so(boxes: Boxes, tmp_path: Path) -> 
         assert "exit status 4" in ended.rationale
 
 
-def test_a_script_of_tool_calls_solves_a_task(boxes: Boxes, tmp_path: Path) -> None:
+def test_scripted_tool_calls_solve_a_task(boxes: Boxes, tmp_path: Path) -> None:
     (tmp_path / "scripted.yaml").write_text(
         "steps:\n"
         "  - search: {query: def median}\n"
@@ -159,4 +159,4 @@ def test_a_script_of_tool_calls_solves_a_task(boxes: Boxes, tmp_path: Path) -> N
     with boxes.open(tmp_path) as here:
         ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
         assert ended.rationale == "script finished: 3 calls, 0 with an error"
-        assert b"+    return sorted" in delta(boxes.prepared.base_tree, here)
+        assert b"+    return sorted" in extract_patch(boxes.prepared.base_tree, here)

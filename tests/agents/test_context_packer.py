@@ -1,4 +1,4 @@
-"""Packed context: never beyond its budget, and the files that matter first."""
+"""The context packer: never over its budget, most relevant files first."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TEXTS = st.lists(
     st.lists(st.sampled_from([*PATHS, "missing.py", "/workspace/pkg/a.py"])),
     st.integers(min_value=1, max_value=400),
 )
-def test_it_never_exceeds_its_budget(files: dict[str, str], named: list[str], tokens: int) -> None:
+def test_context_never_exceeds_its_budget(files: dict[str, str], named: list[str], tokens: int) -> None:
     text = pack(Failures((), tuple(named), ""), Project(frozenset(files), files.get), tokens)
     assert len(text) <= tokens * CHARS_PER_TOKEN
 
 
 @given(st.dictionaries(st.sampled_from(PATHS), TEXTS.map("".join), min_size=1), st.lists(st.sampled_from(PATHS)))
-def test_no_file_is_read_twice_and_none_that_is_not_there(files: dict[str, str], named: list[str]) -> None:
+def test_each_existing_file_is_read_at_most_once(files: dict[str, str], named: list[str]) -> None:
     asked: list[str] = []
 
     def read(path: str) -> str | None:
@@ -40,7 +40,7 @@ def test_no_file_is_read_twice_and_none_that_is_not_there(files: dict[str, str],
     assert len(asked) == len(set(asked))
 
 
-def test_files_named_come_first_then_what_they_import() -> None:
+def test_named_files_come_before_their_imports() -> None:
     files = {
         "tests/test_a.py": "from pkg import thing\nimport other\n",
         "pkg/__init__.py": "from .thing import f\n",
@@ -55,7 +55,7 @@ def test_files_named_come_first_then_what_they_import() -> None:
     assert "unrelated" not in text
 
 
-def test_a_file_cannot_end_its_own_fence() -> None:
+def test_file_content_cannot_close_its_fence() -> None:
     files = {"a.py": "x = '''\n```\n'''\n"}
     text = pack(Failures((), ("a.py",), ""), Project(frozenset(files), files.get), 1000)
     assert "````\nx = " in text
@@ -72,17 +72,17 @@ def test_a_file_cannot_end_its_own_fence() -> None:
         ("a.py", "from lib import core", "src/lib/core.py"),
     ],
 )
-def test_imports_are_resolved_to_places(path: str, source: str, place: str) -> None:
+def test_imports_are_resolved_to_paths(path: str, source: str, place: str) -> None:
     assert place in imported(path, source)
 
 
 @given(st.text())
-def test_any_text_can_be_looked_at(text: str) -> None:
+def test_any_text_can_be_parsed_for_imports(text: str) -> None:
     imported("a.py", text)
     read_failures(text)
 
 
-def test_absolute_paths_of_tracebacks_are_found() -> None:
+def test_absolute_traceback_paths_are_found() -> None:
     project = Project(frozenset({"toy/stats.py", "stats.py"}), lambda _path: "x = 1\n")
     (named,) = read_failures('File "/workspace/toy/stats.py", line 3, in f\n').files
     assert project.find(named) == "toy/stats.py"

@@ -1,4 +1,4 @@
-"""Agents of ours against a scripted model, in real sandboxes."""
+"""Run built-in agents with a scripted model in real sandboxes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def patch(diff: str) -> dict[str, Any]:
 
 
 def harmless(number: int) -> dict[str, Any]:
-    """A change that applies and helps nothing."""
+    """A patch that applies and fixes nothing."""
     return patch(f"--- /dev/null\n+++ b/note{number}.txt\n@@ -0,0 +1 @@\n+{number}\n")
 
 
@@ -56,8 +56,8 @@ def fenced(diff: str) -> dict[str, Any]:
 
 
 @dataclass
-class Heard:
-    """Passes requests on and keeps them."""
+class RecordingUpstream:
+    """Forwards requests and records their bodies."""
 
     upstream: ScriptedUpstream
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -72,20 +72,20 @@ class Heard:
 
 
 @dataclass
-class Played:
+class AgentRun:
     ended: AgentExit
     here: Place
-    delta: bytes
+    patch: bytes
     requests: list[dict[str, Any]]
 
     def last_answers(self) -> list[str]:
-        """What the tools said to the calls of the answer before the last request."""
-        told: list[str] = []
+        """Return the tool results that the last request answers with."""
+        results: list[str] = []
         for message in reversed(self.requests[-1]["messages"]):
             if message["role"] != "tool":
                 break
-            told.append(message["content"])
-        return told[::-1]
+            results.append(message["content"])
+        return results[::-1]
 
 
 def play(
@@ -97,13 +97,13 @@ def play(
     tests: str | None = TESTS,
     rules: Rules | None = None,
     after: str = "fail",
-) -> Played:
+) -> AgentRun:
     script = ModelScript.model_validate({"answers": list(answers), "after": after})
-    heard = Heard(ScriptedUpstream(script))
-    setup = AgentSetup("t", record, model=ChatModel("scripted", heard), test_command=tests)
+    upstream = RecordingUpstream(ScriptedUpstream(script))
+    setup = AgentSetup("t", record, model=ChatModel("scripted", upstream), test_command=tests)
     with boxes.open(record, rules) as here:
         ended = run_session(make_agent(agent, setup), here.session)
         sandbox = here.session._context.sandbox
         sandbox.kill_processes()
-        delta = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
-        return Played(ended, here, delta.patch, heard.bodies)
+        extracted = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
+        return AgentRun(ended, here, extracted.patch, upstream.bodies)

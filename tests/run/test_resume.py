@@ -1,4 +1,4 @@
-"""What must hold before a run goes on: the same tasks, the same request, everything there that is needed, nothing spent forgotten."""
+"""Resuming a run needs the same tasks and options, a usable model, and counts what was spent before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.run.test_interruption import Slow, wait_for
 
 
 @pytest.mark.req("R-13", "U-05")
-def test_a_resumed_run_does_what_it_was_asked_to_do_or_nothing(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
     slow = Slow(ab, tmp_path, "one", "two", "three")
     process = slow.start()
     wait_for(lambda: slow.asleep() == 2)
@@ -42,7 +42,7 @@ def test_a_resumed_run_does_what_it_was_asked_to_do_or_nothing(ab: Ab, tmp_path:
     assert (gone.code, "missing tasks: three" in gone.stderr) == (2, True), gone.stderr
     shutil.move(tmp_path / "three", slow.tasks / "tiny" / "three")
     assert log.read_bytes() == before
-    # What it was asked to do may be said again.
+    # Repeating the recorded options is allowed.
     ran = ab("run", "--resume", slow.run, "--suite", "tiny", "--workers", "2", "--json")
     assert ran.code == 0, ran.stderr
     assert [one["result"]["passed"] for one in ran.json["attempts"]] == [True] * 3
@@ -50,7 +50,7 @@ def test_a_resumed_run_does_what_it_was_asked_to_do_or_nothing(ab: Ab, tmp_path:
 
 
 @pytest.mark.req("R-13")
-def test_a_model_that_cannot_be_asked_here_uses_no_attempt_up(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     script = tmp_path / "answers.yaml"
     script.write_text(json.dumps({"answers": [{"text": "wait", "delay_sec": 600}]}))
@@ -71,7 +71,7 @@ def test_a_model_that_cannot_be_asked_here_uses_no_attempt_up(ab: Ab, tmp_path: 
 
 
 @pytest.mark.req("R-13", "R-10")
-def test_what_was_graded_is_not_resumed_as_something_else(ab: Ab, tmp_path: Path) -> None:
+def test_grade_run_cannot_be_resumed(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one")
     task = tasks / "tiny" / "one"
     assert ab("grade", "--task", task, "--patch", task / "reference.patch", "--out", tmp_path / "out").code == 0
@@ -83,7 +83,7 @@ def test_what_was_graded_is_not_resumed_as_something_else(ab: Ab, tmp_path: Path
 
 
 @pytest.mark.req("C-09", "M-07", "R-13")
-def test_everything_the_study_has_spent_is_counted_superseded_attempts_and_other_methods_too(tmp_path: Path) -> None:
+def test_resume_counts_everything_the_study_has_spent(tmp_path: Path) -> None:
     run = RunDirectory.open(whole_run(tmp_path))
     with RunDirectory.create(
         tmp_path, suite="demo", variant="other", model=None, meta={"study_id": run.study_id, "harness_version": "0.1.0"}
@@ -97,7 +97,7 @@ def test_everything_the_study_has_spent_is_counted_superseded_attempts_and_other
 
 
 @pytest.mark.req("E-13")
-def test_a_run_over_several_kinds_of_sandbox_is_replayed_by_each_task_s_own(tmp_path: Path) -> None:
+def test_replay_chooses_the_recorded_backend(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     assert _recorded(run) == "bwrap"
     one = run / "tasks" / "other" / "manifest.json"

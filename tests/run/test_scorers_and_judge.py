@@ -1,4 +1,4 @@
-"""Scorers, judge and gates of one attempt, as a user gets them."""
+"""Scorers, judge and gates of one attempt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ scorers:
 
 
 @pytest.mark.req("G-10", "G-11", "G-13")
-def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, ab: Ab) -> None:
+def test_scorers_run_in_the_workspace_after_the_agent(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
     line = "echo 42 >answer.txt; mkdir notes; echo hi >notes/extra.txt; (sleep 0.5; touch later.txt) >/dev/null 2>&1 &"
     done = ab.by_command(task, line)
@@ -43,7 +43,7 @@ def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, a
     assert (record["workspace_verdict"], record["mean_score"]) == ("FAIL", 0.6)
     assert record["result"]["passed"] is True
     assert record["judge"] is None
-    # The card: the decision first, a hard failure expanded, an advisory one in one line, and nobody judged.
+    # `ab show`: the decision first, a required scorer's failure in full, an advisory one in one line, no judge.
     text = ab("show", done.json["run_dir"], "--task", "answer").stdout
     assert text.startswith("PASS")
     assert "scorers say FAIL, the gates say PASS" in text
@@ -51,7 +51,7 @@ def test_scorers_see_the_live_workspace_when_the_agent_is_dead(tmp_path: Path, a
     assert "\n      notes/extra.txt\n" in text.split("2 changed, 1 allowed")[1].split("allowed_paths")[0]
     assert text.count("notes/extra.txt\n") == 1
     assert "judge: no judge" in text
-    # What does not apply has no score that could be read as a bad one.
+    # A scorer that does not apply has no score.
     (tone,) = (line.split() for line in text.splitlines() if line.split()[:1] == ["tone"])
     assert tone[:4] == ["tone", "llm_judge", "N/A", "advisory"]
     assert "0.0" not in tone
@@ -69,7 +69,7 @@ ANSWER = {
 
 
 @pytest.mark.req("G-12", "G-13")
-def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Path, ab: Ab) -> None:
+def test_judge_is_recorded_and_replayed(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
     script = tmp_path / "judge.yaml"
     script.write_text(yaml.safe_dump({"answers": [{"text": json.dumps(ANSWER)}, {"text": "I would say it passes."}]}))
@@ -82,9 +82,9 @@ def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Pa
     assert (judge["verdict"], judge["failure_mode"], judge["task_completion"]) == ("FAIL", "wrong_behaviour", 4)
     assert (judge["verdicts"], judge["agreement"]) == (["FAIL", "unparseable"], 0.5)
     assert judge["facts"] == ANSWER["facts"]
-    # What the judge used is not what the agent used.
+    # The judge's usage does not count as the agent's.
     assert (record["usage"]["model_requests"], record["usage"]["prompt_tokens"]) == (0, 0)
-    # It has an item of its own in the cost, and in the total.
+    # Its cost is a separate item and part of the total.
     cost = record["cost"]
     assert judge["prompt_tokens"] > judge["completion_tokens"] > 0
     assert cost["judge"] > 0
@@ -110,7 +110,7 @@ def test_a_judge_is_asked_recorded_replayed_and_overruled_by_nobody(tmp_path: Pa
 
 
 @pytest.mark.req("G-12", "M-07")
-def test_what_a_judge_uses_counts_against_the_budget_of_the_study(tmp_path: Path, ab: Ab) -> None:
+def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     script = tmp_path / "judge.yaml"
     said = {"text": json.dumps(ANSWER), "usage": {"prompt": 10, "completion": 1000}}
@@ -124,7 +124,7 @@ def test_what_a_judge_uses_counts_against_the_budget_of_the_study(tmp_path: Path
 
 
 @pytest.mark.req("G-12")
-def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: Path, ab: Ab) -> None:
+def test_unusable_judge_is_rejected_before_the_run(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     done = ab.run_task(task, "--agent", "noop", "--judge-model", "scripted:nowhere.yaml")
     assert done.code == 2
@@ -133,7 +133,7 @@ def test_a_judge_that_cannot_be_asked_is_refused_before_anything_runs(tmp_path: 
 
 
 @pytest.mark.req("G-09", "G-13")
-def test_a_command_that_passes_only_where_the_agent_was_is_a_named_disagreement(tmp_path: Path, ab: Ab) -> None:
+def test_scorer_that_disagrees_with_grading_is_reported(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
     fake = "printf '#!/bin/sh\\nexit 0\\n' >/opt/env/bin/grep && chmod +x /opt/env/bin/grep"
     record = ab.by_command(task, fake).record
@@ -145,7 +145,7 @@ def test_a_command_that_passes_only_where_the_agent_was_is_a_named_disagreement(
 
 
 @pytest.mark.req("G-04", "G-05", "G-18")
-def test_the_weights_of_the_suite_are_those_of_the_score(tmp_path: Path, ab: Ab) -> None:
+def test_score_uses_the_weights_of_the_suite(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more="rubric: {lambda: 2.0, envelope: {files: 4, lines: 100}}\n")
     published = ab.run_task(task, "--agent", "reference").record
     (tmp_path / "tasks" / "scenario.yaml").write_text("weights: {minimal: 1.0, trace: 0.0, maintainability: 0.0}\n")
@@ -157,7 +157,7 @@ def test_the_weights_of_the_suite_are_those_of_the_score(tmp_path: Path, ab: Ab)
     assert published["score"] == pytest.approx((0.4 * minimal + 0.2) / 0.6, abs=1e-6)
     assert own["rubric"].startswith("rubric@sha256:")
     assert own["rubric"] != published["rubric"]
-    # The decomposition and the components are there for every attempt, passed or not.
+    # Every attempt has a decomposed score and components, passed or not.
     failed = ab.run_task(task, "--agent", "noop").record
     assert (own["decomposed_score"], failed["decomposed_score"], failed["score"]) == (1.0, 0.2, None)
     assert failed["components"]["validity"] == 1
@@ -165,7 +165,7 @@ def test_the_weights_of_the_suite_are_those_of_the_score(tmp_path: Path, ab: Ab)
 
 
 @pytest.mark.req("G-10", "C-15")
-def test_validation_refuses_a_task_that_guards_a_file_which_setup_did_not_make(tmp_path: Path, ab: Ab) -> None:
+def test_scorer_file_missing_after_setup_is_invalid(tmp_path: Path, ab: Ab) -> None:
     for name, path in (("made", "made.txt"), ("gone", "gone.txt")):
         more = f"""
         setup: {{commands: ["touch made.txt"]}}

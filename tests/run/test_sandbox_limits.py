@@ -1,4 +1,4 @@
-"""A candidate that ends its own sandbox has failed: it must not look like trouble of ours, which is not counted."""
+"""An agent that ends its own sandbox has failed; that is not a harness error."""
 
 from __future__ import annotations
 

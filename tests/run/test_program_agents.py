@@ -1,4 +1,4 @@
-"""An agent that is a program, from the command line to the verdict, with a small program instead of a large one."""
+"""An agent that is a program, from the command line to the verdict, with a tiny program."""
 
 from __future__ import annotations
 
@@ -68,45 +68,45 @@ def run(task: Path, agent: str, *more: str) -> dict[str, Any]:
     arguments = ["run-task", "--task", str(task), "--json", "--agent", agent, *more]
     done = CliRunner().invoke(root, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert isinstance(told, dict)
-    return told
+    result = json.loads(done.stdout)
+    assert isinstance(result, dict)
+    return result
 
 
-def test_it_is_graded_like_everybody_else_and_leaves_no_mark_on_the_task(task: Path, model: str) -> None:
-    told = run(task, "cli:asker", "--model", model)
-    (record,) = told["attempts"]
+def test_program_is_graded_and_leaves_the_task_unchanged(task: Path, model: str) -> None:
+    result = run(task, "cli:asker", "--model", model)
+    (record,) = result["attempts"]
     assert record["result"]["passed"], record
     assert (record["observability"], record["agent"]) == ("gateway", "cli:asker")
     assert record["usage"]["completion_tokens"] > 0
     other = run(task, "noop")
     (nothing,) = other["attempts"]
     assert (record["contract_id"], record["env_digest"]) == (nothing["contract_id"], nothing["env_digest"])
-    planned, observed = _manifest(told)
+    planned, observed = _manifest(result)
     assert observed["agent_program"]["package"] == "asker"
     assert observed["agent_program"]["digest"].startswith("sha256:")
     assert planned["guard"]["stages_enforced"] is False
     assert _manifest(other)[1]["agent_program"] == {}
 
 
-def test_what_cannot_be_installed_is_said_before_anything_runs(task: Path, model: str, tmp_path: Path) -> None:
+def test_failed_installation_is_reported_before_the_run(task: Path, model: str, tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="no network here"):
         run(task, "cli:broken", "--model", model)
     assert not (tmp_path / "artifacts").exists()
 
 
-def test_without_a_model_it_is_refused_before_anything_runs(task: Path, tmp_path: Path) -> None:
+def test_program_without_a_model_is_rejected_before_the_run(task: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="needs a model"):
         run(task, "cli:asker")
     assert not (tmp_path / "artifacts").exists()
 
 
-def test_an_unknown_program_is_refused_with_those_there_are(task: Path) -> None:
+def test_unknown_program_lists_available_ones(task: Path) -> None:
     with pytest.raises(InputError, match="cli:claude-code"):
         run(task, "cli:claude", "--model", "scripted:x")
 
 
-def _manifest(told: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    (path,) = Path(told["run_dir"]).glob("tasks/*/manifest.json")
+def _manifest(result: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    (path,) = Path(result["run_dir"]).glob("tasks/*/manifest.json")
     both = json.loads(path.read_text())["protocol_manifest"]
     return both["planned"], both["observed"]

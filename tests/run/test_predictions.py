@@ -1,4 +1,4 @@
-"""`ab grade`: patches made elsewhere, one by one and in bulk."""
+"""`ab grade`: patches made elsewhere, single and in bulk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite, make_task
 
 SEPARATORS = "\u2028\u2029\x85\x0b\x0c\x1c"
-"""What ends a line for `str.splitlines` and stands in a JSON string as it is."""
+"""Line separators for `str.splitlines` that are valid inside a JSON string."""
 
 
 def written(folder: Path, text: str | bytes, name: str = "preds.jsonl") -> Path:
@@ -47,7 +47,7 @@ def line(task: str, patch: str = PATCH, **more: object) -> str:
     ],
     ids=["lines", "blank lines", "list", "list over lines", "by id", "objects by id", "BOM", "BOM by id"],
 )
-def test_predictions_are_read_in_every_published_form(tmp_path: Path, text: str) -> None:
+def test_predictions_are_read_in_every_published_format(tmp_path: Path, text: str) -> None:
     expected = [Prediction(task, PATCH.encode()) for task in ("a", "b")]
     assert read_predictions(written(tmp_path, text)) == expected
 
@@ -58,7 +58,7 @@ def test_one_line_is_one_prediction(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from(SEPARATORS + 'x\n\r"\\é')), min_size=1, max_size=4))
-def test_whatever_a_patch_holds_comes_back_byte_for_byte(
+def test_patch_in_predictions_is_read_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, patches: list[str]
 ) -> None:
     text = "".join(line(f"t{index}", patch) + "\n" for index, patch in enumerate(patches))
@@ -88,13 +88,13 @@ def test_whatever_a_patch_holds_comes_back_byte_for_byte(
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
 )
-def test_a_bad_entry_is_named_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
+def test_bad_entry_is_reported_with_its_place(tmp_path: Path, text: str | bytes, expected: str) -> None:
     with pytest.raises(InputError) as refused:
         read_predictions(written(tmp_path, text))
     assert f"preds.jsonl{expected}" in refused.value.message
 
 
-def test_files_larger_than_could_be_graded_are_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_predictions_are_rejected_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = written(tmp_path, f"{line('a')}\n{line('b')}\n")
     monkeypatch.setattr(grading, "MAX_DOCUMENT_BYTES", len(line("a")) - 1)
     with pytest.raises(InputError, match=r"preds.jsonl:1: line is larger than \d+ bytes"):
@@ -111,7 +111,7 @@ def test_files_larger_than_could_be_graded_are_refused_unread(tmp_path: Path, mo
 
 
 class _Endless(io.RawIOBase):
-    """A pipe that never ends, and knows how much of it was read."""
+    """An endless pipe that counts the bytes read."""
 
     taken = 0
 
@@ -124,7 +124,7 @@ class _Endless(io.RawIOBase):
         return b"x" * size
 
 
-def test_a_patch_is_read_no_further_than_a_patch_may_be_long() -> None:
+def test_patch_is_read_only_up_to_the_size_limit() -> None:
     stream = _Endless()
     found = read_patch("a", stream)  # type: ignore[arg-type]
     assert (found.patch, found.problem) == (b"", "the patch is larger than 67108864 bytes")
@@ -135,7 +135,7 @@ def test_a_patch_is_read_no_further_than_a_patch_may_be_long() -> None:
 
 
 @pytest.mark.req("G-01")
-def test_a_patch_of_300_mb_is_an_invalid_patch_and_not_kept(ab: Ab, tmp_path: Path) -> None:
+def test_patch_of_300_mb_is_invalid_and_not_kept(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     huge = tmp_path / "huge.patch"
     with huge.open("wb") as file:
@@ -147,7 +147,7 @@ def test_a_patch_of_300_mb_is_an_invalid_patch_and_not_kept(ab: Ab, tmp_path: Pa
 
 
 @pytest.mark.req("G-01")
-def test_predictions_are_graded_in_bulk_and_a_bad_one_costs_only_itself(ab: Ab, tmp_path: Path) -> None:
+def test_bad_prediction_does_not_affect_the_others(ab: Ab, tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "tasks", "one", "two", "three") / "tiny"
     marked = PATCH.replace("diff --git", "a mail with \u2028 in it\ndiff --git", 1)
     preds = written(tmp_path, f"\ufeff{line('one', marked)}\n{line('two', '')}\n{line('three', 'nonsense @@')}\n")
@@ -161,7 +161,7 @@ def test_predictions_are_graded_in_bulk_and_a_bad_one_costs_only_itself(ab: Ab, 
 
 
 @pytest.mark.req("C-18")
-def test_a_report_that_has_no_place_is_told_before_anything_is_graded(ab: Ab, tmp_path: Path) -> None:
+def test_unwritable_report_is_rejected_before_grading(ab: Ab, tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "tasks", "one") / "tiny"
     preds, out = written(tmp_path, line("one")), tmp_path / "runs"
     report = tmp_path / "gone/report.json"

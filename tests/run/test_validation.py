@@ -1,4 +1,4 @@
-"""Tasks with one digest are made ready once, and are tasks of their own all the same: id and reference are not part of it."""
+"""Tasks with the same digest are prepared once and stay separate: id and reference are not part of the digest."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def tasks(ab: Ab, tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_is_validated_by_its_own_reference_and_under_its_own_name(ab: Ab, tasks: Path) -> None:
+def test_tasks_with_one_digest_are_validated_separately(ab: Ab, tasks: Path) -> None:
     done = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks, "--json")
     assert [(one["task_id"], one["valid"]) for one in done.json["tasks"]] == [("one", True), ("two", False)]
     assert done.code == 1
 
 
-def test_verdicts_are_told_as_they_come(ab: Ab, tasks: Path) -> None:
-    """What is known stays on the terminal when the rest is broken off."""
+def test_validation_reports_each_task_at_once(ab: Ab, tasks: Path) -> None:
+    """An interrupted validation has printed what it found."""
     told = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks).stderr
     assert "one: valid (1 of 2)" in told
     assert "two: NOT VALID: " in told
     assert told.rstrip().endswith("(2 of 2)")
 
 
-def test_each_is_solved_by_its_own_reference(ab: Ab, tasks: Path) -> None:
+def test_tasks_with_one_digest_use_their_own_reference(ab: Ab, tasks: Path) -> None:
     done = ab("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--json")
     assert {one["task_id"]: one["result"]["passed"] for one in done.json["attempts"]} == {"one": True, "two": False}

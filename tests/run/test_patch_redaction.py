@@ -1,4 +1,4 @@
-"""An agent that writes a known secret into its work: nothing recorded shows it, and what is graded is what it left."""
+"""Secrets in a patch: nothing recorded shows them, and what is graded is exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITH_SECRET = (
     TASK.format(id="answer").replace("{timeout_sec", "{secrets: [PRIVATE_TOKEN], network_policy: none, timeout_sec")
     + 'setup: {commands: ["printf %s $PRIVATE_TOKEN | rev > $HOME/.token"]}\n'
 )
-"""Setup that leaves a secret as it is would be refused; backwards nobody sees it."""
+"""Setup that leaves a plain secret is rejected; reversed, it is not recognised."""
 
 
 def leaks(folder: Path) -> list[str]:
@@ -36,7 +36,7 @@ def folder_of(ran: Ran) -> Path:
 
 
 @pytest.mark.req("C-08", "G-06")
-def test_declared_secret_in_a_patch_is_a_violation_and_is_nowhere_to_be_read(ab: Ab, tmp_path: Path) -> None:
+def test_declared_secret_in_a_patch_is_a_violation(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", text=WITH_SECRET)
     own = Ab(ab.cwd, {**ab.env, "PRIVATE_TOKEN": TOKEN})
     ran = own.by_command(task, "echo 42 > answer.txt; echo \"T = '$(rev $HOME/.token)'\" > src/key.py; cat src/key.py")
@@ -55,10 +55,10 @@ def test_declared_secret_in_a_patch_is_a_violation_and_is_nowhere_to_be_read(ab:
     assert "replaced by placeholders" in replayed.stdout
 
 
-def test_value_that_happens_to_be_a_key_of_this_machine_costs_the_agent_nothing(ab: Ab, tmp_path: Path) -> None:
+def test_host_key_in_a_patch_does_not_fail_the_attempt(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     own = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": TOKEN})
-    # What is graded is exact: the check would fail on the placeholder.
+    # The graded patch is exact: the check would fail on the placeholder.
     (task / "task.yaml").write_text(TASK.format(id="answer").replace("grep -qx 42", f"grep -qx {TOKEN}"))
     ran = own.by_command(task, f"echo {TOKEN} > answer.txt")
     assert ran.record["result"]["passed"], ran.record
@@ -68,7 +68,7 @@ def test_value_that_happens_to_be_a_key_of_this_machine_costs_the_agent_nothing(
     assert own("verify", folder).code == 0
 
 
-def test_patch_without_secrets_is_kept_as_it_is(ab: Ab, tmp_path: Path) -> None:
+def test_patch_without_secrets_is_recorded_unchanged(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     own = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": TOKEN})
     shaped = "sk-or-v1-" + "a" * 40
