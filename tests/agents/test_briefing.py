@@ -40,8 +40,8 @@ STATEMENT = "median([1, 2, 3, 4]) returns 3, it should be 2.5.\n"
 
 
 def briefing() -> tuple[str, dict[str, str]]:
-    told = write_briefing(TASK, STATEMENT, TASK.oracle.checks, rules_for(TASK))
-    return told.text, dict(told.parts)
+    briefing = write_briefing(TASK, STATEMENT, TASK.oracle.checks, rules_for(TASK))
+    return briefing.text, dict(briefing.parts)
 
 
 def test_issue_and_acceptance_are_separate_parts() -> None:
@@ -86,6 +86,6 @@ def test_same_task_gives_the_same_text() -> None:
 
 def test_empty_parts_are_omitted() -> None:
     bare = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
-    told = write_briefing(bare, "do", (), rules_for(bare))
-    assert "## Hints" not in told.text
-    assert "hints" not in told.parts
+    briefing = write_briefing(bare, "do", (), rules_for(bare))
+    assert "## Hints" not in briefing.text
+    assert "hints" not in briefing.parts

@@ -129,7 +129,7 @@ def test_concurrent_installations_make_one_layer(boxes: Boxes, tmp_path: Path) -
     for thread in threads:
         thread.join()
     assert len(made) == 4
-    assert len({one.folder for one in made}) == 1
+    assert len({layer.folder for layer in made}) == 1
     assert len(steps) == len(slow.install)
 
 
@@ -175,15 +175,15 @@ def _require_lock(profile: Profile) -> None:
     """Check that the lock pins every package, the program included, by version and digest."""
     pinned = profile.lock["requirements.txt"].decode()
     assert all(
-        re.match(r"[\w.-]+==[^\s;]+( ; .+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", one)
-        for one in _blocks(pinned)
+        re.match(r"[\w.-]+==[^\s;]+( ; .+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", block)
+        for block in _blocks(pinned)
     )
     if profile.source is Source.PYPI:
         assert f"\n{profile.package}=={profile.version} " in f"\n{pinned}"
         return
     packages = json.loads(profile.lock["package-lock.json"])["packages"]
     assert packages[f"node_modules/{profile.package}"]["version"] == profile.version
-    assert all(one["integrity"].startswith("sha512-") for name, one in packages.items() if name)
+    assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
     assert json.loads(profile.lock["package.json"])["dependencies"] == {profile.package: profile.version}
 
 

@@ -50,8 +50,8 @@ def test_diff_in_a_code_fence_is_applied(boxes: Boxes, tmp_path: Path) -> None:
 def test_model_can_correct_a_refused_diff(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
     assert done.ended.rationale == "tests pass"
-    said = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
-    assert any("The patch was refused" in text for text in said)
+    messages = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
+    assert any("The patch was refused" in text for text in messages)
 
 
 def test_agent_gives_up_on_a_repeated_failure(boxes: Boxes, tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_cap_on_steps_ends_the_agent(boxes: Boxes, tmp_path: Path) -> None:
 def test_bad_tool_call_is_reported_to_the_model(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
     done = play(boxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
-    (told,) = map(json.loads, done.last_answers())
-    assert (told["ok"], told["error_type"]) == (False, kind)
+    (result,) = map(json.loads, done.last_answers())
+    assert (result["ok"], result["error_type"]) == (False, kind)
 
 
 def test_truncated_arguments_are_reported_as_truncated(boxes: Boxes, tmp_path: Path) -> None:
@@ -193,7 +193,10 @@ def test_subagents_search_patch_and_test(boxes: Boxes, tmp_path: Path) -> None:
     done = play(boxes, tmp_path, "subagents", answers)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
     assert b"sorted(values)" in done.patch
-    graph = [(one.parent, one.child, one.role, one.task.text) for one in done.here.of(Delegation)]
+    graph = [
+        (delegation.parent, delegation.child, delegation.role, delegation.task.text)
+        for delegation in done.here.of(Delegation)
+    ]
     assert graph == [
         ("subagents", "router", "router", "round 1: who works next?"),
         ("router", "searcher", "searcher", "find median"),

@@ -127,7 +127,7 @@ def test_reference_script_leaves_only_its_changes(boxes: Boxes, tmp_path: Path) 
         ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
         (mutated,) = here.of(WorkspaceMutated)
-        assert [one.path for one in mutated.files] == ["made"]
+        assert [file.path for file in mutated.files] == ["made"]
         (finished,) = here.of(ToolCallFinished)
         place = finished.stdout.text.strip()
         assert place.startswith("/tmp/")

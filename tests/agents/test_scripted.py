@@ -40,8 +40,8 @@ def test_script_runs_to_its_end_despite_errors(place: OpenPlace, workspace: Path
     ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert ended.rationale == "script finished: 4 calls, 1 with an error"
-    assert [one.tool for one in here.of(ToolCallStarted)] == ["list_files", "apply_patch", "read_file", "read_file"]
-    assert [one.ok for one in here.of(ToolCallFinished)] == [True, True, True, False]
+    assert [call.tool for call in here.of(ToolCallStarted)] == ["list_files", "apply_patch", "read_file", "read_file"]
+    assert [call.ok for call in here.of(ToolCallFinished)] == [True, True, True, False]
     assert (workspace / "a").read_text() == "2\n"
 
 
@@ -84,6 +84,6 @@ def test_all_script_problems_are_reported_with_lines(tmp_path: Path, text: str, 
     path.write_text(text)
     with pytest.raises(ContractError) as caught:
         load_script(path)
-    told = "\n".join(caught.value.problems)
+    message = "\n".join(caught.value.problems)
     for problem in problems:
-        assert problem in told
+        assert problem in message

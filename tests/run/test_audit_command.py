@@ -15,7 +15,7 @@ def test_audit_counts_killed_mutants_and_checks_the_reference(tmp_path: Path, ab
     (found,) = done.json["tasks"]
     assert (done.code, found["sound"], found["noop"], found["reference"]) == (0, True, "fail", "pass")
     assert (found["killed"], found["survived"], found["kill_rate"]) == (2, 0, 1.0)
-    assert {one["result"] for one in found["tried"]} == {"killed"}
+    assert {mutant["result"] for mutant in found["tried"]} == {"killed"}
     reference = task / "reference.patch"
     reference.write_text(reference.read_text().replace("+42", "+43"))
     broken = ab("task", "audit", task)

@@ -41,15 +41,15 @@ def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
 @pytest.mark.req("C-09", "M-06", "M-07", "M-11")
 def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
-    spent = sum(one["cost"]["lm"] for one in attempts)
+    spent = sum(record["cost"]["lm"] for record in attempts)
     assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
-    stopped = [one for one in attempts if one["termination"]["code"] == "cost_cap"]
+    stopped = [record for record in attempts if record["termination"]["code"] == "cost_cap"]
     assert len(stopped) == 3
-    assert all(one["termination"]["evidence"] for one in stopped)
-    assert all(one["termination"]["category"] == "non_termination" for one in stopped)
-    assert any(one["result"]["passed"] for one in stopped)  # reaching a cost cap is not a failure in itself
-    for one in attempts:
-        cost = one["cost"]
+    assert all(record["termination"]["evidence"] for record in stopped)
+    assert all(record["termination"]["category"] == "non_termination" for record in stopped)
+    assert any(record["result"]["passed"] for record in stopped)  # reaching a cost cap is not a failure in itself
+    for record in attempts:
+        cost = record["cost"]
         assert cost["exec"] > 0
         assert cost["total"] == pytest.approx(cost["lm"] + cost["exec"] + cost["human"] + cost["overhead"])
 
@@ -58,11 +58,11 @@ def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
 def test_task_cap_covers_all_repeats(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2")
     by_task: dict[str, float] = {}
-    for one in attempts:
-        by_task[one["task_id"]] = by_task.get(one["task_id"], 0) + one["cost"]["lm"]
+    for record in attempts:
+        by_task[record["task_id"]] = by_task.get(record["task_id"], 0) + record["cost"]["lm"]
     assert set(by_task) == {"one", "two", "three"}
     assert all(spent <= 0.2 + 2 * REQUEST for spent in by_task.values())
-    assert {one["termination"]["code"] for one in attempts} == {"cost_cap"}
+    assert {record["termination"]["code"] for record in attempts} == {"cost_cap"}
 
 
 PRICES = "action_type,unit,unit_price\ntool_call,call,0.1\nllm_request,call,0.05\n"
@@ -94,21 +94,21 @@ def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more
 
 @pytest.mark.req("C-09", "M-06", "M-07", "M-11")
 def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> None:
-    (one,) = priced_run(ab, tmp_path, ("one",), 1.0)
-    assert one["termination"]["code"] == "cost_cap"
-    assert "0 models" in one["termination"]["rationale"]
+    (record,) = priced_run(ab, tmp_path, ("one",), 1.0)
+    assert record["termination"]["code"] == "cost_cap"
+    assert "0 models" in record["termination"]["rationale"]
     # Ten calls use up the cap less its headroom; grading runs nevertheless.
-    assert one["usage"]["tool_calls"] == 10
-    assert one["result"]["passed"]
-    assert one["cost"]["exec"] >= 1.0
-    assert one["cost"]["lm"] == 0
+    assert record["usage"]["tool_calls"] == 10
+    assert record["result"]["passed"]
+    assert record["cost"]["exec"] >= 1.0
+    assert record["cost"]["lm"] == 0
 
 
 @pytest.mark.req("C-09", "M-07")
 def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None:
     attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
-    calls = [one["usage"]["tool_calls"] for one in attempts]
+    calls = [record["usage"]["tool_calls"] for record in attempts]
     assert calls[0] == 21
     assert sum(calls) <= 31
-    assert [one["termination"]["code"] for one in attempts] == ["agent_stopped", "cost_cap", "cost_cap"]
-    assert {one["termination"]["evidence"] != [] for one in attempts[1:]} == {True}
+    assert [record["termination"]["code"] for record in attempts] == ["agent_stopped", "cost_cap", "cost_cap"]
+    assert {record["termination"]["evidence"] != [] for record in attempts[1:]} == {True}

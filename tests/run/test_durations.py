@@ -23,7 +23,7 @@ def test_durations_are_recorded_at_every_level(ab: Ab, tmp_path: Path) -> None:
     record = ran.record
     log = Path(ran.json["run_dir"]) / record["artifact_paths"]["task_dir"] / "events.jsonl"
     events = [json.loads(line) for line in (ab.cwd / log).read_text().splitlines()]
-    commands = [one["payload"]["duration_us"] for one in events if one["type"] == "tool_call_finished"]
+    commands = [event["payload"]["duration_us"] for event in events if event["type"] == "tool_call_finished"]
     assert len(commands) == 3
     assert commands[0] >= 400_000
     usage = record["usage"]
@@ -31,7 +31,7 @@ def test_durations_are_recorded_at_every_level(ab: Ab, tmp_path: Path) -> None:
     assert usage["wall_sec"] >= usage["tool_sec"]
     assert record["duration_sec"] >= usage["wall_sec"] + usage["check_sec"]
     (check,) = record["checks"]
-    (decided,) = [one["payload"] for one in events if one["type"] == "acceptance_check"]
+    (decided,) = [event["payload"] for event in events if event["type"] == "acceptance_check"]
     assert check["duration_sec"] == pytest.approx(decided["duration_us"] / US)
     assert check["duration_sec"] >= 0.3
     assert usage["check_sec"] >= check["duration_sec"]

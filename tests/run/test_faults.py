@@ -41,10 +41,10 @@ def test_a_run_whose_disk_was_full_goes_on_when_there_is_room(ab: Ab, tmp_path: 
         (run,) = (small / "out").iterdir()
         ran = ab("run", "--resume", run, "--json")
         assert ran.code == 0, ran.stderr
-        assert sorted((one["task_id"], one["repeat"]) for one in ran.json["attempts"]) == [
+        assert sorted((record["task_id"], record["repeat"]) for record in ran.json["attempts"]) == [
             (task, repeat) for task in ("one", "two") for repeat in (1, 2, 3, 4)
         ]
-        assert all(one["result"]["passed"] for one in ran.json["attempts"])
+        assert all(record["result"]["passed"] for record in ran.json["attempts"])
         assert ab("verify", run).code == 0
     finally:
         subprocess.run(["umount", str(small)], check=True)

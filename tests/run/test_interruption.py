@@ -103,7 +103,7 @@ def test_repeated_interrupts_lose_nothing(slow: Slow) -> None:
     assert "loses nothing either" in err
     assert "Traceback" not in err
     records = slow.records()
-    assert [(one["final"], one["run_status"]) for one in records] == [(True, "invalid")] * 2
+    assert [(record["final"], record["run_status"]) for record in records] == [(True, "invalid")] * 2
     verified = slow.ab("verify", slow.run)
     assert verified.code == 0, verified.stdout
 
@@ -127,7 +127,9 @@ def test_killed_run_resumes_without_loss_or_repetition(slow: Slow) -> None:
     assert {record["attempt_id"] for record in old} == {record["supersedes"] for record in finals} - {None}
     assert slow.ab("verify", slow.run).code == 0
     again = slow.ab("run", "--resume", slow.run, "--json")
-    assert [one["attempt_id"] for one in again.json["attempts"]] == [one["attempt_id"] for one in ran.json["attempts"]]
+    assert [record["attempt_id"] for record in again.json["attempts"]] == [
+        record["attempt_id"] for record in ran.json["attempts"]
+    ]
 
 
 @pytest.mark.req("R-13")

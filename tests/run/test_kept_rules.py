@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
 def other_rules() -> RuleSet:
     """Rules of a hypothetical later version without privilege escalation."""
     document = json.loads(json.dumps(published_document()))
-    document["rules"] = [one for one in document["rules"] if one["id"] != "os.privilege_escalation"]
+    document["rules"] = [rule for rule in document["rules"] if rule["id"] != "os.privilege_escalation"]
     return parse_rules(json.dumps(document))
 
 

@@ -87,9 +87,9 @@ def test_recorded_model_stops_at_the_first_difference(ab: Ab, asker: Path, task:
     recorded = f"recorded:{run_folder(first)}"
     other = ab.by_command(task, line + "'what is it?'", *options, recorded)
     assert other.record["result"]["failure_reason"] == "LLM_ERROR"
-    told = next(run_folder(other).glob("tasks/*/events.jsonl")).read_text()
-    assert "what is it?" in told
-    assert re.search(r"-[^\n]*how much is it\?", told), "the difference is shown"
+    log = next(run_folder(other).glob("tasks/*/events.jsonl")).read_text()
+    assert "what is it?" in log
+    assert re.search(r"-[^\n]*how much is it\?", log), "the difference is shown"
     lenient = ab.by_command(task, line + "'what is it?'", *options, recorded, "--lenient")
     assert lenient.record["result"]["passed"]
 
@@ -100,7 +100,7 @@ def test_recording_without_the_attempt_is_rejected(ab: Ab, task: Path, tmp_path:
     other = make_task(tmp_path / "other", task_id="other")
     refused = with_model(ab, other, f"recorded:{run_folder(first)}")
     assert refused.code == 2
-    assert "has no attempt at task other" in refused.stderr
+    assert "has no recorded attempt at task other" in refused.stderr
 
 
 @pytest.mark.req("R-15", "T-06")
@@ -112,17 +112,17 @@ def test_missing_api_key_is_named_before_the_run(ab: Ab, task: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "model, said",
+    "model, message",
     [
         ("scripted:no-such.yaml", "no-such.yaml"),
         ("recorded:no-such-run", "no-such-run"),
         ("nonsense:model", "nonsense"),
     ],
 )
-def test_unusable_model_is_rejected(ab: Ab, task: Path, model: str, said: str) -> None:
+def test_unusable_model_is_rejected(ab: Ab, task: Path, model: str, message: str) -> None:
     refused = with_model(ab, task, model)
     assert refused.code == 2
-    assert said in refused.stderr
+    assert message in refused.stderr
 
 
 @pytest.mark.req("T-06", "R-09")

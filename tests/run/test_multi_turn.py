@@ -54,12 +54,12 @@ def test_program_runs_once_per_turn_and_is_graded_once(tmp_path: Path, ab: Ab) -
     done = ab.by_command(task, line, "--judge-model", judge)
     record = done.record
     assert record["result"]["passed"] is True
-    assert [one["verdict"] for one in record["scorers"]] == ["PASS"]
+    assert [scorer["verdict"] for scorer in record["scorers"]] == ["PASS"]
     assert len(record["checks"]) == 1
     run = done.json["run_dir"]
-    told = events(run, record, Briefing)
-    assert [one.parts.get("turn") for one in told] == [None, "2", "3"]
-    assert told[2].text == "And say so."
+    briefings = events(run, record, Briefing)
+    assert [briefing.parts.get("turn") for briefing in briefings] == [None, "2", "3"]
+    assert briefings[2].text == "And say so."
     (judged,) = events(run, record, JudgeResult)
     asked = judged.exchanges[0].request
     assert "user, turn 2: Now make it 42." in asked.model_dump_json()
@@ -164,8 +164,12 @@ def test_task_without_a_workspace_cannot_be_graded_or_audited(tmp_path: Path, ab
     task = talk(tmp_path / "tasks" / "talk" / "explain")
     checked = ab("validate-tasks", "--suite", "talk", "--tasks-dir", tmp_path / "tasks", "--json")
     assert checked.code == 0
-    (one,) = checked.json["tasks"]
-    assert (one["valid"], one["baseline"], one["why"]) == (True, "none", "no workspace, judged only")
+    (validation,) = checked.json["tasks"]
+    assert (validation["valid"], validation["baseline"], validation["why"]) == (
+        True,
+        "none",
+        "no workspace, judged only",
+    )
     (tmp_path / "x.patch").write_text("")
     graded = ab("grade", "--task", task, "--patch", tmp_path / "x.patch")
     assert (graded.code, "tasks without a repository" in graded.stderr) == (2, True)

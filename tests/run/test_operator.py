@@ -105,16 +105,16 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
         several = ab("operator", "decide", run, "--stop", "--reason", "x")
         assert several.code == 2
         assert "--question" in several.stderr
-        for one in waiting:
-            what = "--continue" if one.task_id == "one" else "--stop"
-            said = ab("operator", "decide", run, what, "--reason", "looked at it", "--question", one.id)
-            assert said.code == 0, said.stderr
+        for question in waiting:
+            what = "--continue" if question.task_id == "one" else "--stop"
+            decided = ab("operator", "decide", run, what, "--reason", "looked at it", "--question", question.id)
+            assert decided.code == 0, decided.stderr
         stdout, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
     assert process.returncode == 0, stderr
-    records = {one["task_id"]: one for one in json.loads(stdout)["attempts"]}
+    records = {record["task_id"]: record for record in json.loads(stdout)["attempts"]}
     assert records["one"]["result"]["passed"]
     assert records["two"]["result"]["failure_reason"] == "OPERATOR_ABORT"
     assert records["two"]["invalid_cause"] == "operator"

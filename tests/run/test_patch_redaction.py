@@ -28,7 +28,7 @@ def leaks(folder: Path) -> list[str]:
 def findings(folder: Path) -> list[dict[str, Any]]:
     lines = next(folder.glob("tasks/*/events.jsonl")).read_text().splitlines()
     events = [json.loads(line) for line in lines]
-    return [one["payload"] for one in events if one["type"] == "integrity_finding"]
+    return [event["payload"] for event in events if event["type"] == "integrity_finding"]
 
 
 def folder_of(ran: Ran) -> Path:
@@ -64,7 +64,7 @@ def test_host_key_in_a_patch_does_not_fail_the_attempt(ab: Ab, tmp_path: Path) -
     assert ran.record["result"]["passed"], ran.record
     folder = folder_of(ran)
     assert leaks(folder) == []
-    assert [(one["rule"], one["severity"]) for one in findings(folder)] == [("secret.in_patch", "note")]
+    assert [(finding["rule"], finding["severity"]) for finding in findings(folder)] == [("secret.in_patch", "note")]
     assert own("verify", folder).code == 0
 
 

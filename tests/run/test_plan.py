@@ -51,9 +51,9 @@ def test_each_variant_has_its_own_run_directory(ab: Ab, tmp_path: Path) -> None:
         (variants / f"{name}.yaml").write_text(f"name: {name}\nagent: {agent}\n")
     ran = ab("run", "--suite", "tiny", "--variant", "first", "--variant", "second", "--workers", "2", "--json")
     assert ran.code == 0, ran.stderr
-    found = {(one["task_id"], one["variant"]): one["result"] for one in ran.json["attempts"]}
+    found = {(record["task_id"], record["variant"]): record["result"] for record in ran.json["attempts"]}
     assert found["good", "first"]["passed"]
     assert found["good", "second"]["failure_reason"] not in {None, "SETUP_FAILED"}
     assert found["broken", "first"]["failure_reason"] == found["broken", "second"]["failure_reason"] == "SETUP_FAILED"
-    assert len({one["study_id"] for one in ran.json["attempts"]}) == 1
-    assert len({one["run_id"] for one in ran.json["attempts"]}) == 2
+    assert len({record["study_id"] for record in ran.json["attempts"]}) == 1
+    assert len({record["run_id"] for record in ran.json["attempts"]}) == 2

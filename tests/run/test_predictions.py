@@ -63,7 +63,7 @@ def test_patch_in_predictions_is_read_byte_for_byte(
 ) -> None:
     text = "".join(line(f"t{index}", patch) + "\n" for index, patch in enumerate(patches))
     found = read_predictions(written(tmp_path_factory.mktemp("p"), text))
-    assert [one.patch for one in found] == [patch.encode() for patch in patches]
+    assert [prediction.patch for prediction in found] == [patch.encode() for patch in patches]
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_bad_prediction_does_not_affect_the_others(ab: Ab, tmp_path: Path) -> No
     preds = written(tmp_path, f"\ufeff{line('one', marked)}\n{line('two', '')}\n{line('three', 'nonsense @@')}\n")
     report = tmp_path / "report.json"
     done = ab("grade", "--task", suite, "--predictions", preds, "--workers", "2", "--report", report, "--json")
-    reasons = {one["task_id"]: one["result"]["failure_reason"] for one in done.json["attempts"]}
+    reasons = {record["task_id"]: record["result"]["failure_reason"] for record in done.json["attempts"]}
     assert (reasons["one"], reasons["two"]) == (None, "TESTS_FAILED")
     assert reasons["three"] is not None
-    said = json.loads(report.read_text())
-    assert (said["resolved_ids"], said["empty_patch_ids"]) == (["one"], ["two"])
+    summary = json.loads(report.read_text())
+    assert (summary["resolved_ids"], summary["empty_patch_ids"]) == (["one"], ["two"])
 
 
 @pytest.mark.req("C-18")

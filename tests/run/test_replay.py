@@ -60,8 +60,8 @@ def test_copied_run_is_replayed_without_task_and_cache(ab: Ab, tmp_path: Path) -
     assert ran.code == 0, ran.stderr
     (attempt,) = ran.json["attempts"]
     assert (attempt["agreement"], attempt["environment"]) == ("agrees", "same")
-    assert [one["id"] for one in attempt["checks"]] == ["patch", "build", "there", "answer"]
-    assert {one["now"] for one in attempt["checks"]} == {"pass"}
+    assert [check["id"] for check in attempt["checks"]] == ["patch", "build", "there", "answer"]
+    assert {check["now"] for check in attempt["checks"]} == {"pass"}
     assert ab("verify", run).code == 0
 
 
@@ -128,7 +128,9 @@ def test_task_bundle_has_hidden_files_and_no_reference(tmp_path: Path) -> None:
     assert back.ids == identify(task)
     assert back.task.task == task.task
     assert back.task.checks == task.checks
-    assert {name: one.content for name, one in back.task.hidden_files().items()} == {b"secret.txt": b"the hidden one\n"}
+    assert {name: file.content for name, file in back.task.hidden_files().items()} == {
+        b"secret.txt": b"the hidden file\n"
+    }
 
 
 @pytest.mark.req("E-13")

@@ -45,7 +45,7 @@ def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interr
     # Repeating the recorded options is allowed.
     ran = ab("run", "--resume", slow.run, "--suite", "tiny", "--workers", "2", "--json")
     assert ran.code == 0, ran.stderr
-    assert [one["result"]["passed"] for one in ran.json["attempts"]] == [True] * 3
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True] * 3
     assert ab("verify", slow.run).code == 0
 
 
@@ -56,7 +56,7 @@ def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, in
     script.write_text(json.dumps({"answers": [{"text": "wait", "delay_sec": 600}]}))
     asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out")
     process = ab.start(*asked, "--model", f"scripted:{script}")
-    wait_for(lambda: any("llm_request" in one.read_text() for one in tmp_path.glob("out/*/tasks/*/events.jsonl")))
+    wait_for(lambda: any("llm_request" in log.read_text() for log in tmp_path.glob("out/*/tasks/*/events.jsonl")))
     interrupt(process, signal.SIGINT)
     (run,) = (tmp_path / "out").iterdir()
     script.unlink()
@@ -67,7 +67,7 @@ def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, in
     call = {"name": "apply_patch", "arguments": {"unified_diff": PATCH}}
     script.write_text(json.dumps({"answers": [{"tool_calls": [call]}, {"text": "done"}], "after": "repeat"}))
     ran = ab("run", "--resume", run, "--json")
-    assert [one["result"]["passed"] for one in ran.json["attempts"]] == [True, True], ran.stderr
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True, True], ran.stderr
 
 
 @pytest.mark.req("R-13", "R-10")
@@ -93,13 +93,13 @@ def test_resume_counts_everything_the_study_has_spent(tmp_path: Path) -> None:
         attempt(stranger)
     (tmp_path / "notes.txt").write_text("no run")
     assert len(list(study_records(run))) == 4
-    assert sum(not one.final for one in study_records(run)) == 1
+    assert sum(not record.final for record in study_records(run)) == 1
 
 
 @pytest.mark.req("E-13")
 def test_replay_chooses_the_recorded_backend(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     assert _recorded(run) == "bwrap"
-    one = run / "tasks" / "other" / "manifest.json"
-    one.write_text(one.read_text().replace('"bwrap"', '"docker"'))
+    manifest = run / "tasks" / "other" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"bwrap"', '"docker"'))
     assert _recorded(run) == "auto"

@@ -30,7 +30,7 @@ def test_scorers_run_in_the_workspace_after_the_agent(tmp_path: Path, ab: Ab) ->
     line = "echo 42 >answer.txt; mkdir notes; echo hi >notes/extra.txt; (sleep 0.5; touch later.txt) >/dev/null 2>&1 &"
     done = ab.by_command(task, line)
     record = done.record
-    rows = {one["name"]: (one["verdict"], one["required"], one["score"]) for one in record["scorers"]}
+    rows = {scorer["name"]: (scorer["verdict"], scorer["required"], scorer["score"]) for scorer in record["scorers"]}
     assert rows == {
         "answer": ("PASS", True, 1.0),
         "quiet": ("PASS", True, 1.0),
@@ -113,12 +113,12 @@ def test_judge_is_recorded_and_replayed(tmp_path: Path, ab: Ab) -> None:
 def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     script = tmp_path / "judge.yaml"
-    said = {"text": json.dumps(ANSWER), "usage": {"prompt": 10, "completion": 1000}}
-    script.write_text(yaml.safe_dump({"answers": [said]}))
+    answer = {"text": json.dumps(ANSWER), "usage": {"prompt": 10, "completion": 1000}}
+    script.write_text(yaml.safe_dump({"answers": [answer]}))
     asked = ("--judge-model", f"scripted:{script}", "--total-usd", "0.03", "--repeats", "2")
     records = ab.run_task(task, "--agent", "noop", *asked).json["attempts"]
-    assert sorted(one["judge"]["verdict"] for one in records) == ["FAIL", "unparseable"]
-    (refused,) = [one for one in records if one["judge"]["verdict"] == "unparseable"]
+    assert sorted(record["judge"]["verdict"] for record in records) == ["FAIL", "unparseable"]
+    (refused,) = [record for record in records if record["judge"]["verdict"] == "unparseable"]
     assert "the budget of this total is used up" in refused["judge"]["reasoning"]
     assert (refused["cost"]["judge"], refused["run_status"]) == (0, "failure")
 
@@ -138,7 +138,7 @@ def test_scorer_that_disagrees_with_grading_is_reported(tmp_path: Path, ab: Ab) 
     fake = "printf '#!/bin/sh\\nexit 0\\n' >/opt/env/bin/grep && chmod +x /opt/env/bin/grep"
     record = ab.by_command(task, fake).record
     assert record["result"]["passed"] is False
-    verdicts = {one["name"]: one["verdict"] for one in record["scorers"]}
+    verdicts = {scorer["name"]: scorer["verdict"] for scorer in record["scorers"]}
     assert verdicts["answer"] == "PASS"
     assert "oracle.disagreement" in {tag["id"] for tag in record["tags"]}
     assert record["needs_review"] is True
@@ -173,7 +173,7 @@ def test_scorer_file_missing_after_setup_is_invalid(tmp_path: Path, ab: Ab) -> N
         """
         make_task(tmp_path / "tasks" / "tiny" / name, task_id=name, more=more)
     done = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tmp_path / "tasks", "--json")
-    found = {one["task_id"]: (one["valid"], one["why"]) for one in done.json["tasks"]}
+    found = {task["task_id"]: (task["valid"], task["why"]) for task in done.json["tasks"]}
     assert found["made"][0] is True
     assert found["gone"][0] is False
     assert "scorers[0].paths[0]: gone.txt is not a file of the workspace" in found["gone"][1]

@@ -27,10 +27,10 @@ def test_tasks_with_one_digest_are_validated_separately(ab: Ab, tasks: Path) -> 
 
 def test_validation_reports_each_task_at_once(ab: Ab, tasks: Path) -> None:
     """An interrupted validation has printed what it found."""
-    told = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks).stderr
-    assert "one: valid (1 of 2)" in told
-    assert "two: NOT VALID: " in told
-    assert told.rstrip().endswith("(2 of 2)")
+    stderr = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks).stderr
+    assert "one: valid (1 of 2)" in stderr
+    assert "two: NOT VALID: " in stderr
+    assert stderr.rstrip().endswith("(2 of 2)")
 
 
 def test_tasks_with_one_digest_use_their_own_reference(ab: Ab, tasks: Path) -> None:
