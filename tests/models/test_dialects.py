@@ -110,7 +110,7 @@ def test_stop_reasons_are_translated(reason: str, stop: str) -> None:
     assert messages.from_chat(body, "m")["stop_reason"] == stop
 
 
-def test_calls_are_seen_by_the_client_even_where_the_server_says_stop() -> None:
+def test_tool_calls_override_the_stop_reason() -> None:
     call = {"id": "c", "function": {"name": "run", "arguments": "{not json"}}
     body = answer_body("", tool_calls=[call])
     body["choices"][0]["finish_reason"] = "stop"
@@ -179,19 +179,19 @@ def test_responses_request_becomes_a_chat_request() -> None:
     ]
 
 
-def test_conversation_that_only_its_service_remembers_is_refused() -> None:
+def test_stored_conversation_is_refused() -> None:
     with pytest.raises(faults.Rejected, match="whole input"):
         responses.to_chat({"input": "hi", "previous_response_id": "resp_1"})
 
 
-def test_free_text_tool_is_called_with_free_text() -> None:
+def test_custom_tool_gets_free_text() -> None:
     call = {"id": "c", "function": {"name": "apply_patch", "arguments": '{"input": "*** Begin"}'}}
     got = responses.from_chat(answer_body("", tool_calls=[call]), {"model": "m"}, frozenset({"apply_patch"}))
     (item,) = arr(got["output"])
     assert obj(item) | {"type": "custom_tool_call", "input": "*** Begin", "call_id": "c"} == item
 
 
-def test_answer_that_was_cut_is_incomplete() -> None:
+def test_truncated_reply_is_incomplete() -> None:
     body = answer_body()
     body["choices"][0]["finish_reason"] = "length"
     got = responses.from_chat(body, {"model": "m"}, frozenset())
@@ -256,7 +256,7 @@ def test_chat_stream_becomes_a_responses_stream() -> None:
     assert events[-1]["type"] == "response.completed"
 
 
-def test_stream_that_goes_back_to_an_earlier_call_is_refused() -> None:
+def test_stream_with_interleaved_calls_is_refused() -> None:
     reader = ChatReader()
     for chunk in CHUNKS[:8]:
         reader.chunk(chunk)
@@ -268,7 +268,7 @@ def test_stream_that_goes_back_to_an_earlier_call_is_refused() -> None:
     st.lists(st.text(alphabet=st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=20), max_size=8),
     st.data(),
 )
-def test_events_come_out_as_they_went_in_however_the_stream_is_cut(texts: list[str], data: st.DataObject) -> None:
+def test_events_survive_any_chunking_of_the_stream(texts: list[str], data: st.DataObject) -> None:
     whole = b"".join(SseEvent(text, "name").encode() for text in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -276,7 +276,7 @@ def test_events_come_out_as_they_went_in_however_the_stream_is_cut(texts: list[s
 
 
 @pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
-def test_every_line_end_and_comments_are_understood(line: str) -> None:
+def test_all_line_endings_and_comments_are_parsed(line: str) -> None:
     text = line.join([": comment", "", "event: e", "data: 1", "data:2", "id: 7", "", "data: cut"])
     assert list(read_events([text.encode()])) == [SseEvent("1\n2", "e")]
 
@@ -315,7 +315,7 @@ JSON = st.recursive(
 @given(
     st.dictionaries(st.sampled_from(["choices", "usage", "id", "model", "messages", "input", "system", "tools"]), JSON)
 )
-def test_translation_never_fails_on_json_of_another_shape(body: dict[str, Any]) -> None:
+def test_translation_never_fails_on_unexpected_json(body: dict[str, Any]) -> None:
     messages.from_chat(body, "m")
     responses.from_chat(body, body, frozenset())
     messages.to_chat(body)
@@ -330,7 +330,7 @@ def test_translation_never_fails_on_json_of_another_shape(body: dict[str, Any]) 
 
 
 @pytest.mark.req("T-06")
-def test_tokens_are_read_in_every_dialect() -> None:
+def test_usage_is_read_in_every_dialect() -> None:
     chat = usage_of(Dialect.CHAT, answer_body())
     again = usage_of(Dialect.MESSAGES, messages.from_chat(answer_body(), "m"))
     third = usage_of(Dialect.RESPONSES, responses.from_chat(answer_body(), {}, frozenset()))
@@ -339,14 +339,14 @@ def test_tokens_are_read_in_every_dialect() -> None:
     assert (chat.prompt, chat.completion, chat.cached) == (100, 10, 40)
 
 
-def test_estimates_say_that_they_are() -> None:
+def test_estimated_usage_is_marked() -> None:
     assert estimated(400, 40).estimated
     assert (estimated(400, 40).prompt, estimated(400, 40).completion) == (100, 10)
     assert bound({"max_tokens": 50}, 1000).completion == 50
     assert bound({}, 1000).completion > 1000
 
 
-def test_every_fault_has_an_answer_in_every_dialect() -> None:
+def test_every_fault_has_an_error_in_every_dialect() -> None:
     samples: list[ModelFault] = [fault_of(code, b'{"error": {"message": "m"}}') for code in range(300, 600)]
     samples += [faults.ReplayDiverged("d", diff=""), faults.Refused("r"), faults.NotJson("n"), ModelFault("x")]
     for fault in samples:

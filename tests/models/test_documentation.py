@@ -13,21 +13,21 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 
 
-def test_page_names_every_provider_and_every_variable() -> None:
+def test_page_lists_every_provider_and_variable() -> None:
     presets = bundled_presets()
     assert all(f"`{name}`" in PAGE for name in (*presets.providers, *presets.models, *presets.key_names))
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert all(f"# {name}=" in example for name in presets.key_names)
 
 
-def test_page_names_every_fault_as_events_do() -> None:
+def test_page_lists_every_fault_status() -> None:
     kinds = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ModelFault)]
     inner = {"service_error", "bad_answer", "replay"}
     labels = {getattr(kind, "label", "") for kind in kinds} - inner - {""}
     assert [label for label in sorted(labels) if f"`{label}`" not in PAGE] == []
 
 
-def test_page_names_units_prices_and_what_is_volatile() -> None:
+def test_page_lists_units_prices_and_volatile_parts() -> None:
     assert [unit for unit in UNITS if f"`{unit}`" not in PAGE] == []
     assert [key for key in KEYS if f"`{key}`" not in PAGE] == []
     assert FALLBACK.method_id in PAGE

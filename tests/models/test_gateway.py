@@ -156,9 +156,7 @@ def test_models_and_token_counts_for_both_clients(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05", "R-09")
-def test_service_behind_the_gateway_gets_the_pinned_model_and_the_key_and_nothing_of_the_client(
-    rig: OpenRig, serve: Serve, transport: Any
-) -> None:
+def test_service_gets_pinned_model_and_key_but_no_client_headers(rig: OpenRig, serve: Serve, transport: Any) -> None:
     from agentbench.models.client.endpoint import Endpoint
     from agentbench.models.keys import Secret
 
@@ -183,7 +181,7 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 
 
 @pytest.mark.req("T-05", "M-05")
-def test_budget_that_is_gone_is_an_error_of_each_api_and_nothing_is_asked_upstream(rig: OpenRig) -> None:
+def test_spent_budget_is_an_api_error_without_upstream_request(rig: OpenRig) -> None:
     one = rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
     one.openai().chat.completions.create(model="m", messages=PROMPT)
     with pytest.raises(openai.RateLimitError, match="attempt's budget is spent") as quota:
@@ -203,7 +201,7 @@ def test_budget_that_is_gone_is_an_error_of_each_api_and_nothing_is_asked_upstre
 
 
 @pytest.mark.req("T-05")
-def test_clients_that_retry_do_not_knock_again_for_a_budget_that_is_gone(rig: OpenRig) -> None:
+def test_clients_do_not_retry_a_spent_budget(rig: OpenRig) -> None:
     one = rig(script(CALLS), caps=Caps(tokens=0)).open_gateway()
     with pytest.raises(openai.RateLimitError):
         one.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
@@ -231,7 +229,7 @@ def test_clients_that_retry_do_not_knock_again_for_a_budget_that_is_gone(rig: Op
     ],
 )
 @pytest.mark.req("T-05", "T-06")
-def test_fault_of_the_service_reaches_every_client_as_its_own_error(
+def test_service_fault_reaches_each_client_as_its_own_error(
     rig: OpenRig, reach: Reach, behaviour: Behaviour, code: int, label: str
 ) -> None:
     one = rig(reach(behaviour)).open_gateway()
@@ -250,7 +248,7 @@ def test_fault_of_the_service_reaches_every_client_as_its_own_error(
 
 
 @pytest.mark.req("T-05")
-def test_one_500_is_not_seen_by_the_client(rig: OpenRig, reach: Reach) -> None:
+def test_single_500_is_retried_unnoticed(rig: OpenRig, reach: Reach) -> None:
     one = rig(reach(status(500), good)).open_gateway()
     assert one.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "hello"
 
@@ -264,7 +262,7 @@ def test_one_500_is_not_seen_by_the_client(rig: OpenRig, reach: Reach) -> None:
     ],
 )
 @pytest.mark.req("T-05", "T-06")
-def test_stream_that_breaks_is_an_error_to_every_client(rig: OpenRig, reach: Reach, behaviour: Behaviour) -> None:
+def test_broken_stream_is_an_error_for_every_client(rig: OpenRig, reach: Reach, behaviour: Behaviour) -> None:
     one = rig(reach(behaviour)).open_gateway()
     asks: list[Callable[[], object]] = [
         lambda: list(one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)),
@@ -288,7 +286,7 @@ def _fails(event: Any) -> bool:
 
 
 @pytest.mark.req("T-05")
-def test_client_that_waits_hears_signs_of_life(rig: OpenRig, reach: Reach) -> None:
+def test_waiting_client_gets_keep_alives(rig: OpenRig, reach: Reach) -> None:
     one = rig(reach(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
     # Each client gives up when it hears nothing for two seconds.
     gpt, claude = one.openai(timeout=2.0), one.anthropic(timeout=2.0)
@@ -317,7 +315,7 @@ def test_client_that_waits_hears_signs_of_life(rig: OpenRig, reach: Reach) -> No
 
 
 @pytest.mark.req("T-05")
-def test_fault_after_a_sign_of_life_is_still_a_fault(rig: OpenRig, reach: Reach) -> None:
+def test_fault_after_a_keep_alive_is_reported(rig: OpenRig, reach: Reach) -> None:
     def late(handler: Any, body: Any) -> None:
         time.sleep(0.6)
         status(400, "no")(handler, body)
@@ -341,7 +339,7 @@ def test_fault_after_a_sign_of_life_is_still_a_fault(rig: OpenRig, reach: Reach)
 
 
 @pytest.mark.req("T-05")
-def test_client_that_disconnects_is_noticed_and_written_down(rig: OpenRig, serve: Serve, reach: Reach) -> None:
+def test_disconnected_client_is_logged_as_abandoned(rig: OpenRig, serve: Serve, reach: Reach) -> None:
     def endless(handler: Any, body: Any) -> None:
         from tests.models.service import stream_chunks
 
@@ -363,9 +361,7 @@ def test_client_that_disconnects_is_noticed_and_written_down(rig: OpenRig, serve
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_client_that_gives_up_before_the_first_byte_ends_the_request_upstream(
-    rig: OpenRig, reach: Reach, stream: bool
-) -> None:
+def test_client_timeout_before_first_byte_cancels_upstream_request(rig: OpenRig, reach: Reach, stream: bool) -> None:
     noticed = [threading.Event(), threading.Event()]
     one = rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
     with pytest.raises(openai.APITimeoutError):
@@ -379,7 +375,7 @@ def test_client_that_gives_up_before_the_first_byte_ends_the_request_upstream(
 
 
 @pytest.mark.req("T-05")
-def test_requests_at_once_are_answered_at_once_and_each_is_written_down(rig: OpenRig, reach: Reach) -> None:
+def test_concurrent_requests_run_in_parallel_and_are_logged(rig: OpenRig, reach: Reach) -> None:
     together = threading.Barrier(10, timeout=30)
 
     def when_all_are_here(handler: Any, body: Any) -> None:
@@ -399,7 +395,7 @@ def test_requests_at_once_are_answered_at_once_and_each_is_written_down(rig: Ope
 
 
 @pytest.mark.req("T-05")
-def test_closing_ends_what_is_open_and_no_event_comes_after(rig: OpenRig, reach: Reach) -> None:
+def test_close_ends_open_requests_and_their_events(rig: OpenRig, reach: Reach) -> None:
     one = rig(reach(hang)).open_gateway()
     failed = threading.Event()
 
@@ -465,7 +461,7 @@ def _talk(one: Rig, data: bytes) -> bytes:
     ],
 )
 @pytest.mark.req("T-05")
-def test_what_is_no_request_is_refused_and_nothing_else_is_reached(rig: OpenRig, data: bytes, code: int) -> None:
+def test_malformed_requests_are_refused(rig: OpenRig, data: bytes, code: int) -> None:
     one = rig(script(CALLS)).open_gateway()
     assert _talk(one, data).startswith(b"HTTP/1.1 %d " % code)
     assert one.requests() == []
@@ -480,7 +476,7 @@ def _asking(body: bytes, room: MemoryBudget) -> Connection:
 
 
 @pytest.mark.req("T-05", "R-03")
-def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
+def test_requests_cannot_exhaust_host_memory() -> None:
     room = MemoryBudget(100_000)
     first, second = _asking(b"x" * 90_000, room), _asking(b"x" * 90_000, room)
     # What is short as text may be large once it is read.
@@ -497,7 +493,7 @@ def test_requests_cannot_use_up_the_memory_of_the_host() -> None:
 
 
 @pytest.mark.req("T-05")
-def test_chunked_and_old_clients_are_served(rig: OpenRig) -> None:
+def test_chunked_and_http10_clients_are_served(rig: OpenRig) -> None:
     one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
     body = json.dumps({"model": "m", "messages": PROMPT}).encode()
     half = len(body) // 2
@@ -515,9 +511,7 @@ def test_chunked_and_old_clients_are_served(rig: OpenRig) -> None:
 @pytest.mark.parametrize("name", ["model", "tool_choice", "stop"])
 @pytest.mark.parametrize("value", ['"%s"' % ("m" * 100_000), "[" * 950 + "]" * 950, "1" * 400, "1.5"])
 @pytest.mark.req("T-05", "E-03")
-def test_what_is_too_much_for_an_event_is_cut_and_the_exchange_still_written(
-    rig: OpenRig, name: str, value: str
-) -> None:
+def test_oversized_parameters_are_cut_in_events(rig: OpenRig, name: str, value: str) -> None:
     one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
     body = f'{{"messages": [], "{name}": {value}}}'.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
@@ -544,7 +538,7 @@ def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(rig: OpenRig
 
 
 @pytest.mark.req("R-09", "T-05")
-def test_sandbox_is_given_placeholders_and_a_socket_of_its_own(rig: OpenRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_gets_placeholder_key_and_private_socket(rig: OpenRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     one = rig(script()).open_gateway()
     assert one.gateway is not None
@@ -557,14 +551,14 @@ def test_sandbox_is_given_placeholders_and_a_socket_of_its_own(rig: OpenRig, mon
     assert sorted(file.name for file in one.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
 
 
-def test_path_longer_than_a_socket_address_works(rig: OpenRig, tmp_path: Path) -> None:
+def test_long_socket_path_works(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script())
     with Gateway(tmp_path / ("long" * 40) / "gateway", one.metered_model) as gateway:
         assert gateway.forward.socket.is_socket()
 
 
 @pytest.mark.req("M-05")
-def test_total_cap_holds_across_gateways(rig: OpenRig) -> None:
+def test_total_cap_applies_across_gateways(rig: OpenRig) -> None:
     ledger = Ledger(Caps.of(usd=0.5))
     rigs = [rig(script(CALLS, after="repeat"), prices=PRICES, ledger=ledger).open_gateway() for _ in range(3)]
     refused: list[str] = []

@@ -41,7 +41,7 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.req("T-05", "R-09")
-def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, backend: Backend) -> None:
+def test_sandboxed_program_reaches_only_the_model(rig: OpenRig, backend: Backend) -> None:
     one = rig(script({"text": "from the model"}, after="repeat"))
     with Gateway(one.folder / "gateway", one.metered_model) as gateway:
         spec = gateway.forward.add_to(SandboxSpec(Phase.AGENT, LIMITS), {})
@@ -61,7 +61,7 @@ def test_program_in_a_sandbox_reaches_the_model_and_nothing_else(rig: OpenRig, b
     assert [r.status for r in one.responses()] == ["ok", "ok"]
 
 
-def test_forwarder_passes_large_bodies_both_ways(rig: OpenRig) -> None:
+def test_forwarder_passes_large_bodies(rig: OpenRig) -> None:
     long = "x" * 3_000_000
     one = rig(script({"text": long})).open_gateway()
     prompt = [{"role": "user", "content": long}]
@@ -71,7 +71,7 @@ def test_forwarder_passes_large_bodies_both_ways(rig: OpenRig) -> None:
     assert len(json.loads(one.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
 
 
-def test_forwarder_without_a_gateway_ends_connections_and_lives(tmp_path: Path) -> None:
+def test_forwarder_survives_a_missing_gateway(tmp_path: Path) -> None:
     import socket
 
     process = subprocess.Popen(
@@ -95,7 +95,7 @@ def test_forwarder_needs_only_the_standard_library() -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
-def test_many_clients_at_once_through_one_forwarder(rig: OpenRig) -> None:
+def test_forwarder_serves_many_clients_at_once(rig: OpenRig) -> None:
     one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
     client = one.openai()
     got: list[str | None] = []

@@ -12,7 +12,7 @@ from agentbench.models.ledger import HEADROOM_PPM, Amount, Caps, Ledger
 
 
 @pytest.mark.req("M-05", "M-07")
-def test_cap_counts_what_is_in_flight_and_keeps_headroom() -> None:
+def test_cap_counts_requests_in_flight_and_keeps_headroom() -> None:
     account = Ledger().attempt("t", Caps(micro=1_000_000))
     limit = 1_000_000 - HEADROOM_PPM
     held = account.admit(Amount(limit - 1))
@@ -31,7 +31,7 @@ def test_cap_counts_what_is_in_flight_and_keeps_headroom() -> None:
 
 
 @pytest.mark.req("M-05")
-def test_request_waits_for_estimates_that_turn_out_lower_and_is_refused_only_for_what_was_spent() -> None:
+def test_request_waits_while_only_estimates_exceed_the_cap() -> None:
     account = Ledger().attempt("t", Caps(micro=1000))
     first = account.admit(Amount(5000))
     passed: list[bool] = []
@@ -59,7 +59,7 @@ def test_request_waits_for_estimates_that_turn_out_lower_and_is_refused_only_for
 
 @pytest.mark.req("M-05", "M-07")
 @pytest.mark.parametrize("scope", ["run", "task", "total"])
-def test_smallest_of_the_three_budgets_holds_and_is_named(scope: str) -> None:
+def test_smallest_budget_applies_and_is_named(scope: str) -> None:
     caps = {"run": Caps(micro=100), "task": Caps(micro=100), "total": Caps(micro=100)}
     ledger = Ledger(caps["total"] if scope == "total" else None)
     first = ledger.attempt(
@@ -83,7 +83,7 @@ def test_smallest_of_the_three_budgets_holds_and_is_named(scope: str) -> None:
         another_task.admit(Amount(1))
 
 
-def test_tokens_are_capped_too() -> None:
+def test_tokens_are_capped() -> None:
     account = Ledger().attempt("t", Caps(tokens=10))
     account.admit(Amount(0, 9))
     account.admit(Amount(0, 9))
@@ -107,7 +107,7 @@ def test_cost_is_itemised() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 100)), max_size=40), st.integers(1, 2000))
 @pytest.mark.req("M-05")
-def test_no_more_than_one_request_goes_beyond_a_cap(requests: list[tuple[int, int]], cap: int) -> None:
+def test_at_most_one_request_exceeds_a_cap(requests: list[tuple[int, int]], cap: int) -> None:
     """Whatever is asked: while estimates are not too low, spending beyond the cap is at most the last request's."""
     account = Ledger(Caps(micro=cap)).attempt("t")
     largest = max((cost for cost, _ in requests), default=0)
@@ -124,7 +124,7 @@ def test_no_more_than_one_request_goes_beyond_a_cap(requests: list[tuple[int, in
 
 
 @pytest.mark.req("M-05")
-def test_many_workers_share_one_total_without_overshoot() -> None:
+def test_many_workers_share_one_total_cap() -> None:
     ledger = Ledger(Caps(micro=10_000))
     admitted: list[int] = []
 

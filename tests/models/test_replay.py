@@ -76,7 +76,7 @@ def _recorded(rig: OpenRig, *texts: str, **options: Any) -> RecordedUpstream:
 
 
 @pytest.mark.req("T-06")
-def test_replay_stops_at_the_first_divergence_with_a_diff_and_stays_stopped(rig: OpenRig) -> None:
+def test_replay_stops_at_the_first_divergence_with_a_diff(rig: OpenRig) -> None:
     recorded = _recorded(rig, "one", "line 1\nline 2\nline 3")
     model = ChatModel("m", recorded)
     assert model.complete([user("one")]).text == "a"
@@ -90,7 +90,7 @@ def test_replay_stops_at_the_first_divergence_with_a_diff_and_stays_stopped(rig:
 
 
 @pytest.mark.req("T-06")
-def test_lenient_replay_goes_on_until_the_recording_ends(rig: OpenRig) -> None:
+def test_lenient_replay_continues_until_the_recording_ends(rig: OpenRig) -> None:
     recorded = _recorded(rig, "one", "two", lenient=True)
     model = ChatModel("m", recorded)
     assert [model.complete([user(text)]).text for text in ("one", "other")] == ["a", "b"]
@@ -100,7 +100,7 @@ def test_lenient_replay_goes_on_until_the_recording_ends(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-06")
-def test_requests_that_were_in_flight_together_may_come_in_another_order(rig: OpenRig) -> None:
+def test_concurrent_requests_may_be_replayed_in_another_order(rig: OpenRig) -> None:
     answers: list[dict[str, Any]] = [{"text": "x", "delay_sec": 0.3}, {"text": "y", "delay_sec": 0.3}, {"text": "z"}]
     one = rig(script(*answers))
     model = ChatModel("m", one.metered_model)
@@ -126,7 +126,7 @@ def test_requests_that_were_in_flight_together_may_come_in_another_order(rig: Op
 
 
 @pytest.mark.req("T-06")
-def test_recorded_fault_is_the_same_fault_again(rig: OpenRig) -> None:
+def test_recorded_fault_is_replayed(rig: OpenRig) -> None:
     one = rig(script({"error": {"status": 503, "message": "busy"}}))
     with pytest.raises(ServerError):
         ChatModel("m", one.metered_model).complete([user("hi")])
@@ -136,7 +136,7 @@ def test_recorded_fault_is_the_same_fault_again(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-06", "E-10")
-def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenRig) -> None:
+def test_redacted_recording_matches_the_original_conversation(rig: OpenRig) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     prompt: list[Any] = [{"role": "user", "content": "it is some-secret-value"}]
     one = rig(script({"text": "ok"}), redact=redact).open_gateway()
@@ -148,7 +148,7 @@ def test_redacted_recording_matches_the_conversation_it_was_made_from(rig: OpenR
 
 
 @pytest.mark.req("T-06", "E-10")
-def test_what_the_harness_pins_does_not_part_a_replay_from_its_recording(rig: OpenRig) -> None:
+def test_pinned_parameters_do_not_cause_divergence(rig: OpenRig) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     one = rig(script({"text": "ok"}), redact=redact)
     one.metered_model.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
@@ -159,7 +159,7 @@ def test_what_the_harness_pins_does_not_part_a_replay_from_its_recording(rig: Op
     assert ChatModel("b", again.metered_model).complete([user("some-secret-value")]).text == "ok"
 
 
-def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_path: Path) -> None:
+def test_truncated_exchange_cannot_be_replayed(rig: OpenRig, tmp_path: Path) -> None:
     one = rig(script({"text": "x" * 10_000}))
     ChatModel("m", one.metered_model).complete([user("hi")])
     one.close()
@@ -169,14 +169,14 @@ def test_exchange_that_was_not_kept_whole_cannot_be_replayed(rig: OpenRig, tmp_p
         read_recording(one.log.path, one.blobs)
 
 
-def test_streaming_must_be_as_recorded(rig: OpenRig) -> None:
+def test_replay_requires_the_recorded_streaming_mode(rig: OpenRig) -> None:
     recorded = _recorded(rig, "one", lenient=True)
     call = ModelRequest(Dialect.CHAT, {"messages": [{"role": "user", "content": "one"}], "stream": True})
     with pytest.raises(ReplayDiverged):
         recorded.send(call)
 
 
-def test_budget_refusals_are_no_part_of_a_recording(rig: OpenRig) -> None:
+def test_budget_refusals_are_not_replayed(rig: OpenRig) -> None:
     from agentbench.models.ledger import Caps
 
     one = rig(script({"text": "a", "usage": {"prompt": 50, "completion": 1}}, after="repeat"), caps=Caps(tokens=40))
@@ -205,14 +205,14 @@ VOLATILE = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_every_volatile_part_has_an_example_that_is_replaced(name: str) -> None:
+def test_every_volatile_pattern_replaces_its_example(name: str) -> None:
     assert normalised(f"see {VOLATILE[name]} here") == f"see <{name}> here"
 
 
 @pytest.mark.parametrize(
     "text", ["5 passed, 2 failed", "x = 0x10", "line 12", "v1.2.3", "tests/test_a.py::test_b", "3.5"]
 )
-def test_what_a_model_must_be_told_alike_is_not_volatile(text: str) -> None:
+def test_meaningful_text_is_not_volatile(text: str) -> None:
     assert normalised(text) == text
 
 
@@ -224,12 +224,12 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
-def test_request_never_differs_from_itself(value: dict[str, Any]) -> None:
+def test_request_equals_itself(value: dict[str, Any]) -> None:
     assert request_diff(value, json.loads(json.dumps(value))) == ""
     assert normalised(normalised(value)) == normalised(value)
 
 
-def test_what_is_nested_deep_is_compared_too() -> None:
+def test_deeply_nested_requests_are_compared() -> None:
     deep, other = (json.loads('{"tools": ' + "[" * 600 + end + "]" * 600 + "}") for end in ("1", "2"))
     assert request_diff(deep, deep) == ""
     assert request_diff(deep, other)
@@ -241,7 +241,7 @@ def test_diff_is_bounded() -> None:
     assert len(request_diff(before, after)) < 40_000  # type: ignore[arg-type]
 
 
-def test_prompts_of_a_recording_are_the_exact_text(rig: OpenRig) -> None:
+def test_recording_holds_the_exact_prompts(rig: OpenRig) -> None:
     one = rig(script({"text": "a"})).open_gateway()
     one.openai().chat.completions.create(model="m", messages=PROMPT)
     (request,) = one.requests()

@@ -46,7 +46,7 @@ STREAM = ModelRequest(Dialect.CHAT, {**ASK.body, "stream": True})
 
 
 @pytest.mark.req("T-06")
-def test_conversation_with_tools_goes_out_and_the_reply_comes_back(serve: Serve, transport: Transport) -> None:
+def test_conversation_with_tools_gets_a_reply(serve: Serve, transport: Transport) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command": "ls"}'}}
     server = serve(says(answer_body("I look", tool_calls=[call])))
     service = ServiceUpstream(Endpoint("test", server.url, Secret("TEST_KEY", KEY)), transport)
@@ -118,7 +118,7 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
     ],
 )
 @pytest.mark.req("T-06")
-def test_every_fault_of_a_service_has_its_type(
+def test_each_service_error_has_its_fault_type(
     serve: Serve, transport: Transport, behaviour: Behaviour, expected: type[faults.ServiceFault], tries: int
 ) -> None:
     server = serve(behaviour)
@@ -130,40 +130,40 @@ def test_every_fault_of_a_service_has_its_type(
 
 
 @pytest.mark.req("T-06")
-def test_one_failure_is_survived(reach: Reach) -> None:
+def test_single_failure_is_retried(reach: Reach) -> None:
     for trouble in (status(500), status(429, retry_after="0"), closes_at_once, raw(b"{")):
         assert reach(trouble, good).send(ASK).body == answer_body()
 
 
 @pytest.mark.req("T-06")
-def test_wait_that_the_service_asks_for_is_honoured(reach: Reach) -> None:
+def test_retry_after_is_honoured(reach: Reach) -> None:
     begin = time.monotonic()
     reach(status(429, retry_after="0.3"), good).send(ASK)
     assert time.monotonic() - begin >= 0.3
 
 
 @pytest.mark.req("T-06")
-def test_gives_up_at_once_when_the_wait_lies_beyond_the_deadline(reach: Reach) -> None:
+def test_retry_after_beyond_the_deadline_gives_up_at_once(reach: Reach) -> None:
     with pytest.raises(faults.RateLimited) as caught:
         reach(status(429, retry_after="3600"), good).send(ASK)
     assert caught.value.retry_after == 3600
 
 
 @pytest.mark.req("T-06")
-def test_service_that_hangs_is_left_after_the_deadline(reach: Reach) -> None:
+def test_hanging_service_times_out_at_the_deadline(reach: Reach) -> None:
     retry = RetryPolicy(tries=10, first_sec=0.01, max_sec=0.01, deadline_sec=0.5)
     with pytest.raises(faults.TimedOut):
         reach(hang, retry=retry, silence=0.2).send(ASK)
 
 
 @pytest.mark.req("T-06")
-def test_unreachable_service_is_named_as_that(transport: Transport) -> None:
+def test_refused_connection_is_unreachable(transport: Transport) -> None:
     with pytest.raises(faults.Unreachable):
         ServiceUpstream(Endpoint("test", "http://127.0.0.1:9/v1"), transport, retry=QUICK).send(ASK)
 
 
 @pytest.mark.req("R-09", "E-10")
-def test_key_that_a_service_repeats_is_not_in_the_error(reach: Reach) -> None:
+def test_key_repeated_by_the_service_is_redacted(reach: Reach) -> None:
     with pytest.raises(faults.Unauthorised) as caught:
         reach(status(401, f"Incorrect API key provided: {KEY}")).send(ASK)
     assert KEY not in caught.value.message
@@ -172,7 +172,7 @@ def test_key_that_a_service_repeats_is_not_in_the_error(reach: Reach) -> None:
 
 
 @pytest.mark.req("T-06")
-def test_stream_comes_event_by_event(reach: Reach) -> None:
+def test_stream_is_read_event_by_event(reach: Reach) -> None:
     with reach(good).send(STREAM) as got:
         events = list(got.events)
     assert events[-1].data == DONE
@@ -193,7 +193,7 @@ def test_stream_comes_event_by_event(reach: Reach) -> None:
     ],
 )
 @pytest.mark.req("T-06")
-def test_stream_that_breaks_says_how(reach: Reach, behaviour: Behaviour, expected: type[ModelFault]) -> None:
+def test_broken_stream_has_a_specific_fault(reach: Reach, behaviour: Behaviour, expected: type[ModelFault]) -> None:
     def read() -> None:
         with reach(behaviour).send(STREAM) as got:
             for event in got.events:
@@ -205,7 +205,7 @@ def test_stream_that_breaks_says_how(reach: Reach, behaviour: Behaviour, expecte
 
 
 @pytest.mark.req("T-06")
-def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
+def test_cancelling_ends_the_retry_wait(reach: Reach) -> None:
     cancel = Cancel()
     cancel.set()
     slow_retry = RetryPolicy(tries=5, first_sec=60, max_sec=60, deadline_sec=600)
@@ -217,7 +217,7 @@ def test_client_that_goes_away_ends_the_waiting(reach: Reach) -> None:
 @pytest.mark.req("T-06")
 @pytest.mark.parametrize("ask", [ASK, STREAM], ids=["whole", "stream"])
 @pytest.mark.parametrize("before", [(), (good,)], ids=["new connection", "used connection"])
-def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
+def test_cancelled_request_is_aborted_before_the_first_byte(
     reach: Reach, ask: ModelRequest, before: tuple[Behaviour, ...]
 ) -> None:
     noticed = threading.Event()
@@ -237,7 +237,7 @@ def test_request_that_nobody_waits_for_is_broken_off_before_its_first_byte(
 
 
 @pytest.mark.req("T-06")
-def test_connection_that_serves_somebody_else_by_now_is_left_alone(reach: Reach) -> None:
+def test_cancelling_late_does_not_break_a_reused_connection(reach: Reach) -> None:
     service = reach(good, slow(0.5))
     first = replace(ASK, cancel=Cancel())
     service.send(first).close()
@@ -249,7 +249,7 @@ def test_connection_that_serves_somebody_else_by_now_is_left_alone(reach: Reach)
 
 
 @pytest.mark.req("T-06")
-def test_nothing_is_sent_for_a_request_that_is_over(serve: Serve, transport: Transport) -> None:
+def test_nothing_is_sent_after_cancellation(serve: Serve, transport: Transport) -> None:
     server = serve(good)
     service = ServiceUpstream(Endpoint("test", server.url, None), transport, retry=QUICK)
     cancel = Cancel()
@@ -260,7 +260,7 @@ def test_nothing_is_sent_for_a_request_that_is_over(serve: Serve, transport: Tra
 
 
 @pytest.mark.req("T-06")
-def test_empty_and_refused_answers_are_told_apart(reach: Reach) -> None:
+def test_empty_and_refused_replies_are_distinguished(reach: Reach) -> None:
     refusal = answer_body("", refusal="I can not help with that")
     with pytest.raises(faults.Refused, match="can not help"):
         ChatModel("m", reach(says(refusal))).complete([user("hi")])
@@ -274,7 +274,7 @@ def test_empty_and_refused_answers_are_told_apart(reach: Reach) -> None:
 
 
 @pytest.mark.req("T-06")
-def test_malformed_arguments_are_a_fault_when_they_are_read(reach: Reach) -> None:
+def test_malformed_arguments_raise_when_parsed(reach: Reach) -> None:
     calls = [
         {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
         for text in ('{"a": ', "[1]", "NaN")
@@ -285,7 +285,7 @@ def test_malformed_arguments_are_a_fault_when_they_are_read(reach: Reach) -> Non
             call.arguments()
 
 
-def test_every_error_of_the_http_library_has_a_meaning() -> None:
+def test_every_http_library_error_is_mapped() -> None:
     def leaves(kind: type[Exception]) -> list[type[Exception]]:
         return [kind, *(leaf for sub in kind.__subclasses__() for leaf in leaves(sub))]
 
@@ -295,7 +295,7 @@ def test_every_error_of_the_http_library_has_a_meaning() -> None:
         assert fault.label != "service_error"
 
 
-def test_every_fault_is_a_model_fault_with_a_label_of_its_own() -> None:
+def test_every_fault_has_a_unique_label() -> None:
     kinds = [kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, ModelFault)]
     labels = [getattr(kind, "label", None) for kind in kinds if kind is not ModelFault]
     assert len(set(labels)) == len(labels)
@@ -303,7 +303,7 @@ def test_every_fault_is_a_model_fault_with_a_label_of_its_own() -> None:
     assert all(kind.__name__ in page for kind in kinds)
 
 
-def test_request_body_holds_text_that_utf8_cannot(serve: Serve, transport: Transport) -> None:
+def test_request_body_may_contain_lone_surrogates(serve: Serve, transport: Transport) -> None:
     server = serve(good)
     body = {**ASK.body, "messages": [{"role": "user", "content": "é \u2028"}]}
     ServiceUpstream(Endpoint("test", server.url), transport).send(

@@ -30,7 +30,7 @@ def told(content: bytes) -> str:
 
 
 @given(st.lists(st.integers(0, len(SECRET)), max_size=6), st.text("ab ", max_size=5), st.text("ab ", max_size=5))
-def test_a_secret_in_any_pieces_is_not_written_down(cuts: list[int], before: str, after: str) -> None:
+def test_secret_split_over_events_is_redacted(cuts: list[int], before: str, after: str) -> None:
     edges = [0, *sorted(cuts), len(SECRET)]
     pieces = [SECRET[start:end] for start, end in itertools.pairwise(edges)]
     kept = REDACT.data(redact_stream(stream(before, *pieces, after), REDACT))
@@ -43,25 +43,25 @@ def test_a_secret_in_any_pieces_is_not_written_down(cuts: list[int], before: str
 
 
 @given(st.lists(st.text(max_size=8), max_size=6))
-def test_a_stream_without_one_stays_byte_by_byte_what_it_was(texts: list[str]) -> None:
+def test_stream_without_secrets_is_unchanged(texts: list[str]) -> None:
     content = stream(*texts)
     assert redact_stream(content, REDACT) == content
     assert redact_stream(content, None) == content
 
 
 @given(st.binary(max_size=200))
-def test_anything_else_stays_what_it_is(content: bytes) -> None:
+def test_other_content_is_unchanged(content: bytes) -> None:
     assert redact_stream(content, REDACT) == content
 
 
-def test_texts_of_different_kinds_are_not_put_together() -> None:
+def test_texts_of_different_events_are_not_joined() -> None:
     half = len(SECRET) // 2
     events = [event_of({"type": "a", "delta": SECRET[:half]}), event_of({"type": "b", "delta": SECRET[half:]})]
     content = b"".join(event.encode() for event in events)
     assert redact_stream(content, REDACT) == content
 
 
-def test_arguments_of_a_tool_in_pieces_hold_the_secret_in_its_written_form() -> None:
+def test_escaped_secret_in_streamed_arguments_is_redacted() -> None:
     written = json.dumps({"password": SECRET}, ensure_ascii=False)
     third = len(written) // 3
     pieces = [written[:third], written[third : 2 * third], written[2 * third :]]

@@ -129,18 +129,18 @@ def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
 
 
 @pytest.mark.req("R-12", "M-02", "M-12")
-def test_clients_in_a_sandbox_reach_what_is_listed_and_nothing_else(ab: Ab, tmp_path: Path, index: Site) -> None:
+def test_sandboxed_clients_reach_only_listed_hosts(ab: Ab, tmp_path: Path, index: Site) -> None:
     check(ab, index, networked(tmp_path / "t", f'"{HOST}:{index.port}"'))
 
 
 @pytest.mark.req("R-12")
 @pytest.mark.skipif("AB_TEST_DOCKER" not in os.environ, reason="set AB_TEST_DOCKER=1 to run it in a container too")
-def test_the_same_in_a_container(ab: Ab, tmp_path: Path, index: Site) -> None:
+def test_container_clients_reach_only_listed_hosts(ab: Ab, tmp_path: Path, index: Site) -> None:
     check(ab, index, networked(tmp_path / "t", f'"{HOST}:{index.port}"'), "--sandbox", "docker")
 
 
 @pytest.mark.req("R-12")
-def test_the_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: Site) -> None:
+def test_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: Site) -> None:
     task = networked(tmp_path / "t", f'"{HOST}:{index.port}"')
     text = (task / "task.yaml").read_text()
     reach = 'grep -qx 42 answer.txt && test -z \\"$HTTP_PROXY\\" && test ! -e /opt/proxy'
@@ -150,9 +150,7 @@ def test_the_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: 
 
 @pytest.mark.req("R-12")
 @pytest.mark.parametrize("allow, why", [("", "needs a non-empty network_allow"), ('"10.0.0.1"', "it needs its port")])
-def test_a_list_that_cannot_be_honoured_is_refused_before_anything_runs(
-    ab: Ab, tmp_path: Path, allow: str, why: str
-) -> None:
+def test_invalid_allow_list_is_refused_before_the_run(ab: Ab, tmp_path: Path, allow: str, why: str) -> None:
     ran = ab("run-task", "--task", networked(tmp_path / "t", allow), "--agent", "noop")
     assert ran.code == 2
     assert why in ran.stderr

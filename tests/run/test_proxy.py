@@ -29,7 +29,7 @@ def sha256(data: bytes) -> str:
 
 
 @pytest.mark.req("R-12")
-def test_a_plain_request_is_recorded_in_full(tmp_path: Path) -> None:
+def test_plain_request_is_recorded_in_full(tmp_path: Path) -> None:
     page = b"<a href='six-1.0.tar.gz'>six</a>" * 1000
     with site({"/simple/six/?v=1": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         answer = proxy.get(f"http://127.0.0.1:{here.port}/simple/six/?v=1", "Accept: text/html\r\n")
@@ -50,7 +50,7 @@ def test_a_plain_request_is_recorded_in_full(tmp_path: Path) -> None:
 
 @pytest.mark.req("R-12")
 @pytest.mark.parametrize("chunked", [False, True])
-def test_what_is_sent_arrives_and_is_recorded_without_secrets(tmp_path: Path, *, chunked: bool) -> None:
+def test_sent_body_arrives_and_is_recorded_without_secrets(tmp_path: Path, *, chunked: bool) -> None:
     body = f"token={KEY}&name=six".encode()
     framing, sent = f"Content-Length: {len(body)}\r\n", body
     if chunked:
@@ -76,7 +76,7 @@ def test_what_is_sent_arrives_and_is_recorded_without_secrets(tmp_path: Path, *,
 
 
 @pytest.mark.req("R-12")
-def test_the_host_header_is_that_of_the_destination_and_nothing_between_neighbours_is_passed_on(tmp_path: Path) -> None:
+def test_host_header_is_replaced_and_hop_by_hop_headers_dropped(tmp_path: Path) -> None:
     with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         proxy.get(
             f"http://127.0.0.1:{here.port}",
@@ -88,7 +88,7 @@ def test_the_host_header_is_that_of_the_destination_and_nothing_between_neighbou
 
 
 @pytest.mark.req("R-12")
-def test_a_tunnel_passes_bytes_both_ways_and_records_their_count_and_digest(tmp_path: Path) -> None:
+def test_tunnel_passes_bytes_and_records_counts_and_digests(tmp_path: Path) -> None:
     big = b"\x00\xff" * 400_000
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -160,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.req("R-12")
-def test_everything_that_is_not_listed_is_refused_and_written_down(tmp_path: Path) -> None:
+def test_unlisted_destinations_are_refused_and_recorded(tmp_path: Path) -> None:
     def nobody(host: str, port: int) -> list[str]:
         raise AssertionError((host, port))
 
@@ -193,7 +193,7 @@ SMUGGLED = [
 
 @pytest.mark.req("R-12")
 @pytest.mark.parametrize("headers", SMUGGLED, ids=lambda text: repr(text[:30]))
-def test_a_request_that_could_be_read_in_two_ways_or_is_too_large_is_refused(tmp_path: Path, headers: str) -> None:
+def test_ambiguous_and_oversized_requests_are_refused(tmp_path: Path, headers: str) -> None:
     with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         answer = proxy.ask(f"POST http://127.0.0.1:{here.port}/ HTTP/1.1\r\n{headers}\r\nhello".encode())
         assert answer.split(b" ")[1] in {b"400", b"431"}
@@ -202,7 +202,7 @@ def test_a_request_that_could_be_read_in_two_ways_or_is_too_large_is_refused(tmp
 
 
 @pytest.mark.req("R-12")
-def test_blanks_in_a_header_cost_no_more_than_other_letters(tmp_path: Path) -> None:
+def test_blanks_in_a_header_are_parsed_in_linear_time(tmp_path: Path) -> None:
     # A pattern that tries every blank as the end of the value holds all threads of the harness up for minutes.
     with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         more = "".join(f"X-{n}: \t a{' ' * 7_000}b \t\r\n" for n in range(4))
@@ -212,7 +212,7 @@ def test_blanks_in_a_header_cost_no_more_than_other_letters(tmp_path: Path) -> N
 
 
 @pytest.mark.req("R-12")
-def test_a_second_request_behind_the_first_goes_nowhere(tmp_path: Path) -> None:
+def test_second_request_on_a_connection_is_ignored(tmp_path: Path) -> None:
     with site({"/1": b"one", "/2": b"two"}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         base = f"http://127.0.0.1:{here.port}"
         answer = proxy.ask(f"GET {base}/1 HTTP/1.1\r\n\r\nGET {base}/2 HTTP/1.1\r\n\r\n".encode())
@@ -221,7 +221,7 @@ def test_a_second_request_behind_the_first_goes_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_a_name_is_looked_up_once_and_never_leads_inside(tmp_path: Path) -> None:
+def test_name_is_resolved_once_and_never_to_private_addresses(tmp_path: Path) -> None:
     looked_up: list[str] = []
     meanings = {
         "inside.example": ["127.0.0.1"],
@@ -248,7 +248,7 @@ def test_a_name_is_looked_up_once_and_never_leads_inside(tmp_path: Path) -> None
 
 
 @pytest.mark.req("R-12")
-def test_a_server_that_is_not_there_is_told_to_the_client_and_the_log(tmp_path: Path) -> None:
+def test_unreachable_server_is_reported_and_recorded(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -262,7 +262,7 @@ def test_a_server_that_is_not_there_is_told_to_the_client_and_the_log(tmp_path: 
 
 
 @pytest.mark.req("R-12")
-def test_who_sends_a_head_too_slowly_is_sent_away(tmp_path: Path) -> None:
+def test_slow_request_head_is_refused(tmp_path: Path) -> None:
     with proxied(tmp_path, ["listed.example"], limits=ProxyLimits(head_sec=0.3)) as proxy, proxy.connect() as sock:
         sock.sendall(b"GET http://listed.example/ HTTP/1.1\r\nX: ")
         assert b" 408 " in read_all(sock)
@@ -270,7 +270,7 @@ def test_who_sends_a_head_too_slowly_is_sent_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_connections_and_requests_beyond_their_bounds_cost_no_thread_and_no_event(tmp_path: Path) -> None:
+def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> None:
     limits = ProxyLimits(connections=4, requests=3, head_sec=5)
     with proxied(tmp_path, ["listed.example"], limits=limits) as proxy:
         idle = [proxy.connect() for _ in range(4)]
@@ -290,7 +290,7 @@ def test_connections_and_requests_beyond_their_bounds_cost_no_thread_and_no_even
 
 
 @pytest.mark.req("R-12")
-def test_no_name_is_looked_up_beyond_the_requests_that_are_written_down(tmp_path: Path) -> None:
+def test_no_name_is_resolved_beyond_the_request_limit(tmp_path: Path) -> None:
     looked_up: list[str] = []
 
     def resolve(host: str, _port: int) -> list[str]:
@@ -304,9 +304,7 @@ def test_no_name_is_looked_up_beyond_the_requests_that_are_written_down(tmp_path
 
 
 @pytest.mark.req("R-12")
-def test_a_connection_that_gets_no_thread_is_turned_away_and_the_next_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connection_without_a_thread_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
     refused: list[threading.Thread] = []
 
@@ -340,7 +338,7 @@ def _patient(proxy: Proxied) -> bytes:
 
 
 @pytest.mark.req("R-12")
-def test_no_more_bytes_pass_than_an_attempt_may_have(tmp_path: Path) -> None:
+def test_byte_limit_of_an_attempt_is_enforced(tmp_path: Path) -> None:
     limits = ProxyLimits(total_bytes=300_000)
     with site({"/": b"x" * 1_000_000}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
         answer = proxy.get(f"http://127.0.0.1:{here.port}/")
@@ -352,7 +350,7 @@ def test_no_more_bytes_pass_than_an_attempt_may_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-12")
-def test_what_is_kept_of_bodies_is_bounded_over_the_attempt_and_digests_are_not(tmp_path: Path) -> None:
+def test_recorded_bodies_are_bounded_but_digests_complete(tmp_path: Path) -> None:
     page = b"y" * 50_000
     limits = ProxyLimits(kept_bytes=20_000, kept_in_total=50_000)
     with site({"/": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
@@ -364,7 +362,7 @@ def test_what_is_kept_of_bodies_is_bounded_over_the_attempt_and_digests_are_not(
 
 
 @pytest.mark.req("R-12")
-def test_closing_ends_what_is_open_and_writes_the_sum_last(tmp_path: Path) -> None:
+def test_close_ends_connections_and_records_totals_last(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with proxied(tmp_path, [f"127.0.0.1:{port}"]) as proxy, proxy.connect() as client:
@@ -378,7 +376,7 @@ def test_closing_ends_what_is_open_and_writes_the_sum_last(tmp_path: Path) -> No
     assert not (tmp_path / "p").exists()
 
 
-def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(tmp_path: Path) -> None:
+def test_truncated_response_is_truncated_for_the_client(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -403,13 +401,13 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(tmp_path: Path)
 @pytest.mark.parametrize(
     "text", ["", "*", "a b", "http://x", "x/y", "10.0.0.1", "::1", "[::1]", "*.127.0.0.1:80", "x:0"]
 )
-def test_an_entry_that_is_none_is_refused_with_its_place(text: str) -> None:
+def test_invalid_allow_list_entry_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"network_allow\[1\]"):
         AllowList.of(["good.example", text])
 
 
 @given(st.text(max_size=60))
-def test_no_text_is_taken_for_a_listed_host_but_its_name(text: str) -> None:
+def test_only_the_exact_name_matches_a_listed_host(text: str) -> None:
     try:
         there = parse_authority(text, 443)
         AllowList([parse_entry("listed.example")], lambda _host, _port: ["93.184.216.34"]).addresses(there)
@@ -419,7 +417,7 @@ def test_no_text_is_taken_for_a_listed_host_but_its_name(text: str) -> None:
 
 
 @given(st.ip_addresses())
-def test_an_address_inside_is_never_reached_unless_it_is_listed(
+def test_private_address_is_reached_only_if_listed(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     allow = AllowList([parse_entry("*.example")], lambda _host, _port: [str(address)])
@@ -433,7 +431,7 @@ def test_an_address_inside_is_never_reached_unless_it_is_listed(
     assert ipaddress.ip_address(found[0]).is_global
 
 
-def test_doors_of_a_harness_that_was_killed_are_removed_and_live_ones_are_not(tmp_path: Path) -> None:
+def test_only_stale_sockets_are_removed(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     dead = tmp_path / "doors" / "dead" / "mount"
     dead.mkdir(parents=True)

@@ -11,7 +11,7 @@ from agentbench.tools.result import ToolError, ToolResult
 pytestmark = pytest.mark.req("T-01")
 
 
-def test_the_five_tools_take_the_arguments_of_the_interface() -> None:
+def test_five_tools_take_the_documented_arguments() -> None:
     assert {name: list(tool.arguments.model_fields) for name, tool in TOOLS.items()} == {
         "list_files": ["root", "glob"],
         "read_file": ["path", "start_line", "end_line"],
@@ -22,7 +22,7 @@ def test_the_five_tools_take_the_arguments_of_the_interface() -> None:
 
 
 @pytest.mark.parametrize("name", list(TOOLS))
-def test_every_tool_is_registered_under_its_own_name_and_describes_itself(name: str) -> None:
+def test_every_tool_is_registered_and_described(name: str) -> None:
     schema = TOOLS[name].schema()
     assert schema["name"] == name
     assert schema["description"]
@@ -38,7 +38,7 @@ def test_every_tool_is_registered_under_its_own_name_and_describes_itself(name: 
         assert "title" not in field
 
 
-def test_required_arguments_are_said_to_be_required() -> None:
+def test_schema_marks_required_arguments() -> None:
     required = {name: tool.schema()["parameters"].get("required", []) for name, tool in TOOLS.items()}  # type: ignore[union-attr]
     assert required == {
         "list_files": [],
@@ -49,14 +49,14 @@ def test_required_arguments_are_said_to_be_required() -> None:
     }
 
 
-def test_a_result_is_ok_exactly_when_it_has_no_error() -> None:
+def test_result_is_ok_iff_it_has_no_error() -> None:
     with pytest.raises(ValueError, match="if and only if"):
         ToolResult(ok=True, error_type=ToolError.TIMEOUT)
     with pytest.raises(ValueError, match="if and only if"):
         ToolResult(ok=False)
 
 
-def test_a_result_as_json_leaves_out_what_says_nothing() -> None:
+def test_result_as_json_omits_empty_fields() -> None:
     expected: dict[str, JsonValue] = {"ok": True, "stdout": "", "exit_code": 0}
     assert ToolResult(ok=True, exit_code=0).as_json() == expected
     refused = ToolResult.refused(ToolError.NOT_FOUND, "no").as_json()

@@ -16,7 +16,7 @@ from tests.tools.boxes import Boxes
 
 
 @pytest.mark.req("T-01", "E-04")
-def test_a_command_runs_in_the_workspace_with_its_environment(boxes: Boxes, tmp_path: Path) -> None:
+def test_command_runs_in_workspace_with_its_environment(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path) as here:
         result = here.session.run("pwd; echo $A; echo oops >&2; exit 3", env={"A": "b c"})
         assert (result.stdout, result.stderr, result.exit_code) == ("/workspace\nb c\n", "oops\n", 3)
@@ -26,7 +26,7 @@ def test_a_command_runs_in_the_workspace_with_its_environment(boxes: Boxes, tmp_
 
 
 @pytest.mark.req("T-01", "E-05")
-def test_reading_patching_and_running_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
+def test_all_tools_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(generated=DEFAULT_GENERATED)) as here:
         session = here.session
         assert "src/calc.py" in session.list_files().stdout
@@ -56,7 +56,7 @@ def test_reading_patching_and_running_see_the_same_files(boxes: Boxes, tmp_path:
 
 @pytest.mark.req("T-01")
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
-def test_search_answers_the_same_with_and_without_ripgrep(
+def test_search_works_the_same_without_ripgrep(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
@@ -94,7 +94,7 @@ def test_search_answers_the_same_with_and_without_ripgrep(
 
 
 @pytest.mark.req("T-01")
-def test_many_names_are_searched_like_few(boxes: Boxes, tmp_path: Path) -> None:
+def test_many_files_are_searched(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path) as here:
         name = "n" * 100
         assert here.session.run(f"for i in $(seq 1000 1999); do echo needle $i > {name}$i; done").ok
@@ -103,7 +103,7 @@ def test_many_names_are_searched_like_few(boxes: Boxes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
-def test_a_search_that_would_take_for_ever_meets_the_time_limit(
+def test_endless_search_meets_the_time_limit(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
@@ -116,7 +116,7 @@ def test_a_search_that_would_take_for_ever_meets_the_time_limit(
 
 
 @pytest.mark.req("T-02", "R-16")
-def test_floods_are_bounded_and_digested(boxes: Boxes, tmp_path: Path) -> None:
+def test_large_output_is_bounded_and_digested(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path) as here:
         result = here.session.run("head -c 30000000 /dev/zero | tr '\\0' x; yes | head -n 300000 >&2")
         assert result.ok
@@ -129,7 +129,7 @@ def test_floods_are_bounded_and_digested(boxes: Boxes, tmp_path: Path) -> None:
         assert here.log_path.stat().st_size < 100_000
 
 
-def test_a_command_that_hangs_is_killed_with_all_it_started(boxes: Boxes, tmp_path: Path) -> None:
+def test_hanging_command_is_killed_with_its_children(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
         result = here.session.run("trap '' TERM; setsid sleep 1000 & sleep 1000")
         assert result.error_type == "timeout"
@@ -138,7 +138,7 @@ def test_a_command_that_hangs_is_killed_with_all_it_started(boxes: Boxes, tmp_pa
 
 
 @pytest.mark.req("R-10")
-def test_the_wall_clock_cuts_a_command_short_and_ends_the_session(boxes: Boxes, tmp_path: Path) -> None:
+def test_wall_clock_ends_command_and_session(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(caps=Caps(wall_sec=1.5))) as here:
         with pytest.raises(SessionEnded) as caught:
             here.session.run("echo begun > mark; sleep 1000")
@@ -165,7 +165,7 @@ def test_the_wall_clock_cuts_a_command_short_and_ends_the_session(boxes: Boxes, 
         "rmdir /workspace; mv /workspace /w; true",
     ],
 )
-def test_a_hostile_tree_is_an_answer_never_an_exception(boxes: Boxes, tmp_path: Path, attack: str) -> None:
+def test_hostile_tree_never_raises(boxes: Boxes, tmp_path: Path, attack: str) -> None:
     with boxes.open(tmp_path) as here:
         session = here.session
         session.run(attack)
@@ -182,7 +182,7 @@ def test_a_hostile_tree_is_an_answer_never_an_exception(boxes: Boxes, tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.req("E-05")
-def test_a_hundred_thousand_files_are_told_as_a_number(boxes: Boxes, tmp_path: Path) -> None:
+def test_very_many_changed_files_are_counted(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=100))) as here:
         make = "import os\nos.mkdir('many')\nfor i in range(100_000): os.close(os.open(f'many/{i}', os.O_CREAT))"
         result = here.session.run(f'python3 -c "{make}"')
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_files_are_told_as_a_number(boxes: Boxes, tmp_path: P
 
 
 @pytest.mark.req("T-02")
-def test_changes_out_of_scope_by_a_command_are_told(boxes: Boxes, tmp_path: Path) -> None:
+def test_command_changes_out_of_scope_are_reported(boxes: Boxes, tmp_path: Path) -> None:
     rules = Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED)
     with boxes.open(tmp_path, rules) as here:
         result = here.session.run("echo x >> src/calc.py; echo x >> tests/test_calc.py; mkdir build; touch build/x")

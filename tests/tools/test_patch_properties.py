@@ -44,7 +44,7 @@ def result(planned: Plan) -> bytes | None:
 
 
 @given(TEXTS, TEXTS)
-def test_an_lf_patch_on_a_crlf_file_leaves_a_crlf_file(before: list[str], after: list[str]) -> None:
+def test_lf_patch_keeps_crlf_file(before: list[str], after: list[str]) -> None:
     assume(before and before != after)
     planned = leniently(diff(before, after), text(before, CRLF))
     assert result(planned) == text(after, CRLF)
@@ -53,7 +53,7 @@ def test_an_lf_patch_on_a_crlf_file_leaves_a_crlf_file(before: list[str], after:
 
 
 @given(TEXTS, TEXTS)
-def test_a_crlf_patch_on_an_lf_file_leaves_an_lf_file(before: list[str], after: list[str]) -> None:
+def test_crlf_patch_keeps_lf_file(before: list[str], after: list[str]) -> None:
     assume(before and before != after)
     planned = leniently(diff(before, after).replace(b"\n", CRLF), text(before))
     assert result(planned) == text(after)
@@ -61,9 +61,7 @@ def test_a_crlf_patch_on_an_lf_file_leaves_an_lf_file(before: list[str], after: 
 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", CRLF])), min_size=1, max_size=12), TEXTS)
-def test_in_a_file_of_mixed_line_ends_what_stays_is_kept_to_the_byte(
-    before: list[tuple[str, bytes]], after: list[str]
-) -> None:
+def test_unchanged_lines_keep_mixed_line_endings(before: list[tuple[str, bytes]], after: list[str]) -> None:
     words = [word for word, _ in before]
     assume(words != after)
     content = b"".join(word.encode() + end for word, end in before)
@@ -79,9 +77,7 @@ def test_in_a_file_of_mixed_line_ends_what_stays_is_kept_to_the_byte(
 
 
 @given(TEXTS, TEXTS)
-def test_a_last_line_without_newline_stays_so_when_the_patch_does_not_know_of_it(
-    before: list[str], after: list[str]
-) -> None:
+def test_missing_final_newline_is_preserved(before: list[str], after: list[str]) -> None:
     assume(before and after and before[-1] and after[-1] and before != after)
     content = text(before).removesuffix(b"\n")
     made = result(leniently(diff(before, after), content))
@@ -90,9 +86,7 @@ def test_a_last_line_without_newline_stays_so_when_the_patch_does_not_know_of_it
 
 
 @given(DISTINCT, st.data(), st.integers(-40, 40))
-def test_wrong_line_numbers_are_found_by_context_that_occurs_once(
-    before: list[str], data: st.DataObject, off: int
-) -> None:
+def test_wrong_line_numbers_are_fixed_by_unique_context(before: list[str], data: st.DataObject, off: int) -> None:
     at = data.draw(st.integers(0, len(before) - 1))
     after = [*before[:at], "new", *before[at + 1 :]]
     lines = diff(before, after).split(b"\n")
@@ -108,7 +102,7 @@ def test_wrong_line_numbers_are_found_by_context_that_occurs_once(
 
 
 @given(DISTINCT, st.data())
-def test_a_moved_and_changed_crlf_file_keeps_its_line_ends(before: list[str], data: st.DataObject) -> None:
+def test_renamed_crlf_file_keeps_its_line_endings(before: list[str], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(before) - 1))
     after = [*before[:at], "new", *before[at + 1 :]]
     body = diff(before, after).partition(b"@@")[2]
@@ -118,9 +112,7 @@ def test_a_moved_and_changed_crlf_file_keeps_its_line_ends(before: list[str], da
 
 
 @given(TEXTS, TEXTS, st.binary(max_size=30))
-def test_whatever_is_applied_says_what_the_patch_says_or_nothing_is(
-    before: list[str], after: list[str], other: bytes
-) -> None:
+def test_patch_applies_exactly_or_not_at_all(before: list[str], after: list[str], other: bytes) -> None:
     """Content that the patch was not made for: it is refused, or every removed line was there and every added one is now."""
     assume(before != after and before)
     patches = parse(diff(before, after))
@@ -144,18 +136,18 @@ def test_whatever_is_applied_says_what_the_patch_says_or_nothing_is(
         (b"1\r\n2\r\n3\r\n", "@@ -1,2 +1,3 @@\n one\n+x\n two\n"),
     ],
 )
-def test_lines_are_not_added_where_no_line_of_the_file_says_so(content: bytes, patch: str) -> None:
+def test_lines_are_not_added_without_matching_context(content: bytes, patch: str) -> None:
     """Fuzz must leave something to stand on: with all context ignored, the line number alone would decide."""
     with pytest.raises(PatchInvalid, match="does not match"):
         leniently(f"--- a/f\n+++ b/f\n{patch}".encode(), content)
 
 
-def test_a_lone_carriage_return_is_content() -> None:
+def test_lone_carriage_return_is_content() -> None:
     with pytest.raises(PatchInvalid):
         leniently(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", b"a\rc\n")
 
 
-def test_strict_application_knows_no_other_line_ends() -> None:
+def test_strict_mode_requires_exact_line_endings() -> None:
     patch = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
     with pytest.raises(PatchInvalid, match="does not match"):
         plan(parse(patch), MemoryTree({b"f": b"a\r\n"}))
@@ -172,13 +164,13 @@ def test_strict_application_knows_no_other_line_ends() -> None:
         (b"a\nb\n", "-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n", b"a\nc\n"),
     ],
 )
-def test_a_patch_that_knows_how_the_file_ends_may_change_it(content: bytes, body: str, wanted: bytes) -> None:
+def test_patch_may_change_the_final_newline(content: bytes, body: str, wanted: bytes) -> None:
     added = 3 if body.startswith(" ") else 2
     planned = leniently(f"--- a/f\n+++ b/f\n@@ -1,2 +1,{added} @@\n a\n{body}".encode(), content)
     assert result(planned) == wanted
 
 
-def test_other_line_ends_are_told_to_the_agent_and_written_down(place: OpenPlace, workspace: Path) -> None:
+def test_kept_line_endings_are_reported_and_logged(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"dos.txt": b"one\r\ntwo\r\n", "unix.txt": b"one\ntwo\n"})
     here = place()
     body = "@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
@@ -192,7 +184,7 @@ def test_other_line_ends_are_told_to_the_agent_and_written_down(place: OpenPlace
     assert [event.why for event in here.of(PatchApplied)] == [done.note]
 
 
-def test_one_file_that_does_not_fit_leaves_all_others_alone(place: OpenPlace, workspace: Path) -> None:
+def test_one_failing_file_leaves_all_files_unchanged(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"dos.txt": b"one\r\n", "other": b"x\n"})
     here = place()
     done = here.session.apply_patch(

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.req("T-02")
         ("-rf", b"-rf"),
     ],
 )
-def test_a_path_inside_becomes_relative(text: str, path: bytes) -> None:
+def test_path_inside_becomes_relative(text: str, path: bytes) -> None:
     assert relative(text, "/workspace") == path
 
 
@@ -37,7 +37,7 @@ def test_a_path_inside_becomes_relative(text: str, path: bytes) -> None:
     "text",
     ["..", "../x", "a/../b", "/etc/passwd", "/workspace2/a", "/", "/workspace/../etc", "a\0b", "\ud800", "a" * 5000],
 )
-def test_a_path_that_leads_out_is_refused(text: str) -> None:
+def test_path_outside_workspace_is_refused(text: str) -> None:
     with pytest.raises(ToolFault) as caught:
         relative(text, "/workspace")
     assert caught.value.kind == "path_unsafe"
@@ -45,14 +45,14 @@ def test_a_path_that_leads_out_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [".git", ".git/config", ".GIT/hooks/x", "/workspace/.git/HEAD"])
-def test_the_repository_itself_is_no_file_of_the_workspace(text: str) -> None:
+def test_git_directory_is_refused(text: str) -> None:
     with pytest.raises(ToolFault) as caught:
         relative(text, "/workspace")
     assert caught.value.kind == "path_denied"
 
 
 @given(st.text(max_size=60))
-def test_no_text_leads_out_or_breaks_the_parser(text: str) -> None:
+def test_no_path_escapes_the_workspace(text: str) -> None:
     try:
         path = relative(text, "/workspace")
     except ToolFault:
@@ -62,7 +62,7 @@ def test_no_text_leads_out_or_breaks_the_parser(text: str) -> None:
 
 
 @given(st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name))
-def test_a_shown_name_is_one_line_and_leads_back(name: bytes) -> None:
+def test_shown_name_is_one_line_and_reversible(name: bytes) -> None:
     text, encoding = path_text(name)
     assert len(text.splitlines()) == 1
     assert "\x1b" not in text
@@ -92,7 +92,7 @@ def tree(targets: dict[bytes, bytes]) -> tuple[dict[bytes, Entry], dict[bytes, b
         ({b"top": b"."}, b"top/x", b"x"),
     ],
 )
-def test_links_inside_are_followed_by_name(targets: dict[bytes, bytes], asked: bytes, path: bytes) -> None:
+def test_links_inside_workspace_are_followed(targets: dict[bytes, bytes], asked: bytes, path: bytes) -> None:
     entries, by_path = tree(targets)
     assert follow(asked, entries, by_path.__getitem__, "/workspace") == path
 
@@ -109,12 +109,12 @@ def test_links_inside_are_followed_by_name(targets: dict[bytes, bytes], asked: b
         {b"a": b"/workspacex"},
     ],
 )
-def test_links_that_lead_out_or_in_circles_are_refused(targets: dict[bytes, bytes]) -> None:
+def test_escaping_and_circular_links_are_refused(targets: dict[bytes, bytes]) -> None:
     entries, by_path = tree(targets)
     with pytest.raises(ToolFault) as caught:
         follow(b"a", entries, by_path.__getitem__, "/workspace")
     assert caught.value.kind == "path_unsafe"
 
 
-def test_a_newline_in_a_name_cannot_forge_a_second_name() -> None:
+def test_newline_in_name_cannot_forge_another_name() -> None:
     assert show(b"a\nb") == "a%0Ab"

@@ -27,7 +27,7 @@ VANDAL = (
 
 
 @pytest.mark.req("E-05", "E-07")
-def test_what_a_command_changed_elsewhere_is_put_back_and_written_down(any_boxes: Boxes, tmp_path: Path) -> None:
+def test_out_of_scope_change_is_reverted_and_logged(any_boxes: Boxes, tmp_path: Path) -> None:
     with any_boxes.open(tmp_path, REVERT) as here:
         done = here.session.run(VANDAL)
         assert done.ok, done
@@ -59,7 +59,7 @@ def test_what_a_command_changed_elsewhere_is_put_back_and_written_down(any_boxes
 
 
 @pytest.mark.req("E-05")
-def test_what_an_outside_program_changed_elsewhere_is_put_back_when_it_ends(any_boxes: Boxes, tmp_path: Path) -> None:
+def test_out_of_scope_change_of_a_program_is_reverted(any_boxes: Boxes, tmp_path: Path) -> None:
     with any_boxes.open(tmp_path, REVERT) as here:
         done = here.session.run_program(AgentProgram("agent_command", "rm -r docs src; echo > docs; exit 3"))
         assert done.exit_code == 3
@@ -67,13 +67,13 @@ def test_what_an_outside_program_changed_elsewhere_is_put_back_when_it_ends(any_
         assert here.session.list_files().stdout == "docs/readme.md\ntests/test_calc.py\n"
 
 
-def test_nothing_at_all_stays_where_no_file_may_be_changed(boxes: Boxes, tmp_path: Path) -> None:
+def test_read_only_contract_reverts_every_change(boxes: Boxes, tmp_path: Path) -> None:
     with boxes.open(tmp_path, Rules(allow_write=False, revert_outside=True)) as here:
         assert "reverted" in here.session.run("rm -r src docs; echo x > y").note
         assert here.session.list_files().stdout.splitlines() == sorted(FILES)
 
 
-def test_under_violation_the_change_stays_and_is_told(any_boxes: Boxes, tmp_path: Path) -> None:
+def test_violation_mode_keeps_and_reports_the_change(any_boxes: Boxes, tmp_path: Path) -> None:
     with any_boxes.open(tmp_path, Rules(editable_globs=("src/**",))) as here:
         done = here.session.run("echo x > top.txt")
         assert done.note == "changed files outside the editable scope (src/**): top.txt"
@@ -83,7 +83,7 @@ def test_under_violation_the_change_stays_and_is_told(any_boxes: Boxes, tmp_path
     assert [(alert.rule, alert.severity) for alert in here.of(MonitorAlert)] == [("editable_globs", "note")]
 
 
-def test_a_change_that_cannot_be_put_back_is_said_to_stay(
+def test_failed_revert_is_reported(
     folder_sandbox: FolderSandbox, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace, {"docs/a": "found\n"})
@@ -112,6 +112,6 @@ def test_a_change_that_cannot_be_put_back_is_said_to_stay(
 
 @pytest.mark.req("C-08")
 @pytest.mark.parametrize("said, reverts", [(None, False), ("violation", False), ("revert", True)])
-def test_the_contract_says_which_of_both(said: str | None, reverts: bool) -> None:
+def test_contract_selects_revert_or_violation(said: str | None, reverts: bool) -> None:
     policy = {"editable_globs": ["src/**"]} | ({"outside_editable": said} if said else {})
     assert rules_for(Task.model_validate({**TASK, "policy": policy})).revert_outside is reverts

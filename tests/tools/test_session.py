@@ -58,7 +58,7 @@ def with_calls(count: int, *, steps_are_calls: bool = True) -> Rules:
 
 
 @pytest.mark.req("R-03")
-def test_the_briefing_is_logged_verbatim_before_anything_else(place: OpenPlace) -> None:
+def test_briefing_is_logged_verbatim_first(place: OpenPlace) -> None:
     here = place()
     here.session.run("true")
     (told,) = here.of(Briefing)
@@ -68,7 +68,7 @@ def test_the_briefing_is_logged_verbatim_before_anything_else(place: OpenPlace) 
 
 
 @pytest.mark.req("E-02", "E-04", "T-01")
-def test_every_call_leaves_a_start_and_an_end(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_every_call_logs_start_and_end(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     folder_sandbox.on_run = lambda _command: completed(b"out", exit_code=3, stderr=b"err")
     here = place()
     result = here.session.run("make", env={"A": "1"})
@@ -87,9 +87,7 @@ def test_every_call_leaves_a_start_and_an_end(place: OpenPlace, folder_sandbox: 
 
 @pytest.mark.req("T-08")
 @pytest.mark.parametrize("steps,code", [(True, "max_steps"), (False, "tool_call_cap")])
-def test_a_used_up_budget_of_calls_ends_the_session_under_the_limit_that_held(
-    place: OpenPlace, steps: bool, code: str
-) -> None:
+def test_spent_call_budget_ends_the_session(place: OpenPlace, steps: bool, code: str) -> None:
     here = place(with_calls(2, steps_are_calls=steps))
     assert here.session.remaining.tool_calls == 2
     here.session.list_files()
@@ -105,7 +103,7 @@ def test_a_used_up_budget_of_calls_ends_the_session_under_the_limit_that_held(
     assert (intervention.action, intervention.alert) == ("terminate", alert.seq)
 
 
-def test_an_ended_session_stays_ended(place: OpenPlace) -> None:
+def test_ended_session_stays_ended(place: OpenPlace) -> None:
     here = place(with_calls(0))
     for _ in range(3):
         with pytest.raises(SessionEnded):
@@ -115,9 +113,7 @@ def test_an_ended_session_stays_ended(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("R-10")
-def test_a_call_that_outlasts_the_wall_clock_is_logged_and_ends_the_session(
-    place: OpenPlace, folder_sandbox: FolderSandbox
-) -> None:
+def test_call_beyond_wall_clock_is_logged_and_ends_the_session(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     clock = Clock()
 
     def slow(command: Command) -> Completed:
@@ -135,7 +131,7 @@ def test_a_call_that_outlasts_the_wall_clock_is_logged_and_ends_the_session(
     assert finished.error_type == "timeout"
 
 
-def test_time_that_an_agent_spends_thinking_counts(place: OpenPlace) -> None:
+def test_thinking_time_counts(place: OpenPlace) -> None:
     clock = Clock()
     here = place(Rules(caps=Caps(wall_sec=10)), clock)
     clock.now = 11
@@ -146,7 +142,7 @@ def test_time_that_an_agent_spends_thinking_counts(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("C-04")
-def test_a_command_gets_at_most_the_contracts_time(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_command_timeout_is_capped_by_the_contract(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(caps=Caps(tool_timeout_sec=7)))
     assert here.session.run("a").note == ""
     assert "7 s" in here.session.run("a", timeout_sec=100).note
@@ -172,7 +168,7 @@ def test_failed_test_cycles_are_counted_and_capped(place: OpenPlace, folder_sand
 
 
 @pytest.mark.req("R-04")
-def test_privileges_grow_by_explicit_steps(place: OpenPlace) -> None:
+def test_stages_go_up_by_logged_steps(place: OpenPlace) -> None:
     here = place()
     here.session.list_files()
     here.session.run("true")
@@ -185,7 +181,7 @@ def test_privileges_grow_by_explicit_steps(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("R-04")
-def test_an_agent_may_ask_for_a_stage_before_a_tool_needs_it(place: OpenPlace) -> None:
+def test_agent_can_request_a_stage_early(place: OpenPlace) -> None:
     here = place(Rules(stages=("inspect", "write")))
     assert here.session.request_stage("write", "the plan is done").ok
     refused = here.session.request_stage("test")
@@ -197,7 +193,7 @@ def test_an_agent_may_ask_for_a_stage_before_a_tool_needs_it(place: OpenPlace) -
 
 
 @pytest.mark.req("R-04")
-def test_a_tool_of_a_stage_that_the_contract_lacks_is_refused(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_tool_of_a_missing_stage_is_refused(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(stages=("inspect",)))
     for result in (here.session.run("rm -rf ."), here.session.apply_patch("x")):
         assert result.error_type == "stage_denied"
@@ -206,7 +202,7 @@ def test_a_tool_of_a_stage_that_the_contract_lacks_is_refused(place: OpenPlace, 
 
 
 @pytest.mark.req("C-08")
-def test_a_tool_that_the_contract_does_not_name_is_refused(place: OpenPlace) -> None:
+def test_tool_not_in_the_contract_is_refused(place: OpenPlace) -> None:
     here = place(Rules(tools=("read_file", "run")))
     assert here.session.list_files().error_type == "tool_denied"
     assert here.session.run("true").ok
@@ -215,9 +211,7 @@ def test_a_tool_that_the_contract_does_not_name_is_refused(place: OpenPlace) -> 
 
 @pytest.mark.req("C-08", "E-07")
 @pytest.mark.parametrize("command", ["curl http://x", "cd a && curl http://x", "true; curl x | sh"])
-def test_a_denied_command_is_not_run_and_leaves_an_alert(
-    place: OpenPlace, folder_sandbox: FolderSandbox, command: str
-) -> None:
+def test_denied_command_is_refused_with_an_alert(place: OpenPlace, folder_sandbox: FolderSandbox, command: str) -> None:
     here = place(Rules(deny_commands=(DenyCommand(pattern="curl *", severity="gate"),)))
     result = here.session.run(command)
     assert result.error_type == "command_denied"
@@ -253,7 +247,7 @@ def test_a_denied_command_is_not_run_and_leaves_an_alert(
         ("apply_patch", {"unified_diff": "\ud800"}, "invalid_arguments", "unicode"),
     ],
 )
-def test_a_bad_call_is_answered_with_what_is_wrong(
+def test_invalid_call_returns_the_problem(
     place: OpenPlace, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, told: str
 ) -> None:
     here = place()
@@ -276,7 +270,7 @@ anything = st.recursive(
 @pytest.mark.req("T-01", "E-01")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.tuples(st.sampled_from(["run", "read_file", "search", "list_files", "x\ud800"]), anything)))
-def test_no_arguments_break_the_session_or_its_log(
+def test_arbitrary_arguments_never_break_the_session(
     folder_sandbox: FolderSandbox, calls: list[tuple[str, JsonValue]]
 ) -> None:
     path = folder_sandbox.folder.parent / f"{new_ulid()}.jsonl"
@@ -289,7 +283,7 @@ def test_no_arguments_break_the_session_or_its_log(
 
 
 @pytest.mark.req("E-03", "R-16")
-def test_long_arguments_are_kept_as_a_digest_and_a_blob(place: OpenPlace) -> None:
+def test_long_arguments_are_logged_as_blobs(place: OpenPlace) -> None:
     here = place()
     here.session.run("echo " + "x" * 50_000)
     (started,) = here.of(ToolCallStarted)
@@ -300,7 +294,7 @@ def test_long_arguments_are_kept_as_a_digest_and_a_blob(place: OpenPlace) -> Non
 
 
 @pytest.mark.req("R-16", "E-04")
-def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_long_output_is_shortened_and_stored_in_full(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     output = b"".join(b"line %d\n" % number for number in range(10_000))
     folder_sandbox.on_run = lambda _command: completed(output)
     here = place()
@@ -319,7 +313,7 @@ def test_long_output_is_shown_in_part_and_kept_in_full(place: OpenPlace, folder_
 
 
 @pytest.mark.req("M-09")
-def test_backpressure_is_waited_for_and_told_to_the_agent(place: OpenPlace) -> None:
+def test_backpressure_waits_and_tells_the_agent(place: OpenPlace) -> None:
     here = place(Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock())
     waits: list[float] = []
     here.session._limits.sleep = waits.append
@@ -353,7 +347,7 @@ class Person:
         (None, TerminationCode.OPERATOR_ABORT),
     ],
 )
-def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
+def test_waiting_for_the_operator_is_not_agent_time(
     folder_sandbox: FolderSandbox, place: OpenPlace, answer: Answer | None, code: TerminationCode | None
 ) -> None:
     clock = Clock()
@@ -378,7 +372,7 @@ def test_a_person_is_asked_where_one_is_there_and_the_wait_is_not_the_agents(
 
 
 @pytest.mark.req("M-04")
-def test_a_decision_keeps_its_alert_whatever_others_write_meanwhile(tmp_path: Path) -> None:
+def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> None:
     with EventLog.create(tmp_path / "events.jsonl") as log:
         recorder = EventRecorder(log, guard=RuleEngine(Limits(), PolicyMonitor(ContractRules(operator=True))))
         recorder.write(Briefing(text="", sha256="", parts={}))
@@ -397,9 +391,7 @@ def test_a_decision_keeps_its_alert_whatever_others_write_meanwhile(tmp_path: Pa
 
 
 @pytest.mark.req("M-02", "M-03")
-def test_a_breaker_ends_the_session_behind_the_call_that_tripped_it(
-    place: OpenPlace, folder_sandbox: FolderSandbox
-) -> None:
+def test_breaker_ends_the_session_after_the_tripping_call(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(caps=Caps(budget=Budget())))
     for _ in range(7):
         here.session.run("make")
@@ -418,7 +410,7 @@ def test_a_breaker_ends_the_session_behind_the_call_that_tripped_it(
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
-def test_trouble_of_the_sandbox_is_raised_and_never_a_result(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_sandbox_failure_is_raised(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     def broken(command: Command) -> Completed:
         raise SandboxError("the channel is gone")
 
@@ -428,14 +420,14 @@ def test_trouble_of_the_sandbox_is_raised_and_never_a_result(place: OpenPlace, f
         here.session.run("true")
 
 
-def test_an_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
+def test_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
     here = place()
     here.session._limits.cancelled = lambda: True
     with pytest.raises(Interrupted):
         here.session.run("true")
 
 
-def test_stop_ends_the_session_as_the_agents_own_wish(place: OpenPlace) -> None:
+def test_stop_ends_the_session_as_agent_stopped(place: OpenPlace) -> None:
     here = place()
     here.session.list_files()
     with pytest.raises(SessionEnded) as caught:
@@ -446,14 +438,14 @@ def test_stop_ends_the_session_as_the_agents_own_wish(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("C-08")
-def test_a_program_is_refused_where_commands_may_not_run(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_program_is_refused_if_commands_are_not_allowed(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(stages=("inspect", "write")))
     with pytest.raises(InputError, match="needs to run commands"):
         here.session.run_program(AgentProgram("agent_command", "sh x"))
     assert folder_sandbox.commands == []
 
 
-def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: OpenPlace) -> None:
+def test_unobserved_commands_of_a_program_are_noted(place: OpenPlace) -> None:
     rules = Rules(deny_commands=(DenyCommand(pattern="curl *"),))
     here = place(rules)
     here.session.run_program(AgentProgram("agent_command", "sh x"))
@@ -462,7 +454,7 @@ def test_what_cannot_be_seen_inside_a_program_is_said_and_is_no_decision(place: 
     assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), ENGINE_MONITORS | MONITORS) == []
 
 
-def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_program_is_limited_by_the_wall_clock_only(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     here = place(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
     assert here.session.run_program(AgentProgram("agent_command", "sh x", {"A": "b"})).ok
     assert folder_sandbox.commands[0].timeout_sec == 500
@@ -472,7 +464,7 @@ def test_a_program_is_bounded_by_the_wall_clock_alone(place: OpenPlace, folder_s
 
 
 @pytest.mark.req("T-08", "M-07")
-def test_an_agent_sees_what_is_left_of_every_budget(place: OpenPlace) -> None:
+def test_remaining_budget_is_visible(place: OpenPlace) -> None:
     budget = Budget(tool_calls=5, tokens=1000, cost_micro_usd=2_000_000)
     here = place(Rules(caps=Caps(budget=budget, wall_sec=100.0)), Clock())
     used = events.LlmResponse(
@@ -492,7 +484,7 @@ def test_an_agent_sees_what_is_left_of_every_budget(place: OpenPlace) -> None:
 
 
 @pytest.mark.req("E-01", "E-12")
-def test_the_log_of_a_session_verifies(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_session_log_verifies(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
     fill(folder_sandbox.folder, {"a": "1\n"})
     here = place()
     here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
@@ -510,12 +502,12 @@ def test_the_log_of_a_session_verifies(place: OpenPlace, folder_sandbox: FolderS
         (10, 30, Budget(tool_calls=10, steps_are_calls=True)),
     ],
 )
-def test_of_two_limits_the_smaller_holds(steps: int, calls: int | None, expected: Budget) -> None:
+def test_smaller_of_two_limits_applies(steps: int, calls: int | None, expected: Budget) -> None:
     task = TASK.model_copy(update={"budget": TASK.budget.model_copy(update={"tool_calls": calls, "usd": 0})})
     assert rules_for(task, max_steps=steps).caps.budget == expected
 
 
-def test_an_agent_that_may_not_write_has_no_stage_for_it() -> None:
+def test_read_only_agent_has_no_write_stage() -> None:
     task = Task.model_validate({"id": "t", "suite": "s", "repo": "none", "agent": {"allow_file_write": False}})
     rules = rules_for(task)
     assert rules.stages == ("inspect", "test")

@@ -97,7 +97,7 @@ def server(serve: Serve) -> Server:
 
 
 @pytest.mark.req("T-05")
-def test_messages_go_through_as_they_are(one: Rig, server: Server) -> None:
+def test_messages_pass_through_unchanged(one: Rig, server: Server) -> None:
     got = one.anthropic().messages.create(
         model="claude-x", max_tokens=9, messages=PROMPT, extra_headers={"anthropic-beta": "some-feature"}
     )
@@ -113,7 +113,7 @@ def test_messages_go_through_as_they_are(one: Rig, server: Server) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_stream_of_messages_goes_through_and_is_counted(one: Rig) -> None:
+def test_messages_stream_passes_through_and_is_counted(one: Rig) -> None:
     with one.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
         assert "".join(stream.text_stream) == "native"
     (response,) = one.responses()
@@ -121,7 +121,7 @@ def test_stream_of_messages_goes_through_and_is_counted(one: Rig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_responses_go_through_as_they_are(one: Rig, server: Server) -> None:
+def test_responses_pass_through_unchanged(one: Rig, server: Server) -> None:
     assert one.openai().responses.create(model="gpt-x", input="hi", store=False).output_text == "native"
     path, headers, body = server.seen[0]
     assert path == "/v1/responses"
@@ -131,7 +131,7 @@ def test_responses_go_through_as_they_are(one: Rig, server: Server) -> None:
 
 
 @pytest.mark.req("M-05", "M-07")
-def test_model_of_an_agent_of_ours_stops_at_the_budget_too(rig: OpenRig) -> None:
+def test_chat_model_stops_at_the_budget(rig: OpenRig) -> None:
     one = rig(script({"text": "a", "usage": {"prompt": 90, "completion": 20}}, after="repeat"), caps=Caps(tokens=100))
     model = ChatModel("m", one.metered_model)
     model.complete([user("hi")], max_tokens=20)

@@ -27,7 +27,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.req("T-01", "E-05")
-def test_edits_additions_and_deletions_are_applied_and_logged_with_digests(place: OpenPlace, workspace: Path) -> None:
+def test_patch_is_applied_and_logged_with_digests(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     here = place()
     result = here.session.apply_patch(EDIT + ADD + DELETE)
@@ -47,7 +47,7 @@ def test_edits_additions_and_deletions_are_applied_and_logged_with_digests(place
     assert applied.call_id == "c1"
 
 
-def test_what_a_patch_did_is_seen_by_the_next_call(place: OpenPlace, workspace: Path) -> None:
+def test_next_call_sees_the_patched_files(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     here = place()
     here.session.list_files()
@@ -72,7 +72,7 @@ def test_what_a_patch_did_is_seen_by_the_next_call(place: OpenPlace, workspace: 
         "@@ -1 +1 @@\n-a\n+b\n",
     ],
 )
-def test_a_patch_that_does_not_apply_changes_nothing(place: OpenPlace, workspace: Path, patch: str) -> None:
+def test_failing_patch_changes_nothing(place: OpenPlace, workspace: Path, patch: str) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     (workspace / "link").symlink_to("/tmp")
     before = contents(workspace)
@@ -86,9 +86,7 @@ def test_a_patch_that_does_not_apply_changes_nothing(place: OpenPlace, workspace
 
 
 @pytest.mark.req("T-02")
-def test_files_outside_the_editable_scope_are_refused_before_anything_is_written(
-    place: OpenPlace, workspace: Path
-) -> None:
+def test_patch_outside_editable_scope_is_refused(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
     session = place(Rules(editable_globs=("src/**",))).session
     result = session.apply_patch(EDIT + ADD)
@@ -100,20 +98,20 @@ def test_files_outside_the_editable_scope_are_refused_before_anything_is_written
 
 
 @pytest.mark.req("T-02")
-def test_moving_a_file_out_of_the_scope_is_outside_the_scope(place: OpenPlace, workspace: Path) -> None:
+def test_rename_out_of_scope_is_refused(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\n", "other": "x\n"})
     session = place(Rules(editable_globs=("src/**",))).session
     patch = "diff --git a/other b/src/other\nsimilarity index 100%\nrename from other\nrename to src/other\n"
     assert session.apply_patch(patch).error_type == "outside_scope"
 
 
-def test_an_agent_that_may_not_write_cannot_patch(place: OpenPlace, workspace: Path) -> None:
+def test_read_only_agent_cannot_patch(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
     session = place(Rules(allow_write=False)).session
     assert session.apply_patch(EDIT).error_type == "outside_scope"
 
 
-def test_hunks_that_stand_elsewhere_are_moved_and_reported(place: OpenPlace, workspace: Path) -> None:
+def test_moved_hunks_are_applied_and_reported(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"a": "0\n0\n0\n1\n2\n3\n4\n5\n"})
     here = place()
     result = here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1,5 +1,5 @@\n 1\n 2\n-3\n+three\n 4\n 5\n")
@@ -125,9 +123,7 @@ def test_hunks_that_stand_elsewhere_are_moved_and_reported(place: OpenPlace, wor
     assert [one.fuzz for one in here.of(PatchApplied)] == [0, 1]
 
 
-def test_a_patch_costs_no_look_at_the_whole_tree(
-    place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patch_does_not_scan_the_tree(place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
     session = place().session
     session.list_files()
@@ -154,7 +150,7 @@ class Listed:
         return self._inner.read(path, max_bytes=max_bytes)
 
 
-def test_patches_on_a_tree_behind_a_channel_list_it_once(
+def test_remote_tree_is_listed_once_for_patches(
     place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
@@ -175,9 +171,7 @@ def test_patches_on_a_tree_behind_a_channel_list_it_once(
     "counts", ["-1,2 +1,2", "-1 +1", "-1,9 +1,7", "-1,1 +1,3"], ids=["right", "short", "long", "mixed"]
 )
 @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
-def test_wrong_counts_in_a_hunk_are_taken_from_its_lines(
-    place: OpenPlace, workspace: Path, counts: str, end: str
-) -> None:
+def test_wrong_hunk_counts_are_corrected(place: OpenPlace, workspace: Path, counts: str, end: str) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\nthree\n", "old": "x\n"})
     result = place().session.apply_patch(EDIT.replace("-1,2 +1,2", counts) + DELETE.rstrip("\n") + "\n" + end)
     assert result.ok, result
@@ -185,14 +179,14 @@ def test_wrong_counts_in_a_hunk_are_taken_from_its_lines(
     assert ("counts" in result.note) == (counts != "-1,2 +1,2")
 
 
-def test_a_hunk_that_fits_nowhere_is_not_made_to_fit_by_counting(place: OpenPlace, workspace: Path) -> None:
+def test_recounting_does_not_make_a_wrong_hunk_fit(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"a": "1\n2\n3\n"})
     result = place().session.apply_patch("--- a/a\n+++ b/a\n@@ -1,7 +1,9 @@\n x\n-y\n+z\n")
     assert result.error_type == "patch_invalid"
     assert contents(workspace) == {"a": b"1\n2\n3\n"}
 
 
-def test_what_the_harness_holds_is_applied_as_it_is_or_not_at_all(place: OpenPlace, workspace: Path) -> None:
+def test_submitted_patch_is_applied_strictly(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"a": "0\n1\n2\n"})
     session = place().session
     assert session.submit_patch(b"--- a/a\n+++ b/a\n@@ -1,9 +1 @@\n 1\n-2\n+3\n").error_type == "patch_invalid"

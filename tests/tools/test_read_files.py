@@ -20,7 +20,7 @@ from tests.tools.places import fill
 pytestmark = pytest.mark.req("T-01", "T-02")
 
 
-def test_files_are_listed_sorted_one_per_line(place: OpenPlace, workspace: Path) -> None:
+def test_files_are_listed_sorted(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"b.py": "", "a/x.py": "", "a/y.txt": "", ".git/config": "", ".hidden": ""})
     session = place().session
     assert session.list_files().stdout == ".hidden\na/x.py\na/y.txt\nb.py\n"
@@ -33,7 +33,7 @@ def test_files_are_listed_sorted_one_per_line(place: OpenPlace, workspace: Path)
     assert session.list_files(glob="*.rs").stdout == ""
 
 
-def test_a_listing_is_bounded_and_says_so(place: OpenPlace, workspace: Path) -> None:
+def test_listing_is_bounded(place: OpenPlace, workspace: Path) -> None:
     for number in range(MAX_LISTED + 5):
         (workspace / f"f{number:05}").touch()
     result = place().session.list_files()
@@ -42,9 +42,7 @@ def test_a_listing_is_bounded_and_says_so(place: OpenPlace, workspace: Path) -> 
     assert "5 more files" in result.note
 
 
-def test_nothing_is_looked_at_twice_when_nothing_can_have_changed(
-    place: OpenPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_workspace_is_scanned_once(place: OpenPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     session = place().session
     session.list_files()
 
@@ -55,7 +53,7 @@ def test_nothing_is_looked_at_twice_when_nothing_can_have_changed(
     assert session.list_files().ok
 
 
-def test_a_file_is_read_whole_or_by_lines(place: OpenPlace, workspace: Path) -> None:
+def test_file_is_read_whole_or_by_lines(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"a": "1\n2\n3\n4", "empty": ""})
     session = place().session
     assert session.read_file("a").stdout == "1\n2\n3\n4"
@@ -88,7 +86,7 @@ def test_a_file_is_read_whole_or_by_lines(place: OpenPlace, workspace: Path) -> 
         ("dangling", "not_found"),
     ],
 )
-def test_what_is_no_text_file_of_the_workspace_is_refused_by_name(
+def test_unreadable_files_are_refused(
     place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     fill(workspace, {"folder/x": "", "binary": b"a\0b", ".git/config": "x", "../secret": "secret"})
@@ -105,7 +103,7 @@ def test_what_is_no_text_file_of_the_workspace_is_refused_by_name(
     assert "secret" not in result.stdout
 
 
-def test_a_link_inside_the_workspace_is_followed(place: OpenPlace, workspace: Path) -> None:
+def test_link_inside_workspace_is_read(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"docs/readme": "hello", "src/a.py": "x = 1"})
     (workspace / "README").symlink_to("docs/readme")
     (workspace / "lib").symlink_to("src")
@@ -115,7 +113,7 @@ def test_a_link_inside_the_workspace_is_followed(place: OpenPlace, workspace: Pa
     assert session.list_files("lib").stdout == "src/a.py\n"
 
 
-def test_a_name_that_is_not_utf8_is_shown_encoded_and_can_be_read_so(place: OpenPlace, workspace: Path) -> None:
+def test_non_utf8_name_is_encoded_and_readable(place: OpenPlace, workspace: Path) -> None:
     (workspace / os.fsdecode(b"caf\xe9\n.txt")).write_text("found")
     (workspace / "100%.txt").write_text("plain")
     session = place().session
@@ -124,7 +122,7 @@ def test_a_name_that_is_not_utf8_is_shown_encoded_and_can_be_read_so(place: Open
     assert session.read_file("100%.txt").stdout == "plain"
 
 
-def test_a_huge_file_is_refused_and_a_long_line_is_cut(place: OpenPlace, workspace: Path) -> None:
+def test_huge_file_is_refused_and_long_line_is_cut(place: OpenPlace, workspace: Path) -> None:
     with (workspace / "huge").open("wb") as file:
         file.truncate(MAX_READ + 1)
     fill(workspace, {"line": "x" * 1_000_000, "many": "y\n" * 100_000})
@@ -139,7 +137,7 @@ def test_a_huge_file_is_refused_and_a_long_line_is_cut(place: OpenPlace, workspa
     assert all(len(one.stdout.text) < 10_000 for one in here.of(ToolCallFinished))
 
 
-def test_deep_folders_are_no_trouble(place: OpenPlace, workspace: Path) -> None:
+def test_deep_directories_are_readable(place: OpenPlace, workspace: Path) -> None:
     deep = workspace
     for _ in range(300):
         deep = deep / "d"
@@ -151,7 +149,7 @@ def test_deep_folders_are_no_trouble(place: OpenPlace, workspace: Path) -> None:
 
 
 @pytest.mark.req("C-08")
-def test_the_read_scope_of_the_contract_holds(place: OpenPlace, workspace: Path) -> None:
+def test_readable_globs_are_enforced(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"src/a": "x", "secrets/key": "y"})
     (workspace / "src/link").symlink_to("../secrets/key")
     session = place(Rules(readable_globs=("src/**",))).session

@@ -41,7 +41,7 @@ PRICE_EXAMPLE = Path(__file__).parents[2] / "configs/prices/example.csv"
         ("recorded:runs/x", ("recorded", "recorded", "runs/x", None)),
     ],
 )
-def test_model_text_means_what_the_page_says(text: str, expected: tuple[str, ...]) -> None:
+def test_model_option_is_parsed_as_documented(text: str, expected: tuple[str, ...]) -> None:
     choice = choose(text, PRESETS)
     assert (choice.source, choice.provider, choice.name, choice.base_url) == expected
 
@@ -50,13 +50,13 @@ def test_model_text_means_what_the_page_says(text: str, expected: tuple[str, ...
     "text",
     ["", "  ", "a\nb", "scripted:", "recorded:", "m@ftp://x", "m@http://", "m@http://u:p@h/v1", "m@http://h:bad/v1"],
 )
-def test_model_text_that_means_nothing_is_refused(text: str) -> None:
+def test_invalid_model_option_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         choose(text, PRESETS)
 
 
 @pytest.mark.req("R-15")
-def test_preset_fills_what_it_says_and_defaults_the_rest() -> None:
+def test_preset_overrides_defaults() -> None:
     assert choose("smollm2", PRESETS).sampling.model_dump() == {"temperature": 0.0, "top_p": 1.0, "max_tokens": 512}
     assert choose("x/y", PRESETS).sampling == PRESETS.defaults
     assert PRESETS.identity.startswith("presets_v1@sha256:")
@@ -66,7 +66,7 @@ def test_preset_fills_what_it_says_and_defaults_the_rest() -> None:
 @pytest.mark.parametrize(
     "text, variable", [("vendor/name", "OPENROUTER_API_KEY"), ("anthropic:c", "ANTHROPIC_API_KEY")]
 )
-def test_missing_key_is_bad_input_that_names_the_variable(text: str, variable: str) -> None:
+def test_missing_key_error_names_the_variable(text: str, variable: str) -> None:
     with pytest.raises(InputError, match=variable) as caught:
         ModelFactory(Keys({})).check(choose(text, PRESETS))
     assert caught.value.exit_code == 2
@@ -74,14 +74,14 @@ def test_missing_key_is_bad_input_that_names_the_variable(text: str, variable: s
         ModelFactory(Keys({variable: "  "})).check(choose(text, PRESETS))
 
 
-def test_key_that_would_break_a_header_is_refused_without_showing_it() -> None:
+def test_unprintable_key_is_refused_without_showing_it() -> None:
     with pytest.raises(InputError, match="OPENAI_API_KEY") as caught:
         ModelFactory(Keys({"OPENAI_API_KEY": "abc\r\nx: y"})).check(choose("openai:g", PRESETS))
     assert "abc" not in str(caught.value)
 
 
 @pytest.mark.req("T-06")
-def test_providers_are_reached_in_their_own_way() -> None:
+def test_each_provider_gets_its_url_and_credentials() -> None:
     keys = Keys({"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://me.example/", "ANTHROPIC_API_KEY": "a"})
     azure = endpoint_of(choose("azure:dep", PRESETS), PRESETS, keys)
     assert azure.url(Dialect.CHAT) == "https://me.example/openai/deployments/dep/chat/completions"
@@ -95,7 +95,7 @@ def test_providers_are_reached_in_their_own_way() -> None:
 
 
 @pytest.mark.req("T-06", "R-09")
-def test_code_goes_only_to_endpoints_on_the_list() -> None:
+def test_only_allowed_endpoints_are_used() -> None:
     def check(text: str, allowed: str) -> None:
         keys = Keys({"OPENAI_API_KEY": "k", "OPENROUTER_API_KEY": "k", "AB_ALLOWED_ENDPOINTS": allowed})
         ModelFactory(keys).check(choose(text, PRESETS))
@@ -114,7 +114,7 @@ def test_code_goes_only_to_endpoints_on_the_list() -> None:
             check(text, allowed)
 
 
-def test_presets_of_ones_own_are_checked(tmp_path: Path) -> None:
+def test_custom_presets_are_validated(tmp_path: Path) -> None:
     good = {"version": 2, "default_provider": "p", "providers": {"p": {"base_url": "http://h/v1", "key": None}}}
     file = tmp_path / "presets.json"
     file.write_text(json.dumps(good))
@@ -135,7 +135,7 @@ def test_presets_of_ones_own_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-09")
-def test_env_file_is_read_as_a_shell_would() -> None:
+def test_env_file_is_parsed_like_a_shell() -> None:
     text = (
         "# comment\n\nA=plain\nexport B = spaced \nC='single # not a comment'\n"
         'D="double \\" quote\\n"\nE=value # comment\nF=\nG=a#b\r\nH="with = sign"\n'
@@ -153,7 +153,7 @@ def test_env_file_is_read_as_a_shell_would() -> None:
 
 
 @pytest.mark.parametrize("line", ["no qqvalue", "A='qqvalue", 'A="qqvalue', "1A=qqvalue", "=qqvalue"])
-def test_bad_line_of_an_env_file_is_told_when_a_key_is_missing_and_without_its_value(tmp_path: Path, line: str) -> None:
+def test_missing_key_error_lists_env_file_problems_without_values(tmp_path: Path, line: str) -> None:
     (tmp_path / ".env").write_text(f"OK=1\n{line}\nOPENAI_API_KEY=k\n")
     keys = Keys.find({}, tmp_path)
     assert keys.get("OPENAI_API_KEY") is not None
@@ -169,7 +169,7 @@ def test_any_value_survives_single_quotes(value: str) -> None:
 
 
 @pytest.mark.req("R-09", "E-10")
-def test_environment_goes_before_the_file_and_secrets_do_not_show(tmp_path: Path) -> None:
+def test_environment_overrides_env_file_and_secrets_are_hidden(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\nOPENROUTER_API_KEY=only-file\n")
     keys = Keys.find({"OPENAI_API_KEY": "from-environment"}, tmp_path)
     found = keys.get("OPENAI_API_KEY")
@@ -187,7 +187,9 @@ def test_environment_goes_before_the_file_and_secrets_do_not_show(tmp_path: Path
 
 @given(st.integers(1, 20), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 100), st.floats(0, 1000))
 @pytest.mark.req("T-06")
-def test_waits_are_bounded_honoured_and_end(tried: int, draw: float, asked: float | None, left: float) -> None:
+def test_retry_delays_are_bounded_and_honour_retry_after(
+    tried: int, draw: float, asked: float | None, left: float
+) -> None:
     policy = RetryPolicy(tries=6, first_sec=0.5, max_sec=30, deadline_sec=600)
     wait = policy.delay(tried, asked, left, draw=draw)
     if tried >= 6:
@@ -203,7 +205,7 @@ def test_waits_are_bounded_honoured_and_end(tried: int, draw: float, asked: floa
     "text, expected",
     [("3", 3.0), ("0.5", 0.5), ("-1", 0.0), (None, None), ("soon", None), ("nan", None), ("inf", None)],
 )
-def test_retry_after_is_read(text: str | None, expected: float | None) -> None:
+def test_retry_after_header_is_parsed(text: str | None, expected: float | None) -> None:
     assert retry_after(text) == expected
 
 
@@ -230,11 +232,11 @@ DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
         f"```python\nprint(1)\n```\nand\n```diff\n{DIFF}```",
     ],
 )
-def test_diff_in_plain_text_is_found(text: str) -> None:
+def test_patch_in_plain_text_is_found(text: str) -> None:
     assert find_patch(text) == DIFF
 
 
-def test_several_fences_are_one_patch_and_none_is_none() -> None:
+def test_several_fences_are_joined_to_one_patch() -> None:
     assert find_patch(f"```diff\n{DIFF}```\ntext\n```diff\n{DIFF}```") == DIFF + DIFF
     assert find_patch("```python\nx = 1\n```\nno diff here --- really") is None
     inner = "--- a/README\n+++ b/README\n@@ -1 +1,3 @@\n+```sh\n+ls\n+```\n"
@@ -242,13 +244,13 @@ def test_several_fences_are_one_patch_and_none_is_none() -> None:
 
 
 @given(st.text())
-def test_any_text_has_a_patch_or_none(text: str) -> None:
+def test_find_patch_never_fails(text: str) -> None:
     found = find_patch(text)
     assert found is None or found.endswith("\n") or found == ""
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '"x"', "{", '{"a": NaN}', '{"a": Infinity}', "[" * 100_000, "nul"])
-def test_what_is_no_object_is_refused(text: str) -> None:
+def test_json_that_is_not_an_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_object(text)
 
@@ -256,7 +258,7 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 # --- scripts ---------------------------------------------------------------------------------------------------------
 
 
-def test_script_answers_only_when_it_should_and_then_ends(rig: OpenRig) -> None:
+def test_script_skips_unmatched_answers_and_then_ends(rig: OpenRig) -> None:
     one = rig(script({"text": "no", "when": "2 failed"}, {"text": "yes"})).open_gateway()
     assert one.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "yes"
     import openai
@@ -269,7 +271,7 @@ def test_script_answers_only_when_it_should_and_then_ends(rig: OpenRig) -> None:
     "text",
     ["[1]", "answers: 1", "answers: [{txt: a}]", "answers: [{error: {status: 200}}]", "a: [", "answers: [{text: 1}]"],
 )
-def test_bad_script_is_bad_input(tmp_path: Path, text: str) -> None:
+def test_invalid_script_is_an_input_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -278,7 +280,7 @@ def test_bad_script_is_bad_input(tmp_path: Path, text: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_supply_makes_desks_for_scripts_and_refuses_what_is_not_there(tmp_path: Path, rig: OpenRig) -> None:
+def test_factory_builds_scripted_models_and_refuses_missing_files(tmp_path: Path, rig: OpenRig) -> None:
     from agentbench.models.metered_model import LogSink
     from agentbench.models.protocol import user
 
@@ -299,7 +301,7 @@ def test_supply_makes_desks_for_scripts_and_refuses_what_is_not_there(tmp_path: 
 
 
 @pytest.mark.req("M-05")
-def test_example_of_a_price_table_is_one(tmp_path: Path) -> None:
+def test_documented_price_table_is_valid(tmp_path: Path) -> None:
     assert load_prices(PRICE_EXAMPLE).rows
     with pytest.raises(InputError, match="cannot read"):
         load_prices(tmp_path / "missing.csv")
@@ -308,5 +310,5 @@ def test_example_of_a_price_table_is_one(tmp_path: Path) -> None:
         load_prices(tmp_path / "bad.csv")
 
 
-def test_call_streams_only_when_told_so() -> None:
+def test_request_streams_only_if_stream_is_true() -> None:
     assert not ModelRequest(Dialect.CHAT, {"stream": "yes"}).stream

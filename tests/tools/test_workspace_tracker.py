@@ -35,14 +35,14 @@ def does(act: Callable[[], object]) -> Callable[[Command], Completed]:
     return run
 
 
-def test_a_command_that_changes_nothing_leaves_no_mutation(place: OpenPlace, workspace: Path) -> None:
+def test_command_without_changes_logs_no_mutation(place: OpenPlace, workspace: Path) -> None:
     fill(workspace, {"a": "1"})
     here = place()
     assert here.session.run("true").changed_files == ()
     assert here.of(WorkspaceMutated) == []
 
 
-def test_changes_made_by_a_command_are_told_with_digests_and_a_diff(
+def test_command_changes_are_logged_with_digests_and_diff(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a.txt": "1\n", "gone": "x\n", "tool.sh": "echo\n"})
@@ -75,7 +75,7 @@ def test_changes_made_by_a_command_are_told_with_digests_and_a_diff(
     assert types.index("tool_call_started") < types.index("workspace_mutated") < types.index("tool_call_finished")
 
 
-def test_the_second_change_of_a_file_is_a_diff_against_the_first(
+def test_second_change_is_diffed_against_the_first(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a": "1\n"})
@@ -91,7 +91,7 @@ def test_the_second_change_of_a_file_is_a_diff_against_the_first(
 
 
 @pytest.mark.req("T-02")
-def test_what_a_command_changes_out_of_scope_is_an_alert_that_points_to_it(
+def test_out_of_scope_change_raises_an_alert_with_evidence(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"src/a": "1", "tests/t": "1"})
@@ -108,7 +108,7 @@ def test_what_a_command_changes_out_of_scope_is_an_alert_that_points_to_it(
     assert alert.evidence == [mutated.seq]
 
 
-def test_special_files_odd_names_and_links_are_told_without_being_touched(
+def test_special_files_and_odd_names_are_logged(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a": "1"})
@@ -132,9 +132,7 @@ def test_special_files_odd_names_and_links_are_told_without_being_touched(
     assert "root:" not in mutated.diff.text
 
 
-def test_very_many_changes_are_counted_not_listed(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
-) -> None:
+def test_very_many_changes_are_counted(place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox) -> None:
     folder_sandbox.on_run = does(lambda: fill(workspace, {f"f{number}": "" for number in range(500)}))
     here = place()
     result = here.session.run("x")
@@ -143,7 +141,7 @@ def test_very_many_changes_are_counted_not_listed(
     assert (len(mutated.files), mutated.omitted) == (200, 300)
 
 
-def test_a_tree_beyond_all_limits_is_an_alert_and_the_agent_can_still_clean_up(
+def test_oversized_tree_raises_an_alert_and_can_be_cleaned_up(
     place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_module, "MAX_ENTRIES", 50)
@@ -172,9 +170,7 @@ states = st.dictionaries(names, st.binary(max_size=6), max_size=4)
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(states, min_size=1, max_size=4))
-def test_the_diffs_of_all_mutations_lead_from_the_first_state_to_the_last(
-    tmp_path: Path, steps: list[dict[str, bytes]]
-) -> None:
+def test_logged_diffs_rebuild_the_final_state(tmp_path: Path, steps: list[dict[str, bytes]]) -> None:
     root = tmp_path / new_ulid()
     workspace = root / "workspace"
     workspace.mkdir(parents=True)

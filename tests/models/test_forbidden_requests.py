@@ -40,7 +40,7 @@ PLAIN = {"name": "run", "input_schema": {"type": "object"}}
         (Dialect.MESSAGES, {"type": "custom", **PLAIN}, {"type": "code_execution_20250825"}),
     ],
 )
-def test_only_tools_that_the_client_runs_reach_the_service(dialect: Dialect, own: Any, foreign: Any) -> None:
+def test_only_client_tools_reach_the_service(dialect: Dialect, own: Any, foreign: Any) -> None:
     body: dict[str, Any] = {"tools": [foreign, own], "tool_choice": "auto"}
     assert without_forbidden_parts(dialect, body) == {"tools": [own], "tool_choice": "auto"}
     assert len(forbidden_parts(dialect, body)) == 1
@@ -49,14 +49,14 @@ def test_only_tools_that_the_client_runs_reach_the_service(dialect: Dialect, own
     }
 
 
-def test_tools_inside_a_group_are_looked_at_too() -> None:
+def test_tools_inside_a_group_are_filtered() -> None:
     group = {"type": "namespace", "name": "n", "tools": [FLAT, {"type": "mcp"}]}
     body: dict[str, Any] = {"tools": [group]}
     assert without_forbidden_parts(Dialect.RESPONSES, body) == {"tools": [{**group, "tools": [FLAT]}]}
     assert forbidden_parts(Dialect.RESPONSES, body) == ["mcp"]
 
 
-def test_a_choice_of_a_tool_that_is_gone_goes_too() -> None:
+def test_choice_of_a_removed_tool_is_removed() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     body: dict[str, Any] = {"tools": [search, PLAIN], "tool_choice": {"type": "tool", "name": "web_search"}}
     assert without_forbidden_parts(Dialect.MESSAGES, body) == {"tools": [PLAIN]}
@@ -65,7 +65,7 @@ def test_a_choice_of_a_tool_that_is_gone_goes_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["plugins", "models", "web_search_options", "mcp_servers", "prompt", "extra_body"])
-def test_parameters_that_lead_elsewhere_are_left_out(name: str) -> None:
+def test_parameters_that_bypass_the_sandbox_are_removed(name: str) -> None:
     body: dict[str, Any] = {"messages": PROMPT, name: [{"id": "web"}]}
     assert without_forbidden_parts(Dialect.CHAT, body) == {"messages": PROMPT}
     assert forbidden_parts(Dialect.CHAT, body) == [name]
@@ -88,7 +88,7 @@ def _blocks(address: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("body", _blocks(ADDRESS))
-def test_an_address_to_be_fetched_is_refused(body: dict[str, Any]) -> None:
+def test_url_to_fetch_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(Rejected, match="must not fetch"):
         without_forbidden_parts(Dialect.CHAT, body)
 
@@ -96,7 +96,7 @@ def test_an_address_to_be_fetched_is_refused(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "body", [*_blocks(INSIDE), {"messages": [{"role": "user", "content": f"see {ADDRESS}"}]}, {"input": ADDRESS}]
 )
-def test_content_itself_and_addresses_in_words_pass(body: dict[str, Any]) -> None:
+def test_inline_content_and_urls_in_text_pass(body: dict[str, Any]) -> None:
     assert without_forbidden_parts(Dialect.CHAT, body) is body
 
 
@@ -111,7 +111,7 @@ class _Heard:
         raise ModelFault("heard")
 
 
-def test_the_service_never_hears_of_it_and_the_trace_does(rig: OpenRig) -> None:
+def test_forbidden_parts_are_logged_but_not_sent(rig: OpenRig) -> None:
     heard = _Heard()
     one = rig(heard).open_gateway()
     with pytest.raises(openai.APIError):
@@ -141,7 +141,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["tools", "tool_choice", "messages", "input", "models"]), JSON))
-def test_whatever_comes_is_answered_and_confining_twice_is_confining_once(body: dict[str, Any]) -> None:
+def test_removing_forbidden_parts_is_idempotent(body: dict[str, Any]) -> None:
     for dialect in Dialect:
         try:
             once = without_forbidden_parts(dialect, body)
