@@ -1,4 +1,4 @@
-"""Recorded output of commands: one text file per case, with everything that varies replaced."""
+"""Compare command output with text files in which everything that varies is replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _VARYING: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command left."""
+    """Result of a command."""
 
     code: int
     stdout: str
@@ -45,7 +45,7 @@ class Output:
 
 
 def normalise(text: str, places: dict[str, str]) -> str:
-    """Replace what varies between runs and machines. `places` maps folders to their names."""
+    """Replace what varies between runs and machines. `places` maps paths to placeholders."""
     for place, name in sorted(places.items(), key=lambda item: -len(item[0])):
         text = text.replace(place, name)
     for pattern, replacement in _VARYING:

@@ -1,4 +1,4 @@
-"""The folder in which recorded commands run: tasks good and bad, files, recorded runs, and runs made on the spot."""
+"""The folder in which recorded commands run: valid and invalid tasks, input files, recorded and tampered runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -106,15 +107,20 @@ COMMANDS: dict[str, str] = {
 }
 
 
-def build(folder: Path, ab: Ab) -> dict[str, list[object]]:
-    """Make the folder and run its commands. Returns [exit code, stdout, stderr] of each."""
+def write_stage(folder: Path) -> None:
+    """Write tasks, files and recorded runs."""
+    folder.mkdir()
     _tasks(folder / "tasks")
     _files(folder)
     with tarfile.open(ARCHIVE) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder / "recorded")  # noqa: S202 - an archive of our own
     _tampered(folder)
-    outputs: dict[str, list[object]] = {}
+
+
+def run_commands(folder: Path, ab: Ab) -> dict[str, list[Any]]:
+    """Run COMMANDS in order. Returns [exit code, stdout, stderr] of each."""
+    outputs: dict[str, list[Any]] = {}
     for name, command in COMMANDS.items():
         ran = ab(*arguments(command, folder), timeout=300)
         outputs[name] = [ran.code, ran.stdout, ran.stderr]

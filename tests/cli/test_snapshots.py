@@ -1,12 +1,13 @@
-"""What users see: the output of every command, recorded in `snapshots/`, so that rewording is deliberate and reviewable.
+"""Output of every command, recorded in `snapshots/`, so that rewording is deliberate and reviewable.
 
 To record new output after a deliberate change, run
 
     AB_UPDATE_SNAPSHOTS=1 .venv/bin/pytest -q -n 2 tests/cli
 
-and read the diff of `tests/cli/snapshots`. Times, digests, ids, versions and paths are replaced (`snapshots.py`). Commands that
-run sandboxes run once per session, in the order of `stage.COMMANDS`; all others are the cases below, each on its own. Runs below
-`recorded/` come from an archive, so what they say was written by an earlier version.
+and read the diff of `tests/cli/snapshots`. `-k "not execute"` leaves out the commands that run sandboxes, which take a minute.
+Times, digests, ids, versions and paths are replaced (`snapshots.py`). Commands that run sandboxes run once per session, in the order
+of `stage.COMMANDS`; all others are the cases below. Runs below `recorded/` come from an archive, so their texts were written by an
+earlier version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -161,7 +163,7 @@ CASES: dict[str, str] = {
     "error-import-harbor": "task import harbor tasks/tiny/one",
     "error-export-harbor": "task export harbor tasks/tiny/nowhere --out harbor",
 }
-# Cases that change a copy of a run: one after the other, in this order.
+# Cases that change a copy of a run, executed in this order.
 CHANGING: dict[str, str] = {
     "adjudicate": "adjudicate reviewed --attempt shelf-cents --truth correct --minutes 6 --reviewer eve --note 'fine'",
     "adjudicate-defect": "adjudicate reviewed --attempt toy-median --truth incorrect --minutes 6 --reviewer eve",
@@ -214,7 +216,7 @@ def places(stage: Stage) -> dict[str, str]:
 
 
 def invoke(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Output:
-    """`ab` in this process, through the same entry point as a user."""
+    """Call the entry point of `ab` in this process."""
     monkeypatch.setattr(sys, "argv", ["ab", *words])
     monkeypatch.setenv("COLUMNS", "110")
     out, err = io.StringIO(), io.StringIO()
@@ -235,15 +237,15 @@ def test_help(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_output_of_commands_that_run_something(name: str, stage: Stage) -> None:
-    code, stdout, stderr = stage.outputs[name]
-    output = Output(int(str(code)), str(stdout), str(stderr))
+def test_output_of_commands_that_execute(name: str, executed: tuple[Stage, dict[str, list[Any]]]) -> None:
+    stage, outputs = executed
+    output = Output(*outputs[name])
     text = render(f"ab {COMMANDS[name]}", output, places(stage))
     check_snapshot(name, _kinds_only(text) if name.startswith("cache-") else text)
 
 
 def _kinds_only(text: str) -> str:
-    """The listing of a cache with one line per kind: how many items there are depends on what was used, and when."""
+    """Keep one line per kind, because the number of items in a cache varies."""
     head, *items = re.sub(r"\b\d+ items", "<n> items", text).rstrip().split("\n  ")
     return "\n  ".join([head, *sorted(set(items))]) + "\n"
 
@@ -271,7 +273,7 @@ def run_case(name: str, command: str, stage: Stage, monkeypatch: pytest.MonkeyPa
 
 
 def test_doctor_structure(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parts of `ab doctor`; what it finds differs between machines."""
+    """Only the sections of `ab doctor`, because the findings differ between machines."""
     monkeypatch.setenv("AB_STATE", str(stage.state))
     output = invoke(["doctor"], monkeypatch)
     kept = [line for line in output.stdout.splitlines() if not line.startswith(" ")]

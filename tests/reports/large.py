@@ -1,4 +1,4 @@
-"""Large runs, quickly: lines made from a few real records, so that writing them takes no longer than reading."""
+"""Large runs, written quickly by varying a few real record lines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ KINDS = {"pass": 45, "fail": 40, "policy": 5, "error": 3, "harness": 3, "task": 
 
 
 def large_run(folder: Path, attempts: int, tasks: int, *, variant: str = "baseline", seed: int = 3) -> Path:
-    """A run directory with that many records and no evidence beside them."""
-    chance = random.Random(seed)
+    """Write a run directory with many records and no evidence."""
+    rng = random.Random(seed)
     lines = {kind: record("TASK", kind, variant=variant).line() for kind in KINDS}
     folder.mkdir(parents=True)
     meta = {"schema_version": 1, "run_id": "01R", "study_id": "01S", "suite": "demo"}
     (folder / "run.json").write_text(json.dumps(meta), encoding="utf-8")
     with (folder / "attempts.jsonl").open("wb") as file:
         for index in range(attempts):
-            line = lines[chance.choices(list(KINDS), list(KINDS.values()))[0]]
+            line = lines[rng.choices(list(KINDS), list(KINDS.values()))[0]]
             line = line.replace(b"TASK", b"task-%05d" % (index % tasks))
             line = line.replace(b'"repeat":1', b'"repeat":%d' % (index // tasks + 1))
             line = line.replace(b'"attempt_id":"01-', b'"attempt_id":"%d-' % index)
-            line = line.replace(b'"duration_sec":2,', b'"duration_sec":%d.5,' % int(chance.expovariate(0.01)))
+            line = line.replace(b'"duration_sec":2,', b'"duration_sec":%d.5,' % int(rng.expovariate(0.01)))
             file.write(line + b"\n")
     return folder

@@ -1,4 +1,4 @@
-"""Records and run directories for report tests, made without running anything."""
+"""Records and run directories for report tests."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def record(task: str = "toy", kind: str = "pass", repeat: int = 1, **more: Any) 
 def run_dir(folder: Path, records: Sequence[AttemptRecord], *, suite: str = "demo") -> Path:
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"run_id": "01R", "study_id": "01S", "suite": suite}), encoding="utf-8")
-    (folder / "attempts.jsonl").write_bytes(b"".join(one.line() + b"\n" for one in records))
+    (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
     return folder
 
 

@@ -12,13 +12,13 @@ from agentbench.record.audit import verify_run
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
-from agentbench.reports.summary_text import as_markdown
+from agentbench.reports.summary_markdown import as_markdown
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
 
 def adjudicate(*args: object) -> Result:
-    return CliRunner().invoke(command, [str(one) for one in args])
+    return CliRunner().invoke(command, list(map(str, args)))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("A-05", "G-17")
-def test_findings_are_kept_counted_per_category_and_metered(run: Path) -> None:
+def test_adjudications_are_counted_per_category_with_minutes(run: Path) -> None:
     before = (run / "attempts.jsonl").read_bytes()
     assert (
         adjudicate(run, "--attempt", "01-a-1", "--truth", "correct", "--minutes", 6, "--reviewer", "r").exit_code == 0
@@ -48,27 +48,31 @@ def test_findings_are_kept_counted_per_category_and_metered(run: Path) -> None:
         "r",
     )
     adjudicate(run, "--attempt", "d", "--truth", "undecidable", "--minutes", 1, "--reviewer", "r")
-    found = summarise(open_run(run))
-    truth = {
-        one.category: (one.false_positive.count, one.false_positive.total, one.false_negative.count)
-        for one in found.truth
+    summary = summarise(open_run(run))
+    counts = {
+        category.category: (
+            category.false_positive.count,
+            category.false_positive.total,
+            category.false_negative.count,
+        )
+        for category in summary.error_rates
     }
-    assert truth == {"TESTS_FAILED": (1, 2, 0), "invariant_violation": (0, 0, 1)}
-    text = as_markdown(found)
-    assert "4 adjudications, 18.5 minutes of reviewers" in text
+    assert counts == {"TESTS_FAILED": (1, 2, 0), "invariant_violation": (0, 0, 1)}
+    text = as_markdown(summary)
+    assert "4 adjudications, 18.5 minutes of review" in text
     assert "| `TESTS_FAILED` | 1 of 2 |" in text
-    assert (run / "attempts.jsonl").read_bytes() == before, "verdicts stay as they are"
+    assert (run / "attempts.jsonl").read_bytes() == before, "verdicts must not change"
 
 
-def test_a_later_finding_of_the_same_reviewer_replaces_the_earlier(run: Path) -> None:
+def test_later_adjudication_of_a_reviewer_replaces_the_earlier(run: Path) -> None:
     for truth in ("correct", "incorrect"):
         adjudicate(run, "--attempt", "a", "--truth", truth, "--minutes", 1, "--reviewer", "r")
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1, "--reviewer", "other")
-    assert [one.truth for one in read_adjudications(run)] == ["incorrect", "correct"]
+    assert [adjudication.truth for adjudication in read_adjudications(run)] == ["incorrect", "correct"]
     assert len((run / "adjudications.jsonl").read_bytes().splitlines()) == 3
 
 
-def test_the_list_shows_what_waits(run: Path) -> None:
+def test_list_shows_waiting_attempts(run: Path) -> None:
     assert "0 adjudicated, 0 minutes; 1 waiting" in adjudicate(run, "--list").output
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 3)
     found = json.loads(adjudicate(run, "--list", "--json").output)
@@ -79,21 +83,21 @@ def test_the_list_shows_what_waits(run: Path) -> None:
 @pytest.mark.parametrize(
     "args,message",
     [
-        (["--attempt", "nobody", "--truth", "correct", "--minutes", "1"], "no finished attempt fits"),
-        (["--attempt", "c", "--truth", "incorrect", "--minutes", "1"], "name its kind with --category"),
+        (["--attempt", "nobody", "--truth", "correct", "--minutes", "1"], "no finished attempt matches"),
+        (["--attempt", "c", "--truth", "incorrect", "--minutes", "1"], "needs --category"),
         (["--truth", "correct"], "needs --attempt, --truth and --minutes"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "1", "--note", "x" * 20_000], "note"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "nan"], "minutes"),
     ],
 )
-def test_what_cannot_be_noted_is_refused(run: Path, args: list[str], message: str) -> None:
+def test_invalid_adjudication_is_rejected(run: Path, args: list[str], message: str) -> None:
     result = adjudicate(run, *args)
     assert isinstance(result.exception, InputError), result.output
     assert message in result.exception.message
     assert not (run / "adjudications.jsonl").exists()
 
 
-def test_a_torn_line_is_dropped_and_a_broken_one_is_named(run: Path) -> None:
+def test_incomplete_line_is_dropped_and_invalid_line_is_reported(run: Path) -> None:
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1)
     with (run / "adjudications.jsonl").open("ab") as file:
         file.write(b'{"torn')
@@ -106,7 +110,7 @@ def test_a_torn_line_is_dropped_and_a_broken_one_is_named(run: Path) -> None:
         read_adjudications(run)
 
 
-def test_findings_and_reports_do_not_disturb_the_audit(tmp_path: Path) -> None:
+def test_adjudications_do_not_affect_verification(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     (first, *_) = open_run(run).rows
     adjudicate(run, "--attempt", first.attempt_id, "--truth", "correct", "--minutes", 1, "--category", "x")

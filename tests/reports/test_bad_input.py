@@ -1,4 +1,4 @@
-"""Runs as they also are: empty, invalid, torn, newer, huge, hostile. Every format answers, or one clear error does."""
+"""Reports of unusual runs: empty, invalid, incomplete, newer, huge, hostile. Each gives output or one clear error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = ("md", "csv", "json", "junit", "html")
 
 
 def invoke(*args: object) -> Result:
-    return CliRunner().invoke(command, [str(one) for one in args])
+    return CliRunner().invoke(command, list(map(str, args)))
 
 
 def summary(run: Path, form: str) -> str:
@@ -29,7 +29,7 @@ def summary(run: Path, form: str) -> str:
     return result.output
 
 
-def refused(*args: object) -> InputError:
+def error_of(*args: object) -> InputError:
     result = invoke(*args)
     assert isinstance(result.exception, InputError), result.output
     return result.exception
@@ -37,26 +37,26 @@ def refused(*args: object) -> InputError:
 
 @pytest.mark.req("A-01")
 @pytest.mark.parametrize("form", FORMATS)
-def test_an_empty_run_a_run_of_invalid_attempts_and_a_run_of_one_task_can_be_told(tmp_path: Path, form: str) -> None:
+def test_empty_invalid_and_single_runs_are_summarised(tmp_path: Path, form: str) -> None:
     for name, kinds in (("empty", []), ("invalid", ["task", "harness", "operator"]), ("one", ["pass"])):
         run = run_dir(tmp_path / name, [record(f"t{n}", kind) for n, kind in enumerate(kinds)])
         assert summary(run, form) or not kinds
 
 
 @pytest.mark.req("A-02")
-def test_comparisons_that_cannot_be_made_say_why(tmp_path: Path) -> None:
+def test_impossible_comparisons_state_the_reason(tmp_path: Path) -> None:
     full = run_dir(tmp_path / "full", [record("a"), record("b", "fail")])
     empty = run_dir(tmp_path / "empty", [])
     other = run_dir(tmp_path / "other", [record("c")])
     invalid = run_dir(tmp_path / "invalid", [record("a", "task"), record("b", "harness")])
-    assert "holds no finished attempt" in refused("paired", "--run-a", full, "--run-b", empty).message
-    assert "no task in common" in refused("paired", "--run-a", full, "--run-b", other).message
-    assert "only invalid runs" in refused("paired", "--run-a", full, "--run-b", invalid).message
+    assert "has no finished attempts" in error_of("paired", "--run-a", full, "--run-b", empty).message
+    assert "no task in common" in error_of("paired", "--run-a", full, "--run-b", other).message
+    assert "only invalid attempts" in error_of("paired", "--run-a", full, "--run-b", invalid).message
 
 
 @pytest.mark.req("A-02", "A-04")
 @pytest.mark.parametrize("form", ["md", "csv", "json", "html"])
-def test_one_common_task_is_compared_and_shows_nothing(tmp_path: Path, form: str) -> None:
+def test_one_common_task_is_inconclusive(tmp_path: Path, form: str) -> None:
     a = run_dir(tmp_path / "a", [record("x", "fail"), record("only-a")])
     b = run_dir(tmp_path / "b", [record("x"), record("only-b")])
     extra = ("--out", tmp_path / "page") if form == "html" else ()
@@ -64,15 +64,13 @@ def test_one_common_task_is_compared_and_shows_nothing(tmp_path: Path, form: str
     assert result.exception is None
     if form == "md":
         first = result.output.splitlines()[0]
-        assert first.startswith("# NO DIFFERENCE SHOWN: B minus A +100.0 points")
-        assert "cannot detect anything: 1 differs, 5 must" in first
-        assert "only A ran" in result.output
+        assert first.startswith("# INCONCLUSIVE: B − A = +100.0 points")
+        assert "Underpowered: 1 task differs, at least 5 are needed for significance." in first
+        assert "run only by A" in result.output
 
 
 @pytest.mark.req("A-11")
-def test_a_page_has_a_bound_in_bytes_and_says_what_it_leaves_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_size_is_bounded_and_omissions_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "ROW_BYTES", 30_000)
     records = [record(f"{n:03}" + "é" * 400, "fail", needs_review=True, run_badge="x" * 9_000) for n in range(40)]
     run = run_dir(tmp_path / "run", records)
@@ -85,10 +83,10 @@ def test_a_page_has_a_bound_in_bytes_and_says_what_it_leaves_out(
 
 
 @pytest.mark.req("E-14", "C-11")
-def test_different_contract_versions_are_refused_unless_asked_for_and_then_labelled(tmp_path: Path) -> None:
+def test_contract_versions_are_compared_only_with_the_option(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x"), record("y")])
     b = run_dir(tmp_path / "b", [record("x", contract_id="sha256:other"), record("y")])
-    assert "contract of 1 task differs" in refused("paired", "--run-a", a, "--run-b", b).message
+    assert "contract of 1 task differs" in error_of("paired", "--run-a", a, "--run-b", b).message
     text = invoke("paired", "--run-a", a, "--run-b", b, "--across-versions").output
     assert "[ACROSS CONTRACT VERSIONS]" in text.splitlines()[0]
     found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--across-versions", "--json").output)
@@ -98,23 +96,23 @@ def test_different_contract_versions_are_refused_unless_asked_for_and_then_label
 @pytest.mark.req("E-14", "A-09")
 def test_different_caps_make_a_comparison_provisional(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x"), record("y")])
-    b = run_dir(tmp_path / "b", [record(one, config_class="sha256:tighter") for one in "xy"])
+    b = run_dir(tmp_path / "b", [record(task, config_class="sha256:tighter") for task in "xy"])
     text = invoke("paired", "--run-a", a, "--run-b", b).output
     assert "[PROVISIONAL]" in text.splitlines()[0]
     assert "configuration class (sandbox constraints, limits, logging) differs" in text
 
 
 @pytest.mark.req("A-02")
-def test_unequal_repeats_are_compared_by_task_and_told(tmp_path: Path) -> None:
+def test_unequal_repeats_are_compared_by_task(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x", "pass", n) for n in (1, 2, 3)] + [record("y", "fail")])
     b = run_dir(tmp_path / "b", [record("x", "fail"), record("y", "pass")])
     found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--json").output)
-    one = found["comparisons"]["contract"]
-    assert one["difference"] == 0
-    assert any("different numbers of counted attempts" in note for note in one["notes"])
+    comparison = found["comparisons"]["contract"]
+    assert comparison["difference"] == 0
+    assert any("different numbers of counted attempts" in note for note in comparison["notes"])
 
 
-def test_a_torn_record_is_none_and_a_broken_one_is_named_with_its_line(tmp_path: Path) -> None:
+def test_incomplete_record_is_ignored_and_invalid_one_reported(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b")])
     with (run / "attempts.jsonl").open("ab") as file:
         file.write(record("c").line()[:80])
@@ -125,22 +123,22 @@ def test_a_torn_record_is_none_and_a_broken_one_is_named_with_its_line(tmp_path:
         open_run(run)
 
 
-def test_an_unknown_schema_version_and_a_newer_run_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_newer_schema_versions_are_rejected_with_a_remedy(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a")])
     path = run / "attempts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":7'))
-    with pytest.raises(InputError, match="schema_version 7; this version reads 1") as caught:
+    with pytest.raises(InputError, match="schema_version 7 is not supported, expected 1") as caught:
         open_run(run)
-    assert "newer" in caught.value.remedy
+    assert "upgrade" in caught.value.remedy
     newer = run_dir(tmp_path / "newer", [record("a")])
     meta = json.loads((newer / "run.json").read_text(encoding="utf-8"))
     (newer / "run.json").write_text(json.dumps(meta | {"schema_version": 2}), encoding="utf-8")
-    with pytest.raises(InputError, match="made by a newer version"):
+    with pytest.raises(InputError, match="recorded by a newer version"):
         open_run(newer)
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b'"2"x', b"null"])
-def test_a_number_that_is_none_is_refused(tmp_path: Path, number: bytes) -> None:
+def test_invalid_number_is_rejected(tmp_path: Path, number: bytes) -> None:
     run = run_dir(tmp_path / "run", [record("a", duration_sec=2.5)])
     path = run / "attempts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"duration_sec":2.5', b'"duration_sec":' + number))
@@ -149,28 +147,28 @@ def test_a_number_that_is_none_is_refused(tmp_path: Path, number: bytes) -> None
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_count_beyond_measure_is_refused_with_its_place(tmp_path: Path, form: str) -> None:
+def test_overflowing_count_is_rejected_with_its_place(tmp_path: Path, form: str) -> None:
     run = run_dir(tmp_path / "run", [record("a")])
     path = run / "attempts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"prompt_tokens":0', b'"prompt_tokens":' + b"9" * 400))
-    error = refused("summary", "--run", run, "--format", form)
+    error = error_of("summary", "--run", run, "--format", form)
     assert "attempts.jsonl:1: usage.prompt_tokens: " in error.message
 
 
 @pytest.mark.req("A-07")
 @pytest.mark.parametrize("form", FORMATS)
-def test_huge_numbers_are_told_and_never_become_invalid_json(tmp_path: Path, form: str) -> None:
+def test_huge_numbers_never_become_invalid_json(tmp_path: Path, form: str) -> None:
     huge = {"lm": 1.7e308, "total": 1.7e308}
     records = [record(f"t{n}", cost=huge, duration_sec=1e300, seed=2**80 + n) for n in range(3)]
     text = summary(run_dir(tmp_path / "run", records), form)
     if form == "json":
         json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     if form == "md":
-        assert "beyond measure" in text
+        assert "overflow" in text
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_names_with_markup_are_escaped_everywhere(tmp_path: Path, form: str) -> None:
+def test_markup_in_names_is_escaped(tmp_path: Path, form: str) -> None:
     attack = "<b onmouseover=alert(1)>|`[x](javascript:1)</b>"
     run = run_dir(tmp_path / "run", [record(attack, "fail", variant=attack, agent=attack)])
     text = summary(run, form)
@@ -181,19 +179,22 @@ def test_names_with_markup_are_escaped_everywhere(tmp_path: Path, form: str) -> 
         assert "<b onmouseover" not in text
 
 
-def test_options_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+def test_conflicting_options_are_rejected(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a")])
-    assert "several --run" in refused("summary", "--run", run, "--run", run).message
-    assert "--out goes with" in refused("summary", "--run", run, "--out", tmp_path / "x").message
-    assert "--out goes with" in refused("paired", "--run-a", run, "--run-b", run, "--out", tmp_path / "x").message
+    assert "takes only one --run" in error_of("summary", "--run", run, "--run", run).message
+    assert "--out needs --format html" in error_of("summary", "--run", run, "--out", tmp_path / "x").message
+    assert (
+        "--out needs --format html"
+        in error_of("paired", "--run-a", run, "--run-b", run, "--out", tmp_path / "x").message
+    )
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "precious.txt").write_text("mine", encoding="utf-8")
-    error = refused("summary", "--run", run, "--format", "html", "--out", tmp_path / "full")
-    assert "holds no report" in error.message
+    error = error_of("summary", "--run", run, "--format", "html", "--out", tmp_path / "full")
+    assert "is not a report" in error.message
     assert (tmp_path / "full" / "precious.txt").exists()
 
 
-def test_a_report_may_be_written_again_over_itself(tmp_path: Path) -> None:
+def test_report_replaces_an_earlier_report(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b")])
     page = tmp_path / "run-page"
     summary(run, "html")
@@ -201,11 +202,11 @@ def test_a_report_may_be_written_again_over_itself(tmp_path: Path) -> None:
     stale.write_text("old", encoding="utf-8")
     summary(run, "html")
     assert not stale.exists()
-    assert sorted(one.name for one in (page / "data").iterdir()) == ["a0.js", "a1.js"]
+    assert sorted(file.name for file in (page / "data").iterdir()) == ["a0.js", "a1.js"]
 
 
 @pytest.mark.req("A-01")
-def test_rows_say_what_the_records_say(tmp_path: Path) -> None:
+def test_rows_match_the_records(tmp_path: Path) -> None:
     kinds = ["pass", "fail", "policy", "error", "harness", "task", "safety", "operator"]
     records = [record(f't{n} ü\u2028"\\', kind, n + 1, seed=2**70, task_digest="x") for n, kind in enumerate(kinds)]
     old = record("old", final=False)
@@ -253,7 +254,7 @@ def test_rows_say_what_the_records_say(tmp_path: Path) -> None:
     assert open_run(run).records(rows) == tuple(records)
 
 
-def test_a_record_made_before_judges_had_a_cost_of_their_own_is_read(tmp_path: Path) -> None:
+def test_record_without_judge_cost_is_read(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a")])
     path = run / "attempts.jsonl"
     data = json.loads(path.read_bytes())
@@ -264,7 +265,7 @@ def test_a_record_made_before_judges_had_a_cost_of_their_own_is_read(tmp_path: P
     assert row.cost.total == 0.5
 
 
-def test_every_error_is_one_of_ours(tmp_path: Path) -> None:
+def test_unreadable_records_raise_an_expected_error(tmp_path: Path) -> None:
     for bad in (b"\xff\xfe\n", b"[]\n", b"{}\n", b'{"schema_version": "1"}\n', b"\n", b"[" * 5000 + b"\n"):
         run = run_dir(tmp_path / bad.hex()[:8], [])
         (run / "attempts.jsonl").write_bytes(bad)

@@ -12,7 +12,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
 from agentbench.record.headline import headline
 from agentbench.record.schema import CheckRecord
-from agentbench.reports.card_evidence import MOST
+from agentbench.reports.card_evidence import MAX_SHOWN
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Path:
     return run_dir(tmp_path / "run", [record("good"), record("bad", "fail"), record("bad", "fail", 2)])
 
 
-def test_a_runs_card_begins_with_its_rate_and_lists_every_attempt(run: Path) -> None:
+def test_run_card_starts_with_the_rate_and_lists_attempts(run: Path) -> None:
     lines = card(run).splitlines()
     assert lines[0].startswith("1 of 3 passed: contract rate 33.3%")
     assert any(line.split()[:2] == ["good", "1"] and line.endswith("PASS") for line in lines)
@@ -49,17 +49,17 @@ def test_a_runs_card_begins_with_its_rate_and_lists_every_attempt(run: Path) -> 
 
 
 @pytest.mark.req("G-03")
-def test_an_attempts_card_begins_with_the_verdict_and_holds_its_evidence(run: Path) -> None:
+def test_attempt_card_starts_with_the_verdict(run: Path) -> None:
     text = card(run, "--task", "bad", "--repeat", "1")
     assert text.startswith("FAIL TESTS_FAILED: 2 of 14 required tests\n")
     for part in (
-        "G3  fail  functional acceptance    unit: because",
-        "unit fail (mandatory, unit, per_test, exit 1, 1.2 s, at most 300 s a run): 2 of 14 required tests failed",
+        "passes checks  fail  unit: because",
+        "unit fail (mandatory, unit, per_test, exit 1, 1.2 s, limit 300 s): 2 of 14 required tests failed",
         "$ python -m pytest -q",
         "failing tests/test_core.py::test_even",
-        "acceptance.unit  G3  events 41  check unit",
+        "acceptance.unit  passes checks  events 41  check unit",
         "agent_stopped: it ended",
-        "1 of 3 tests mended, 11 of 11 kept",
+        "1 of 3 fail-to-pass and 11 of 11 pass-to-pass tests passed",
         "2 files, +10 -3",
         str(run / "tasks/bad"),
         "attributed to agent",
@@ -68,25 +68,25 @@ def test_an_attempts_card_begins_with_the_verdict_and_holds_its_evidence(run: Pa
     assert card(run, "--task", "bad").count("FAIL TESTS_FAILED") == 2
 
 
-def test_a_run_of_one_attempt_shows_that_attempt(tmp_path: Path) -> None:
+def test_run_with_one_attempt_shows_that_attempt(tmp_path: Path) -> None:
     assert card(run_dir(tmp_path / "run", [record()])).startswith("PASS\n")
     assert card(run_dir(tmp_path / "empty", [])).startswith("EMPTY")
 
 
-def test_json_is_one_document_with_summary_and_records(run: Path) -> None:
+def test_json_has_summary_and_records(run: Path) -> None:
     found = json.loads(card(run, "--task", "good", "--json"))
     assert found["summary"]["rates"]["contract"]["count"] == 1
-    assert [one["task_id"] for one in found["attempts"]] == ["good"]
+    assert [attempt["task_id"] for attempt in found["attempts"]] == ["good"]
     assert len(json.loads(card(run, "--json"))["attempts"]) == 3
 
 
-def test_an_unknown_task_is_refused_with_the_known_ones(run: Path) -> None:
+def test_unknown_task_lists_available_tasks(run: Path) -> None:
     error = show(run, "--task", "ugly").exception
     assert isinstance(error, InputError)
-    assert "no finished task 'ugly'; its tasks: bad, good" in error.message
+    assert "no finished task 'ugly'; available tasks: bad, good" in error.message
 
 
-def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
+def test_hostile_record_gives_a_plain_text_card(tmp_path: Path) -> None:
     check = CheckRecord(
         id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance=Assurance.PER_TEST, command=HOSTILE, exit_code=1,
         started_at="x", duration_sec=1, ceiling_sec=2, stdout_sha256="", stderr_sha256="", failing_tests=(HOSTILE,) * 30, why=HOSTILE,
@@ -105,9 +105,9 @@ def test_a_card_is_plain_text_whatever_the_record_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-17")
-def test_the_card_says_why_a_person_should_look_when_the_trace_can_tell(tmp_path: Path) -> None:
+def test_card_gives_reasons_for_a_review(tmp_path: Path) -> None:
     folder = run_dir(tmp_path / "run", [record("t", needs_review=True)])
-    assert "review       a person should look at this attempt" in card(folder)
+    assert "review       needs review" in card(folder)
     place = folder / "tasks/t"
     place.mkdir(parents=True)
     log = EventLog.create(place / "events.jsonl")
@@ -115,11 +115,11 @@ def test_the_card_says_why_a_person_should_look_when_the_trace_can_tell(tmp_path
     log.release()
     assert "review       rules violated: new_dependency" in card(folder)
     stray = record("t", needs_review=True, artifact_paths={"task_dir": "../run/tasks/t"})
-    assert "review       a person should look at this attempt" in card(run_dir(tmp_path / "stray", [stray]))
+    assert "review       needs review" in card(run_dir(tmp_path / "stray", [stray]))
 
 
 def logged(folder: Path, *events: Payload) -> Path:
-    """The run with a log for its task `t`."""
+    """Write a log for task `t` of the run."""
     (folder / "tasks/t").mkdir(parents=True)
     log = EventLog.create(folder / "tasks/t/events.jsonl")
     for event in events:
@@ -129,7 +129,7 @@ def logged(folder: Path, *events: Payload) -> Path:
 
 
 @pytest.mark.req("G-03", "G-09")
-def test_findings_are_shown_with_their_line_and_the_text_of_it_the_gravest_first(tmp_path: Path) -> None:
+def test_findings_are_shown_most_severe_first(tmp_path: Path) -> None:
     folder = logged(
         run_dir(tmp_path / "run", [record("t", "policy")]),
         IntegrityFinding(rule="new_module", severity="note", path="a.py", detail="is new"),
@@ -137,7 +137,7 @@ def test_findings_are_shown_with_their_line_and_the_text_of_it_the_gravest_first
             rule="frame_walking", severity="gate", path="src/core.py", line=11, detail="looks around", excerpt="f = f.f_back"
         ),
         MonitorAlert(monitor="policy", severity="gate", rule="os.system_path", detail="rm -rf /etc"),
-        *(IntegrityFinding(rule="many", severity="note", path=f"{n}.py", detail="x") for n in range(MOST)),
+        *(IntegrityFinding(rule="many", severity="note", path=f"{n}.py", detail="x") for n in range(MAX_SHOWN)),
     )  # fmt: skip
     lines = [" ".join(line.split()) for line in card(folder).splitlines()]
     begin = lines.index("findings")
@@ -151,7 +151,7 @@ def test_findings_are_shown_with_their_line_and_the_text_of_it_the_gravest_first
 
 
 @pytest.mark.req("C-06", "G-09")
-def test_protected_paths_that_were_restored_or_dropped_are_listed_apart_from_accusations(tmp_path: Path) -> None:
+def test_protected_paths_are_listed_separately(tmp_path: Path) -> None:
     folder = logged(
         run_dir(tmp_path / "run", [record("t")]),
         IntegrityFinding(rule="protected_restored", severity="note", path="tests/test_core.py", detail="is as in R"),
@@ -163,12 +163,12 @@ def test_protected_paths_that_were_restored_or_dropped_are_listed_apart_from_acc
 
 
 @pytest.mark.req("G-15")
-def test_a_failing_test_is_shown_with_the_assertion_that_failed_it(tmp_path: Path) -> None:
+def test_failing_test_is_shown_with_its_assertion(tmp_path: Path) -> None:
     name = "tests/test_core.py::test_even"
-    told = f"x::other: failed\n    x.py:1: assert 0\n{name}: failed\n    tests/test_core.py:9: assert 3 == 2.5\n    \x1b[31m+ where 3\nlast: failed"
+    diagnostics = f"x::other: failed\n    x.py:1: assert 0\n{name}: failed\n    tests/test_core.py:9: assert 3 == 2.5\n    \x1b[31m+ where 3\nlast: failed"
     decided = AcceptanceCheck(
         check_id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, why="", command="pytest", started_at="x",
-        failing_tests=[name], diagnostics=Excerpt(text=told),
+        failing_tests=[name], diagnostics=Excerpt(text=diagnostics),
     )  # fmt: skip
     text = card(logged(run_dir(tmp_path / "run", [record("t", "fail")]), decided))
     assert f"    failing {name}\n      | tests/test_core.py:9: assert 3 == 2.5\n      | \\x1b[31m+ where 3\n" in text
@@ -176,7 +176,7 @@ def test_a_failing_test_is_shown_with_the_assertion_that_failed_it(tmp_path: Pat
 
 
 @pytest.mark.req("E-06", "G-03")
-def test_a_command_that_failed_without_tests_is_shown_with_the_end_of_what_it_printed(tmp_path: Path) -> None:
+def test_failed_command_is_shown_with_the_end_of_its_output(tmp_path: Path) -> None:
     def finished(
         kind: type[events.BuildFinished | events.StaticFinished | events.TestsFinished],
         step: str,
@@ -187,14 +187,14 @@ def test_a_command_that_failed_without_tests_is_shown_with_the_end_of_what_it_pr
         streams = {"stdout": Excerpt(text=out), "stderr": Excerpt(text=err)}
         return kind(step=step, outcome=outcome, exit_code=2, timed_out=False, duration_us=1, why="exit 2", **streams)
 
-    one = record("t", "fail")
+    failed = record("t", "fail")
     checks = [
-        one.checks[0].model_copy(update={"id": name, "failing_tests": ()}) for name in ("script", "again", "unit")
+        failed.checks[0].model_copy(update={"id": name, "failing_tests": ()}) for name in ("script", "again", "unit")
     ]
     checks[2] = checks[2].model_copy(update={"failing_tests": ("a::b",)})
     many = "".join(f"line {n}\n" for n in range(20))
     folder = logged(
-        run_dir(tmp_path / "run", [one.model_copy(update={"checks": tuple(checks)})]),
+        run_dir(tmp_path / "run", [failed.model_copy(update={"checks": tuple(checks)})]),
         finished(events.BuildFinished, "build", Outcome.FAIL, err="make: nope\n"),
         finished(events.StaticFinished, "static#1", Outcome.PASS, "tidy"),
         finished(events.TestsFinished, "script", Outcome.FAIL, many, "expected \x1b[31mhello\n\n"),
@@ -207,8 +207,8 @@ def test_a_command_that_failed_without_tests_is_shown_with_the_end_of_what_it_pr
     assert "      | … 15 more lines\n      | line 15\n" in text
     assert "      | line 19\n      | expected \\x1b[31mhello\n" in text
     assert "      | not well\n" in text
-    for quiet in ("tidy", "| well", "a session of pytest"):
-        assert quiet not in text
+    for absent in ("tidy", "| well", "a session of pytest"):
+        assert absent not in text
 
 
 @pytest.mark.req("G-07")
@@ -230,7 +230,7 @@ def test_a_command_that_failed_without_tests_is_shown_with_the_end_of_what_it_pr
     ],
     ids=["tests", "wall cap", "no test ids"],
 )
-def test_the_headline_of_a_record(changes: dict[str, Any], expected: str) -> None:
+def test_headline_of_a_failure(changes: dict[str, Any], expected: str) -> None:
     assert headline(record("t", "fail", **changes)) == expected
 
 
@@ -244,5 +244,5 @@ def test_the_headline_of_a_record(changes: dict[str, Any], expected: str) -> Non
         ("harness", "INVALID SANDBOX_ERROR: it ended"),
     ],
 )
-def test_the_headline_of_every_kind_of_record(kind: str, expected: str) -> None:
+def test_headline_of_every_status(kind: str, expected: str) -> None:
     assert headline(record("t", kind)) == expected

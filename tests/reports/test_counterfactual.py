@@ -15,7 +15,7 @@ from tests.record.samples import SampleAttempt, attempt, new_run, whole_run
 
 
 def rescore(*args: object) -> Result:
-    return CliRunner().invoke(command, [str(one) for one in args])
+    return CliRunner().invoke(command, list(map(str, args)))
 
 
 def write(path: Path, text: str) -> Path:
@@ -29,15 +29,15 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("A-09", "G-04")
-def test_other_weights_change_scores_and_never_verdicts(run: Path, tmp_path: Path) -> None:
+def test_weights_change_scores_but_not_verdicts(run: Path, tmp_path: Path) -> None:
     before = (run / "attempts.jsonl").read_bytes()
     weights = write(tmp_path / "w.yaml", "weights: {minimal: 1, trace: 0, maintainability: 0}")
     found = json.loads(rescore(run, "--weights", weights, "--json").output)
     assert found["label"] == "COUNTERFACTUAL"
     assert found["decision"].startswith("COUNTERFACTUAL: ")
-    for one in found["attempts"]:
-        assert one["label"] == "COUNTERFACTUAL"
-        assert one["passed"] == one["counterfactual_passed"]
+    for attempt_json in found["attempts"]:
+        assert attempt_json["label"] == "COUNTERFACTUAL"
+        assert attempt_json["passed"] == attempt_json["counterfactual_passed"]
     scores = [(one["score"], one["counterfactual_score"]) for one in found["attempts"] if one["passed"]]
     assert scores
     assert all(old != new for old, new in scores)
@@ -45,7 +45,7 @@ def test_other_weights_change_scores_and_never_verdicts(run: Path, tmp_path: Pat
 
 
 @pytest.mark.req("A-09")
-def test_a_tighter_cap_keeps_what_was_done_before_it_and_loses_what_came_after(run: Path, tmp_path: Path) -> None:
+def test_tighter_cap_fails_attempts_that_changed_later(run: Path, tmp_path: Path) -> None:
     none = write(tmp_path / "none.yaml", "tool_calls: 0")
     found = json.loads(rescore(run, "--caps", none, "--json").output)
     passed = [one for one in found["attempts"] if one["passed"]]
@@ -59,14 +59,14 @@ def test_a_tighter_cap_keeps_what_was_done_before_it_and_loses_what_came_after(r
 
 
 @pytest.mark.req("A-09")
-def test_what_a_looser_cap_would_have_allowed_is_not_told(tmp_path: Path) -> None:
+def test_effect_of_a_looser_cap_is_unknown(tmp_path: Path) -> None:
     run = new_run(tmp_path / "runs")
     attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
     run.close()
     looser = write(tmp_path / "c.yaml", "tool_calls: 100000")
     found = json.loads(rescore(run.path, "--caps", looser, "--json").output)
     assert found["attempts"][0]["counterfactual_passed"] is None
-    assert "cannot be told" in found["decision"]
+    assert "1 unknown" in found["decision"]
 
 
 @pytest.mark.req("A-09")
@@ -86,22 +86,20 @@ def test_every_format_is_labelled(run: Path, tmp_path: Path) -> None:
         ("--weights", "{minimal: 0.5, trace: 0.6, maintainability: 0.1}", "sum to 1"),
         ("--weights", "{minimal: yes, trace: 0, maintainability: 0}", "expected a number"),
         ("--weights", "[1]", "expected a mapping"),
-        ("--caps", "{steps: 3}", "not steps"),
+        ("--caps", "{steps: 3}", "got steps"),
         ("--caps", "{usd: -1}", "expected a number"),
         ("--caps", "{usd: .inf}", "expected a number"),
         ("--caps", "{}", "expected some of"),
-        ("--caps", "{a: [", "neither YAML nor JSON"),
+        ("--caps", "{a: [", "not valid YAML"),
     ],
 )
-def test_files_that_do_not_say_what_they_should_are_refused(
-    run: Path, tmp_path: Path, option: str, text: str, message: str
-) -> None:
+def test_invalid_assumption_file_is_rejected(run: Path, tmp_path: Path, option: str, text: str, message: str) -> None:
     result = rescore(run, option, write(tmp_path / "x.yaml", text))
     assert isinstance(result.exception, InputError)
     assert message in result.exception.message
 
 
-def test_nothing_supposed_or_no_trace_is_refused(run: Path, tmp_path: Path) -> None:
+def test_missing_assumption_or_trace_is_rejected(run: Path, tmp_path: Path) -> None:
     assert isinstance(rescore(run).exception, InputError)
     for log in run.glob("tasks/*/events.jsonl"):
         log.unlink()

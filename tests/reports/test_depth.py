@@ -1,4 +1,4 @@
-"""What a summary tells beyond its rates: strata, repeats, costs, time under caps, what was enforced, what can be reproduced."""
+"""Details of a summary: strata, repeats, costs, time to success, enforced limits, reproducibility."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from click.testing import CliRunner
 from agentbench.cli.show import command as show
 from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import summarise
-from agentbench.reports.summary_data import as_json
-from agentbench.reports.summary_text import as_markdown
+from agentbench.reports.summary import as_json, summarise
+from agentbench.reports.summary_markdown import as_markdown
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
 
-def placed(run: Path, task: str, *, kind: str = "bugfix", url: str = "https://x/r.git", **protocol: object) -> None:
-    """The evidence of a task, as far as summaries read it."""
+def write_evidence(
+    run: Path, task: str, *, kind: str = "bugfix", url: str = "https://x/r.git", **protocol: object
+) -> None:
+    """Write the evidence of a task that summaries read."""
     folder = run / "tasks" / task
     folder.mkdir(parents=True)
     (folder / "task.yaml").write_text(f"id: {task}\nstrata: {{kind: {kind}, ecosystem: python}}\n", encoding="utf-8")
@@ -40,11 +41,11 @@ def placed(run: Path, task: str, *, kind: str = "bugfix", url: str = "https://x/
 
 
 @pytest.mark.req("A-07", "C-13")
-def test_strata_come_from_the_frozen_task_files(tmp_path: Path) -> None:
+def test_strata_come_from_the_recorded_task_files(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
-    placed(run, "a")
-    placed(run, "b")
-    placed(run, "c", kind="feature")
+    write_evidence(run, "a")
+    write_evidence(run, "b")
+    write_evidence(run, "c", kind="feature")
     found = {(one.dimension, one.value): one for one in summarise(open_run(run)).strata}
     assert found["kind", "bugfix"].contract.count == 1
     assert found["kind", "bugfix"].contract.total == 2
@@ -54,11 +55,11 @@ def test_strata_come_from_the_frozen_task_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-02")
-def test_tasks_of_one_repository_widen_the_interval(tmp_path: Path) -> None:
+def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
     records = [record(f"t{n}", "pass" if n // 4 % 2 else "fail") for n in range(24)]
     run = run_dir(tmp_path / "run", records)
     for n in range(24):
-        placed(run, f"t{n}", url=f"https://x/{n // 4}.git")
+        write_evidence(run, f"t{n}", url=f"https://x/{n // 4}.git")
     found = summarise(open_run(run))
     assert found.by_repository is not None
     assert found.rates.contract.interval is not None
@@ -70,28 +71,28 @@ def test_tasks_of_one_repository_widen_the_interval(tmp_path: Path) -> None:
 @pytest.mark.req("A-08", "A-09", "L-06")
 def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", harness_version="0.2.0")])
-    placed(run, "a", deviations=["network was open in setup"])
-    placed(run, "b")
+    write_evidence(run, "a", deviations=["network was open in setup"])
+    write_evidence(run, "b")
     text = as_markdown(summarise(open_run(run)))
     first = text.splitlines()[0]
     assert first.endswith("[PROVISIONAL]")
     for part in (
         "network was open in setup (1 task)",
-        "different versions of the harness: 0.1.0, 0.2.0",
+        "different harness versions: 0.1.0, 0.2.0",
         "cap `wall_sec`: `300 (environment.timeout_sec)` (2 tasks)",
         "cap `cap_usd`: `5.0`",
-        "limit of the sandbox `memory`: `hard`",
+        "sandbox limit `memory`: `hard`",
         "lock file `uv.lock` of `a`: `sha256:lock`",
         "`image`: `sha256:img`",
         "agent parameter `temperature`: `0.2 (variant)`",
         "agent phase 900 s, one command 120 s: 2 attempts",
-        "2 tasks without a lock file of its own",
+        "2 tasks without task.lock.json",
     ):
         assert part in text, part
 
 
 @pytest.mark.req("A-06", "A-07")
-def test_costs_times_and_success_under_caps_are_told(tmp_path: Path) -> None:
+def test_costs_times_and_time_to_success_are_reported(tmp_path: Path) -> None:
     cost = {"lm": 0.2, "exec": 0.1, "human": 0.05, "overhead": 0.05, "judge": 0.1, "total": 0.5}
     usage = {"prompt_tokens": 1000, "completion_tokens": 50, "model_requests": 3, "wall_sec": 10.0}
     records = [
@@ -104,10 +105,10 @@ def test_costs_times_and_success_under_caps_are_told(tmp_path: Path) -> None:
     assert [step.survival for step in found.time_to_success.steps] == [0.75, 0.5]
     text = as_markdown(found)
     assert "| `usd` | 0.8 | 0.4 | 0.2 | 0.2 | 0.4 | 2 | 1 |" in text
-    assert "Agent time to success: half succeeded by 11 s" in text
-    assert "1 of 4 attempts could not be decided (25.0%)" in text
-    assert "between 50.0% (all of them failed) and 75.0% (all passed)" in text
-    assert "Tokens per task 1050 on average" in text
+    assert "Agent time to success: median 11 s" in text
+    assert "1 of 4 attempts (25.0%) undecided." in text
+    assert "between 50.0% (if all of these fail) and 75.0% (if all of these pass)" in text
+    assert "Mean tokens per task: 1050." in text
 
 
 @pytest.mark.req("A-01", "A-02")
@@ -121,12 +122,12 @@ def test_repeats_flaky_tasks_and_gate_vectors(tmp_path: Path) -> None:
     ]  # fmt: skip
     text = as_markdown(found)
     assert "`even`: 2 of 3 passed" in text
-    assert "| G1 pass, G2 pass, G3 pass, G4 pass | 5 |" in text
-    assert "Assurance of the verdicts (weakest mandatory check): per_test 6." in text
+    assert "| pass | pass | pass | pass | 5 |" in text
+    assert "Assurance level (of the weakest mandatory check): per_test 6." in text
     assert as_json(found)["pass_k"]
 
 
-def test_the_evidence_of_a_record_can_not_lead_out_of_the_run(tmp_path: Path) -> None:
+def test_evidence_paths_stay_inside_the_run(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     run = tmp_path / "run"
     run.mkdir()
@@ -136,7 +137,7 @@ def test_the_evidence_of_a_record_can_not_lead_out_of_the_run(tmp_path: Path) ->
         assert evidence(run, bad) is None, bad
 
 
-def test_broken_evidence_never_stops_a_summary(tmp_path: Path) -> None:
+def test_broken_evidence_does_not_stop_a_summary(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b"), record("c")])
     for task, manifest, yaml in (
         ("a", "{", "strata: ["),

@@ -1,4 +1,4 @@
-"""The examples of the pages are valid as they stand."""
+"""Examples in the documentation are valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.req("A-03")
-def test_the_gate_of_the_page_is_a_gate(tmp_path: Path) -> None:
+def test_documented_gate_file_is_valid(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "how-to/compare-two-agents.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n(# gate\.yaml.*?)```", text, re.DOTALL)
     path = tmp_path / "gate.yaml"
@@ -23,18 +23,18 @@ def test_the_gate_of_the_page_is_a_gate(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-03")
-def test_the_workflow_compares_posts_and_ends_with_the_code_of_the_gate(tmp_path: Path) -> None:
+def test_example_workflow_runs_the_gate(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "examples" / "github-actions.yml").read_text(encoding="utf-8")
     steps = yaml.safe_load(text)["jobs"]["compare"]["steps"]
     script = "\n".join(step.get("run", "") for step in steps)
     for part in ("ab report paired", "--gate gate.yaml", "gh pr comment", "steps.gate.outputs.exit"):
         assert part in script
-    # A pull request finds a baseline only where something keeps one.
+    # A pull request needs the baseline that a push has cached.
     used = {step["uses"].split("@")[0]: step for step in steps if "uses" in step}
-    kept, found = used["actions/cache/save"], used["actions/cache/restore"]
-    assert kept["with"]["path"] == found["with"]["path"] == "baseline"
-    assert kept["with"]["key"].startswith(found["with"]["restore-keys"])
-    assert (kept["if"], found["if"]) == ("github.event_name == 'push'", "github.event_name == 'pull_request'")
+    save, restore = used["actions/cache/save"], used["actions/cache/restore"]
+    assert save["with"]["path"] == restore["with"]["path"] == "baseline"
+    assert save["with"]["key"].startswith(restore["with"]["restore-keys"])
+    assert (save["if"], restore["if"]) == ("github.event_name == 'push'", "github.event_name == 'pull_request'")
     gate = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   "))
     path = tmp_path / "gate.yaml"
     path.write_text(gate, encoding="utf-8")

@@ -23,9 +23,9 @@ def gate(folder: Path, text: str) -> str:
 
 
 def run(folder: Path, outcomes: str, *, kinds: tuple[str, str] = ("pass", "fail"), cost: float = 0.5) -> Path:
-    """`+` passes, anything else does not, one character per task."""
+    """Write a run with one task per character; `+` passes."""
     return run_dir(
-        folder, [record(f"t{n:02}", kinds[one != "+"], cost={"total": cost}) for n, one in enumerate(outcomes)]
+        folder, [record(f"t{n:02}", kinds[outcome != "+"], cost={"total": cost}) for n, outcome in enumerate(outcomes)]
     )
 
 
@@ -34,7 +34,7 @@ def run(folder: Path, outcomes: str, *, kinds: tuple[str, str] = ("pass", "fail"
     "b,exit_code,word",
     [("+" * 20, 0, "HOLDS"), ("+" * 19 + "-", 0, "HOLDS"), ("+" * 17 + "---", 1, "FAILS")],
 )
-def test_a_drop_within_the_allowed_one_holds(tmp_path: Path, b: str, exit_code: int, word: str) -> None:
+def test_max_drop(tmp_path: Path, b: str, exit_code: int, word: str) -> None:
     result = paired(run(tmp_path / "a", "+" * 20), run(tmp_path / "b", b), "--gate", gate(tmp_path, "max_drop: 0.05"))
     assert result.exit_code == exit_code
     assert result.output.splitlines()[0].startswith(f"GATE {word}: max_drop: contract rate")
@@ -49,24 +49,40 @@ def test_a_drop_within_the_allowed_one_holds(tmp_path: Path, b: str, exit_code: 
         ("+" * 60, "-" * 30 + "+" * 30, 1, "FAILS"),
     ],
 )
-def test_non_inferiority_holds_fails_or_cannot_be_decided(
-    tmp_path: Path, a: str, b: str, exit_code: int, word: str
-) -> None:
+def test_non_inferiority(tmp_path: Path, a: str, b: str, exit_code: int, word: str) -> None:
     rule = "non_inferiority: {margin: 0.1, alpha: 0.05}"
     result = paired(run(tmp_path / "a", a), run(tmp_path / "b", b), "--gate", gate(tmp_path, rule))
     assert result.exit_code == exit_code, result.output
     assert result.output.startswith(f"GATE {word}: non_inferiority")
 
 
+@pytest.mark.req("A-02", "A-03")
+@pytest.mark.parametrize(
+    "a,b,margin,decision",
+    [
+        ("+" * 60, "+" * 60, 0.1, "EQUIVALENT: B − A = +0.0 points (95% CI -6.0 to +6.0)"),
+        ("+" * 60, "+" * 60, 0.05, "INCONCLUSIVE"),
+        ("+-" * 30, "+" * 60, 0.9, "B IS BETTER"),
+        ("+-" * 2, "++" * 2, 0.99, "EQUIVALENT"),
+    ],
+)
+def test_interval_inside_the_margin_is_equivalent(tmp_path: Path, a: str, b: str, margin: float, decision: str) -> None:
+    """A significant difference is reported even if it lies inside the margin."""
+    rule = gate(tmp_path, f"non_inferiority: {{margin: {margin}}}")
+    first, second = run(tmp_path / "a", a), run(tmp_path / "b", b)
+    assert paired(first, second, "--gate", rule).output.splitlines()[2].startswith(f"# {decision}")
+    assert "EQUIVALENT" not in paired(first, second).output
+
+
 @pytest.mark.req("A-03")
-def test_repeats_that_all_go_alike_still_bound_the_difference(tmp_path: Path) -> None:
+def test_equal_repeats_still_bound_the_difference(tmp_path: Path) -> None:
     a, b = (run_dir(tmp_path / name, [record(f"t{n}", repeat=k) for n in range(60) for k in (1, 2)]) for name in "ab")
     result = paired(a, b, "--gate", gate(tmp_path, "non_inferiority: {margin: 0.1}"))
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.req("A-03")
-def test_cost_safety_and_enough_pairs_are_conditions_too(tmp_path: Path) -> None:
+def test_cost_safety_and_min_pairs(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a", "+" * 8), run(tmp_path / "b", "+" * 8, cost=0.9)
     assert paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 2")).exit_code == 0
     assert paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 1
@@ -79,7 +95,7 @@ def test_cost_safety_and_enough_pairs_are_conditions_too(tmp_path: Path) -> None
 
 
 @pytest.mark.req("A-03", "U-04")
-def test_the_gate_works_on_results_made_elsewhere(tmp_path: Path) -> None:
+def test_gate_works_on_csv_results(tmp_path: Path) -> None:
     file = results_csv(
         tmp_path / "r.csv",
         "".join(f"t{n},{m},1,{'pass' if n or m == 'a' else 'fail'},\n" for n in range(10) for m in "ab"),
@@ -92,7 +108,7 @@ def test_the_gate_works_on_results_made_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-03")
-def test_the_rate_of_the_gate_decides(tmp_path: Path) -> None:
+def test_gate_selects_the_rate(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a", "+" * 10), run(tmp_path / "b", "+" * 5 + "-" * 5, kinds=("pass", "policy"))
     assert paired(a, b, "--gate", gate(tmp_path, "{rate: acceptance, max_drop: 0}")).exit_code == 0
     assert paired(a, b, "--gate", gate(tmp_path, "{rate: contract, max_drop: 0}")).exit_code == 1
@@ -100,38 +116,38 @@ def test_the_rate_of_the_gate_decides(tmp_path: Path) -> None:
     assert isinstance(disagree.exception, InputError)
 
 
-def test_a_gate_that_is_none_is_refused_with_everything_that_is_wrong(tmp_path: Path) -> None:
+def test_invalid_gate_file_lists_every_problem(tmp_path: Path) -> None:
     with pytest.raises(ContractError) as caught:
         read_gate(Path(gate(tmp_path, "{max_drop: 7, marge: 1, rate: both}")))
     assert {"max_drop", "marge", "rate"} <= {problem.split(": ")[1] for problem in caught.value.problems}
     for text in ("[]", "", "min_pairs: 3", "max_drop: .nan", "a: [", "max_drop: \x00"):
         with pytest.raises(InputError):
             read_gate(Path(gate(tmp_path, text)))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         read_gate(tmp_path / "nowhere.yaml")
 
 
 @pytest.mark.req("A-02", "A-04")
-def test_the_report_tells_both_intervals_and_what_could_be_detected(tmp_path: Path) -> None:
+def test_report_has_both_intervals_and_detectable_effect(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a", "+-" * 20), run(tmp_path / "b", "++" * 20)
     text = paired(a, b).output
-    assert text.startswith("# B BETTER: B minus A +50.0 points")
-    assert "detects" in text.splitlines()[0]
+    assert text.startswith("# B IS BETTER: B − A = +50.0 points")
+    assert "Minimum detectable effect: " in text.splitlines()[0]
     assert "bootstrap, clustered by task, 10000 resamples" in text
     found = json.loads(paired(a, b, "--method", "bootstrap", "--json").output)
     assert found["comparisons"]["contract"]["method"] == "bootstrap"
     assert found["better"] == "B"
     few = paired(run(tmp_path / "c", "+-+-"), run(tmp_path / "d", "+++-")).output
-    assert "cannot detect anything: 1 differs, 5 must" in few.splitlines()[0]
+    assert "Underpowered: 1 task differs, at least 5 are needed for significance." in few.splitlines()[0]
 
 
 @pytest.mark.req("A-04")
-def test_power_of_a_plan_is_told_with_its_sanity_check() -> None:
+def test_power_is_reported_with_its_sanity_check() -> None:
     args = ["power", "--tasks", "40", "--repeats", "2", "--rate-a", "0.4", "--rate-b", "0.7", "--correlation", "0.2"]
     text = CliRunner().invoke(command, args).output
-    assert text.startswith("ENOUGH: power")
-    assert "a model, not a measurement" in text
-    assert "sane: " in text
+    assert text.startswith("SUFFICIENT: ")
+    assert "Simulated with an assumed correlation" in text
+    assert "Sanity check passed" in text
     found = json.loads(
         CliRunner().invoke(command, [*args[:-4], "--rate-b", "0.42", "--correlation", "0.2", "--json"]).output
     )
@@ -140,23 +156,23 @@ def test_power_of_a_plan_is_told_with_its_sanity_check() -> None:
 
 
 @pytest.mark.req("A-03")
-def test_runs_that_cannot_be_compared_leave_a_gate_undecided_in_its_own_line(tmp_path: Path) -> None:
+def test_incomparable_runs_leave_the_gate_undecided(tmp_path: Path) -> None:
     rule = gate(tmp_path, "max_drop: 0")
     full, empty = run(tmp_path / "a", "++"), run_dir(tmp_path / "empty", [])
     other = run_dir(tmp_path / "other", [record("t00", contract_id="sha256:other")])
-    for b, why in ((empty, "holds no finished attempt"), (other, "contract of 1 task differs"), ("nowhere", "exist")):
+    for b, why in ((empty, "has no finished attempts"), (other, "contract of 1 task differs"), ("nowhere", "exist")):
         result = paired(full, b, "--gate", rule)
         assert isinstance(result.exception, InputError)
         (line,) = result.stdout.splitlines()
         assert line.startswith("GATE UNDECIDED: comparison: ")
         assert why in line
-        told = json.loads(paired(full, b, "--gate", rule, "--json").stdout)
-        assert (told["gate"]["verdict"], told["gate"]["exit_code"]) == ("undecided", 2)
+        gate_json = json.loads(paired(full, b, "--gate", rule, "--json").stdout)["gate"]
+        assert (gate_json["verdict"], gate_json["exit_code"]) == ("undecided", 2)
     assert not paired(full, empty).stdout
 
 
 @pytest.mark.req("A-03")
-def test_every_format_tells_the_verdict_of_the_gate(tmp_path: Path) -> None:
+def test_every_format_has_the_gate_verdict(tmp_path: Path) -> None:
     a, b, rule = run(tmp_path / "a", "++"), run(tmp_path / "b", "+-"), gate(tmp_path, "max_drop: 0")
     for form in ("md", "csv", "json", "html"):
         result = paired(a, b, "--gate", rule, "--format", form, *(("--out", str(tmp_path / "page")) * (form == "html")))
@@ -166,24 +182,24 @@ def test_every_format_tells_the_verdict_of_the_gate(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-03", "A-07")
-def test_costs_are_compared_over_tasks_both_sides_ran_whatever_else_one_of_them_ran(tmp_path: Path) -> None:
-    dear = [record(f"dear{n}", cost={"total": 100.0}) for n in range(5)]
+def test_costs_are_compared_over_common_tasks(tmp_path: Path) -> None:
+    expensive = [record(f"expensive{n}", cost={"total": 100.0}) for n in range(5)]
     common = [record(f"t{n}", cost={"total": 1.0}) for n in range(4)]
-    a = run_dir(tmp_path / "a", [*common, *dear])
+    a = run_dir(tmp_path / "a", [*common, *expensive])
     twice = [record(f"t{n}", repeat=k, cost={"total": 2.0}) for n in range(4) for k in (1, 2)]
     b = run_dir(tmp_path / "b", twice)
     result = paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5"))
     assert result.exit_code == 1
-    assert "B costs 2.00 times as much per attempt" in result.output
-    told = json.loads(paired(a, b, "--json").output)
-    assert told["cost_per_attempt"] == {"a": 1.0, "b": 2.0}
-    assert told["cost_unit"] == "usd"
+    assert "an attempt of B costs 2.00 times as much" in result.output
+    report = json.loads(paired(a, b, "--json").output)
+    assert report["cost_per_attempt"] == {"a": 1.0, "b": 2.0}
+    assert report["cost_unit"] == "usd"
     unknown = results_csv(tmp_path / "x.csv", "t0,x,1,pass,\nt1,x,1,pass,3\n")
     assert paired(a, unknown, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 2
 
 
 @pytest.mark.req("A-04")
-def test_a_plan_that_is_none_is_refused() -> None:
+def test_invalid_design_is_rejected() -> None:
     for bad in (("--rate-a", "nan"), ("--correlation", "nan"), ("--rate-b", "1.5"), ("--seed", "-1"), ("--tasks", "1")):
         options = {"--tasks": "20", "--rate-a": "0.4", "--rate-b": "0.5", bad[0]: bad[1]}
         result = CliRunner().invoke(command, ["power", *(word for pair in options.items() for word in pair)])

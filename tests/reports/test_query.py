@@ -18,10 +18,10 @@ pytest.importorskip("duckdb")
 
 
 def query(sql: str, *args: object) -> Result:
-    return CliRunner().invoke(command, [sql, *(str(one) for one in args)])
+    return CliRunner().invoke(command, [sql, *map(str, args)])
 
 
-def test_records_of_many_runs_are_one_table(tmp_path: Path) -> None:
+def test_records_of_several_runs_are_one_table(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x"), record("y", "fail")])
     b = run_dir(tmp_path / "odd [b] 'q' *", [record("x", variant="packer")])
     sql = "select run_dir, variant, count(*) n, sum(passed::int) good from attempts group by all order by variant"
@@ -34,7 +34,7 @@ def test_records_of_many_runs_are_one_table(tmp_path: Path) -> None:
     assert checks == [{"check_id": "unit", "outcome": "fail", "why": "2 of 14 required tests failed"}]
 
 
-def test_events_of_real_traces_are_a_table_too(tmp_path: Path) -> None:
+def test_events_are_a_table(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     found = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)
     counts = {one["type"]: one["n"] for one in found}
@@ -47,7 +47,7 @@ def test_events_of_real_traces_are_a_table_too(tmp_path: Path) -> None:
     assert all(one["happened_at"].startswith("20") for one in first)
 
 
-def test_tables_and_csv_are_escaped_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+def test_output_is_escaped_and_incomplete_lines_ignored(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("=1+1", agent="\x1b[31mred")])
     with (run / "attempts.jsonl").open("ab") as file:
         file.write(record("torn").line()[:100])
@@ -57,11 +57,11 @@ def test_tables_and_csv_are_escaped_and_a_torn_line_is_left_out(tmp_path: Path) 
     assert query("select count(*) n from events", run, "--format", "csv").output == "n\n0\n"
 
 
-def test_what_cannot_be_asked_is_one_clear_error(tmp_path: Path) -> None:
+def test_invalid_query_is_a_clear_error(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("x")])
     for sql, args, message in (
-        ("select nothing from nowhere", (run,), "the query failed"),
-        ("selec", (run,), "the query failed"),
+        ("select nothing from nowhere", (run,), "query failed"),
+        ("selec", (run,), "query failed"),
         ("select 1", (tmp_path,), "is not a run directory"),
     ):
         result = query(sql, *args)
@@ -69,7 +69,7 @@ def test_what_cannot_be_asked_is_one_clear_error(tmp_path: Path) -> None:
         assert message in result.exception.message
 
 
-def test_a_question_changes_nothing(tmp_path: Path) -> None:
+def test_query_cannot_write(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("x")])
     before = (run / "attempts.jsonl").read_bytes()
     for sql in (
@@ -81,21 +81,21 @@ def test_a_question_changes_nothing(tmp_path: Path) -> None:
     ):
         result = query(sql, run)
         assert isinstance(result.exception, InputError), sql
-        assert "expected one statement that reads" in result.exception.message
+        assert "expected one read-only statement" in result.exception.message
     assert (run / "attempts.jsonl").read_bytes() == before
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["run"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     assert "task_id" in query("describe attempts", run).output
 
 
-def test_without_duckdb_the_command_to_install_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine: Callable[..., Any] = builtins.__import__
+def test_missing_duckdb_gives_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original: Callable[..., Any] = builtins.__import__
 
     def missing(name: str, *args: Any, **kwargs: Any) -> Any:
         if name == "duckdb":
             raise ImportError(name)
-        return genuine(name, *args, **kwargs)
+        return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
     result = query("select 1", run_dir(tmp_path / "run", [record("x")]))
     assert isinstance(result.exception, InputError)
-    assert "pip install 'agentbench[query]'" in result.exception.remedy
+    assert "pip install 'agentbench-harness[query]'" in result.exception.remedy

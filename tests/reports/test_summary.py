@@ -13,10 +13,8 @@ from agentbench.cli.report import command
 from agentbench.core.errors import InputError
 from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import COUNTING, decision, summarise
-from agentbench.reports.summary_data import as_csv
-from agentbench.reports.summary_text import as_markdown
-from agentbench.reports.writing import write_summary
+from agentbench.reports.summary import COUNTING, as_csv, decision, summarise
+from agentbench.reports.summary_markdown import as_markdown, write_summary
 from tests.reports.runs import HOSTILE, record, run_dir
 
 MIXED = ["pass", "pass", "policy", "fail", "error", "harness", "task", "operator", "safety"]
@@ -34,13 +32,13 @@ def invoke(*args: str) -> str:
 
 
 @pytest.mark.req("A-01")
-def test_the_first_line_is_the_decision(mixed: Path) -> None:
+def test_first_line_is_the_decision(mixed: Path) -> None:
     first = invoke("summary", "--run", str(mixed)).splitlines()[0]
-    assert first == "# 2 of 6 passed: contract rate 33.3% (95% interval 9.7% to 70.0%); 3 runs invalid and outside it"
+    assert first == "# 2 of 6 passed: contract rate 33.3% (95% CI 9.7% to 70.0%); 3 invalid attempts not counted"
 
 
 @pytest.mark.req("A-01", "G-16")
-def test_markdown_names_both_rates_their_denominators_reasons_and_evidence(mixed: Path) -> None:
+def test_markdown_has_rates_denominators_reasons_and_evidence(mixed: Path) -> None:
     text = invoke("summary", "--run", str(mixed))
     assert "| contract | 2 of 6 | 33.3% |" in text
     assert "| acceptance | 3 of 5 | 60.0% |" in text
@@ -55,7 +53,7 @@ def test_markdown_names_both_rates_their_denominators_reasons_and_evidence(mixed
 
 
 @pytest.mark.req("A-01")
-def test_json_holds_the_same_numbers(mixed: Path) -> None:
+def test_json_has_the_same_numbers(mixed: Path) -> None:
     for flags in (["--format", "json"], ["--json"]):
         found = json.loads(invoke("summary", "--run", str(mixed), *flags))
         assert found["rates"]["contract"] | {"interval": None} == {
@@ -71,7 +69,7 @@ def test_json_holds_the_same_numbers(mixed: Path) -> None:
 
 
 @pytest.mark.req("A-01", "U-04")
-def test_csv_has_a_row_per_attempt_and_can_be_compared_again(mixed: Path, tmp_path: Path) -> None:
+def test_csv_has_a_row_per_attempt_and_can_be_read_back(mixed: Path, tmp_path: Path) -> None:
     text = invoke("summary", "--run", str(mixed), "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["outcome"] for row in rows] == [
@@ -85,7 +83,7 @@ def test_csv_has_a_row_per_attempt_and_can_be_compared_again(mixed: Path, tmp_pa
 
 
 @pytest.mark.req("A-01")
-def test_junit_tells_failures_from_errors_and_what_is_outside(mixed: Path) -> None:
+def test_junit_separates_failures_errors_and_skipped(mixed: Path) -> None:
     root = ET.fromstring(invoke("summary", "--run", str(mixed), "--format", "junit"))  # noqa: S314 - our own output
     assert root.attrib | {"time": ""} == {"tests": "9", "failures": "3", "errors": "2", "skipped": "2", "time": ""}
     kinds = {case.attrib["name"]: [child.tag for child in case] for case in root.iter("testcase")}
@@ -96,15 +94,15 @@ def test_junit_tells_failures_from_errors_and_what_is_outside(mixed: Path) -> No
 
 
 @pytest.mark.req("G-04")
-def test_graded_scores_are_averaged_over_passing_attempts_only(tmp_path: Path) -> None:
+def test_mean_score_is_over_passing_attempts(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a", score=0.5), record("b", score=1.0), record("c", "fail")])
     found = summarise(open_run(run))
     assert (found.mean_score, found.scored) == (0.75, 2)
-    assert "over the 2 attempts that passed all gates" in as_markdown(found)
+    assert "over 2 attempts that passed all gates" in as_markdown(found)
 
 
 @pytest.mark.req("A-01")
-def test_an_empty_run_and_an_all_invalid_run_say_so(tmp_path: Path) -> None:
+def test_empty_and_all_invalid_runs_have_their_own_decision(tmp_path: Path) -> None:
     empty = summarise(open_run(run_dir(tmp_path / "empty", [])))
     assert decision(empty).startswith("EMPTY")
     assert as_markdown(empty).startswith("# EMPTY")
@@ -114,7 +112,7 @@ def test_an_empty_run_and_an_all_invalid_run_say_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-01")
-def test_the_hardest_tasks_are_the_least_passed(tmp_path: Path) -> None:
+def test_hardest_tasks_have_the_lowest_pass_rate(tmp_path: Path) -> None:
     records = [record("easy", "pass", repeat) for repeat in (1, 2)]
     records += [record("half", kind, repeat) for repeat, kind in ((1, "pass"), (2, "fail"))]
     records += [record("hard", "fail", repeat) for repeat in (1, 2)]
@@ -124,20 +122,20 @@ def test_the_hardest_tasks_are_the_least_passed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R-11")
-def test_another_base_seed_is_declared_as_a_deviation(tmp_path: Path) -> None:
+def test_other_base_seed_is_a_deviation(tmp_path: Path) -> None:
     text = as_markdown(summarise(open_run(run_dir(tmp_path / "run", [record(seed=1337)]))))
     assert "Protocol deviations" in text
     assert "1337" in text
 
 
-def test_a_superseded_attempt_is_counted_apart(tmp_path: Path) -> None:
+def test_superseded_attempts_are_counted_separately(tmp_path: Path) -> None:
     old = record("a", "operator", final=False, attempt_id="old")
     found = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
     assert (found.rates.attempts, found.run.superseded) == (1, 1)
     assert "1 earlier attempt superseded" in as_markdown(found)
 
 
-def test_hostile_text_is_shown_and_never_obeyed(tmp_path: Path) -> None:
+def test_hostile_text_is_escaped_in_every_format(tmp_path: Path) -> None:
     hostile = record(
         "toy",
         "task",
@@ -168,7 +166,7 @@ def _outside_code(line: str) -> str:
     return "".join(part for index, part in enumerate(line.split("`")) if index % 2 == 0)
 
 
-def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:
+def test_no_csv_cell_is_a_formula(tmp_path: Path) -> None:
     hostile = [
         record(f"t{number}", variant=text)
         for number, text in enumerate(["=1+1", "+1", "-1", "@x", "\t=1", " =1", "%0A=1"])
@@ -180,7 +178,7 @@ def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("U-01")
-def test_what_is_no_run_directory_is_refused_with_the_place(tmp_path: Path) -> None:
+def test_non_run_directories_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         open_run(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"no run\.json"):
@@ -192,24 +190,24 @@ def test_what_is_no_run_directory_is_refused_with_the_place(tmp_path: Path) -> N
         open_run(run)
 
 
-def test_a_torn_last_line_is_no_record_and_a_file_of_the_run_names_the_run(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record()])
     with (run / "attempts.jsonl").open("ab") as file:
         file.write(record("u").line()[:50])
-    assert [one.task_id for one in open_run(run).finals] == ["toy"]
+    assert [record.task_id for record in open_run(run).finals] == ["toy"]
     assert open_run(run / "attempts.jsonl").path == run
 
 
-def test_the_summary_is_written_into_the_run_directory(mixed: Path) -> None:
+def test_summary_is_written_to_the_run_directory(mixed: Path) -> None:
     path = write_summary(mixed)
     assert path == mixed / "report_summary.md"
     assert path.read_text(encoding="utf-8") == invoke("summary", "--run", str(mixed))
 
 
 @pytest.mark.req("A-01", "G-16")
-def test_invalid_runs_are_listed_by_cause_even_when_all_were_the_agents_own(tmp_path: Path) -> None:
+def test_safety_stops_are_listed_as_invalid(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", "safety"), record("c", "safety")])
     text = as_markdown(summarise(open_run(run)))
-    assert "## Invalid runs by cause" in text
+    assert "## Invalid attempts by cause" in text
     assert "| safety | 2 |" in text
-    assert "Undecided outcomes" not in text
+    assert "Undecided attempts" not in text

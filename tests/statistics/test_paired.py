@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.core.reasons import InvalidCause
 from agentbench.statistics.paired import compare, mcnemar_exact, mcnemar_mid_p, pair, sign_flip
-from agentbench.statistics.rates import rates
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side, trial
 
@@ -28,33 +26,33 @@ from tests.statistics.trials import side, trial
         (6, 16, 0.0525, 0.0347),
     ],
 )
-def test_mcnemar_gives_the_published_values(only_a: int, only_b: int, exact: float, mid: float) -> None:
-    """1 against 7 and 6 against 16 are worked in Fagerland, Lydersen and Laake 2013 and in chapter 8 of their book."""
+def test_mcnemar_reproduces_published_values(only_a: int, only_b: int, exact: float, mid: float) -> None:
+    """(1, 7) and (6, 16) are worked examples in Fagerland, Lydersen and Laake 2013 and in chapter 8 of their book."""
     assert mcnemar_exact(only_a, only_b) == pytest.approx(exact, abs=5e-5)
     assert mcnemar_mid_p(only_a, only_b) == pytest.approx(mid, abs=5e-5)
 
 
 @pytest.mark.req("A-02")
 @pytest.mark.parametrize("total", range(1, 13))
-def test_mcnemar_is_what_counting_every_coin_toss_gives(total: int) -> None:
+def test_mcnemar_matches_enumerated_coin_tosses(total: int) -> None:
     tosses = [sum(toss) for toss in itertools.product((0, 1), repeat=total)]
     for only_a in range(total + 1):
         extreme = sum(abs(2 * heads - total) >= abs(2 * only_a - total) for heads in tosses)
-        alike = sum(abs(2 * heads - total) == abs(2 * only_a - total) for heads in tosses)
+        equal = sum(abs(2 * heads - total) == abs(2 * only_a - total) for heads in tosses)
         assert mcnemar_exact(only_a, total - only_a) == pytest.approx(extreme / 2**total)
-        assert mcnemar_mid_p(only_a, total - only_a) == pytest.approx((extreme - alike / 2) / 2**total)
+        assert mcnemar_mid_p(only_a, total - only_a) == pytest.approx((extreme - equal / 2) / 2**total)
 
 
 @pytest.mark.req("A-02")
 @given(st.integers(0, 400), st.integers(0, 400))
-def test_mcnemar_is_symmetric_and_mid_p_is_never_the_larger(a: int, b: int) -> None:
+def test_mcnemar_is_symmetric_and_mid_p_is_not_larger(a: int, b: int) -> None:
     assert mcnemar_exact(a, b) == mcnemar_exact(b, a)
     assert 0 < mcnemar_mid_p(a, b) <= mcnemar_exact(a, b) <= 1
 
 
 @pytest.mark.req("A-02")
 @given(st.lists(st.sampled_from([-1, 0, 1]), max_size=40))
-def test_with_one_attempt_per_task_the_sign_flip_test_is_the_exact_mcnemar_test(signs: list[int]) -> None:
+def test_sign_flip_with_single_attempts_equals_exact_mcnemar(signs: list[int]) -> None:
     flipped = sign_flip([Fraction(one) for one in signs])
     assert flipped.exact
     assert flipped.p_value == pytest.approx(mcnemar_exact(signs.count(-1), signs.count(1)))
@@ -62,32 +60,33 @@ def test_with_one_attempt_per_task_the_sign_flip_test_is_the_exact_mcnemar_test(
 
 @pytest.mark.req("A-02")
 @given(st.lists(st.fractions(-1, 1, max_denominator=6), max_size=9))
-def test_the_sign_flip_test_is_what_trying_every_sign_gives(differences: list[Fraction]) -> None:
+def test_sign_flip_matches_enumerated_signs(differences: list[Fraction]) -> None:
     observed = abs(sum(differences, Fraction(0)))
-    tried = [
-        abs(sum((sign * one for sign, one in zip(signs, differences, strict=True)), Fraction(0))) >= observed
+    extreme = [
+        abs(sum((sign * difference for sign, difference in zip(signs, differences, strict=True)), Fraction(0)))
+        >= observed
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
-    assert sign_flip(differences).p_value == pytest.approx(sum(tried) / len(tried))
+    assert sign_flip(differences).p_value == pytest.approx(sum(extreme) / len(extreme))
 
 
 @pytest.mark.req("A-02")
-def test_a_sign_flip_test_too_large_to_count_is_approximated_closely_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_sign_flip_is_approximated_and_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = [Fraction((7 * n) % 13 - 5, 12) for n in range(300)]
     counted = sign_flip(differences)
-    monkeypatch.setattr("agentbench.statistics.paired.MOST_SUMS", 10)
+    monkeypatch.setattr("agentbench.statistics.paired.MAX_EXACT_WORK", 10)
     approximated = sign_flip(differences)
     assert (counted.exact, approximated.exact) == (True, False)
     assert approximated.p_value == pytest.approx(counted.p_value, abs=0.01)
-    wild = [Fraction(n % k, k) for n in range(3000) for k in (7, 8, 9, 10, 11, 13)]
-    assert 0 <= sign_flip(wild).p_value <= 1
+    many_denominators = [Fraction(n % k, k) for n in range(3000) for k in (7, 8, 9, 10, 11, 13)]
+    assert 0 <= sign_flip(many_denominators).p_value <= 1
 
 
 # --- pairing ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("A-02")
-def test_a_comparison_of_single_attempts_has_the_table_both_tests_and_an_interval() -> None:
+def test_single_attempts_give_table_both_tests_and_interval() -> None:
     result = compare(pair(side("++++----"), side("+++-++++"), Rate.CONTRACT), Rate.CONTRACT)
     assert result is not None
     assert result.contingency is not None
@@ -103,17 +102,17 @@ def test_a_comparison_of_single_attempts_has_the_table_both_tests_and_an_interva
 
 
 @pytest.mark.req("A-02")
-@pytest.mark.parametrize("sweep,better", [(4, None), (5, "B"), (6, "B")])
-def test_a_clean_sweep_of_five_tasks_is_the_least_that_shows_a_difference(sweep: int, better: str | None) -> None:
-    for a, b, winner in (("-" * sweep, "+" * sweep, better), ("+" * sweep, "-" * sweep, better and "A")):
+@pytest.mark.parametrize("tasks,better", [(4, None), (5, "B"), (6, "B")])
+def test_five_discordant_tasks_are_the_minimum_for_significance(tasks: int, better: str | None) -> None:
+    for a, b, winner in (("-" * tasks, "+" * tasks, better), ("+" * tasks, "-" * tasks, better and "A")):
         result = compare(pair(side(a), side(b), Rate.CONTRACT), Rate.CONTRACT)
         assert result is not None
         assert result.better == winner
-        assert any("clean sweep" in note for note in result.notes) == (sweep < 5)
+        assert any("must differ" in note for note in result.notes) == (tasks < 5)
 
 
 @pytest.mark.req("A-02")
-def test_with_repeats_per_task_means_are_compared_and_mcnemar_is_not_given() -> None:
+def test_repeats_compare_task_means_without_mcnemar() -> None:
     a = [
         trial(f"t{n}", outcome, repeat) for n in range(6) for repeat, outcome in enumerate(["pass", "fail", "fail"], 1)
     ]
@@ -133,17 +132,17 @@ def test_with_repeats_per_task_means_are_compared_and_mcnemar_is_not_given() -> 
 
 @pytest.mark.req("A-02")
 @pytest.mark.parametrize("tasks,better", [(5, None), (6, "B")])
-def test_with_repeats_a_clean_sweep_needs_six_tasks(tasks: int, better: str | None) -> None:
+def test_repeats_need_six_discordant_tasks(tasks: int, better: str | None) -> None:
     a = [trial(f"t{n}", "fail", repeat) for n in range(tasks) for repeat in (1, 2)]
     b = [trial(f"t{n}", "pass", repeat) for n in range(tasks) for repeat in (1, 2)]
     result = compare(pair(a, b, Rate.CONTRACT), Rate.CONTRACT)
     assert result is not None
     assert result.better == better
-    assert any("clean sweep" in note for note in result.notes) == (better is None)
+    assert any("must differ" in note for note in result.notes) == (better is None)
 
 
 @pytest.mark.req("A-02")
-def test_unequal_repeats_are_said() -> None:
+def test_unequal_repeats_are_noted() -> None:
     result = compare(
         pair([trial("t", "pass"), trial("t", "pass", 2)], [trial("t", "fail")], Rate.CONTRACT), Rate.CONTRACT
     )
@@ -152,7 +151,7 @@ def test_unequal_repeats_are_said() -> None:
 
 
 @pytest.mark.req("A-02")
-def test_tasks_that_can_not_be_paired_are_named() -> None:
+def test_tasks_that_cannot_be_paired_are_listed() -> None:
     pairing = pair(
         [trial("x", "pass"), trial("y", "harness"), trial("z", "pass")],
         [trial("y", "pass"), trial("w", "fail")],
@@ -162,37 +161,3 @@ def test_tasks_that_can_not_be_paired_are_named() -> None:
     assert pairing.only_b == ("w",)
     assert pairing.uncounted == ("y",)
     assert compare(pairing, Rate.CONTRACT) is None
-
-
-# --- rates --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.req("A-01", "G-16")
-def test_each_rate_has_its_own_denominator() -> None:
-    outcomes = ["pass", "pass", "policy", "fail", "error", "harness", "task", "operator", "safety"]
-    found = rates([trial(f"t{number}", outcome) for number, outcome in enumerate(outcomes)])
-    assert (found.attempts, found.scorable) == (9, 5)
-    assert (found.acceptance.count, found.acceptance.total) == (3, 5)
-    assert (found.contract.count, found.contract.total) == (2, 6)
-    assert (found.acceptance_error.count, found.acceptance_error.total) == (1, 5)
-    assert (found.invalid_fraction.count, found.invalid_fraction.total) == (4, 9)
-    assert found.invalid == dict.fromkeys(InvalidCause, 1)
-    assert found.of(Rate.ACCEPTANCE) is found.acceptance
-
-
-@pytest.mark.req("A-01", "G-14")
-def test_a_run_that_is_all_invalid_has_no_rate_instead_of_nought() -> None:
-    found = rates([trial("t", "harness"), trial("u", "task")])
-    assert (found.acceptance.share, found.acceptance.interval) == (None, None)
-    assert (found.contract.share, found.contract.total) == (None, 0)
-    assert found.invalid_fraction.share == 1.0
-    assert rates([]).contract.share is None
-
-
-@pytest.mark.req("G-16")
-@given(st.lists(st.sampled_from(["pass", "fail", "error", "harness", "task", "operator"]), max_size=20))
-def test_an_unsafe_act_never_raises_the_contract_rate(outcomes: list[str]) -> None:
-    before = rates([trial(f"t{n}", one) for n, one in enumerate(outcomes)]).contract
-    after = rates([trial(f"t{n}", one) for n, one in enumerate([*outcomes, "safety"])]).contract
-    assert after.total == before.total + 1
-    assert (after.share or 0) <= (before.share if before.share is not None else 0)

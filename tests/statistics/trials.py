@@ -1,4 +1,4 @@
-"""Trials made from words."""
+"""Short constructors for trials."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def trial(task: str, outcome: str, repeat: int = 1) -> Trial:
 
 def side(outcomes: str) -> list[Trial]:
     """`+` passes, `-` fails, one character per task."""
-    return [trial(f"t{number:02}", "pass" if one == "+" else "fail") for number, one in enumerate(outcomes)]
+    return [trial(f"t{number:02}", "pass" if outcome == "+" else "fail") for number, outcome in enumerate(outcomes)]

@@ -1,4 +1,4 @@
-"""One browser for all page tests of a worker: Debian's Chromium, without network."""
+"""One offline Chromium for all page tests of a worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
     chromium = shutil.which("chromium")
     if chromium is None:
         if os.environ.get("CI") == "true":
-            pytest.fail("chromium is missing, and CI must look at pages")
+            pytest.fail("chromium is missing; CI must run the page tests")
         pytest.skip("chromium is missing")
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
@@ -42,26 +42,29 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
 
 
 class Watched:
-    """A page with everything that happened on it: requests, messages, dialogs, errors."""
+    """A page that records requests, console messages, dialogs and errors."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.requests: list[str] = []
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
         page.on("request", lambda request: self.requests.append(request.url))
-        page.on("console", lambda said: self.troubles.append(said.text) if said.type in {"error", "warning"} else None)
-        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on(
+            "console",
+            lambda message: self.errors.append(message.text) if message.type in {"error", "warning"} else None,
+        )
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("dialog", self._dialog)
         page.set_default_timeout(10_000)
 
     def _dialog(self, dialog: Dialog) -> None:
-        self.troubles.append(f"dialog {dialog.message}")
+        self.errors.append(f"dialog {dialog.message}")
         dialog.dismiss()
 
     def open(self, file: Path, address: str = "#/") -> Page:
         before = self.page.url.partition("#")[0]
         if before == f"file://{file}":
-            # The same page: go where a link would lead.
+            # The page is already open: navigate like a link.
             self.page.evaluate(
                 "address => { document.getElementById('main').replaceChildren(); location.hash = '#/-'; location.hash = address; }",
                 address,
@@ -72,8 +75,8 @@ class Watched:
         self.page.wait_for_selector("html[data-ready]")
         return self.page
 
-    def assert_quiet(self) -> None:
-        assert self.troubles == []
+    def assert_clean(self) -> None:
+        assert self.errors == []
         assert [url for url in self.requests if not url.startswith("file://")] == []
         assert self.page.evaluate("window.pwned") is None
 

@@ -1,4 +1,4 @@
-"""Run directories with everything a page can show: scorers, judge, patch, trace; tame and hostile."""
+"""Run directories with scorers, judge, patch and trace, for page tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentbench.trace.events import (
     WorkspaceMutated,
 )
 from agentbench.trace.log import EventLog
-from tests.reports.runs import record
+from tests.reports.runs import record as make_record
 
 PATCH = """diff --git a/src/core.py b/src/core.py
 index 111..222 100644
@@ -74,7 +74,7 @@ def excerpt(text: str) -> Excerpt:
 
 
 def events(text: str = "hello") -> list[tuple[Payload, Any]]:
-    """A trace with one event of most kinds; `text` stands wherever an agent could have put it."""
+    """Return a trace with most event types; `text` fills every untrusted field."""
     changed = FileDigest(path=text, change="modified", before_sha256="a" * 64, after_sha256="b" * 64)
     return [
         (Briefing(text=text, sha256="0" * 64, parts={"issue": text}), "harness"),
@@ -100,29 +100,29 @@ def write_run(
     patch: str = PATCH,
     output: str = "E   assert 3 == 2.5\n",
 ) -> Path:
-    """A run directory; `traces` by task directory, the same short one for all by default."""
+    """Write a run directory. `traces` maps task directories to events; the default is the same short trace for all."""
     folder.mkdir(parents=True)
     meta = {"schema_version": 1, "run_id": "01R", "study_id": "01S", "suite": "demo"}
     (folder / "run.json").write_text(json.dumps(meta), encoding="utf-8")
-    (folder / "attempts.jsonl").write_bytes(b"".join(one.line() + b"\n" for one in records))
-    for one in records:
-        place = folder / one.artifact_paths.task_dir
+    (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
+    for record in records:
+        place = folder / record.artifact_paths.task_dir
         (place / "diffs").mkdir(parents=True)
         (place / "logs").mkdir()
         (place / "diffs/final.patch").write_text(patch, encoding="utf-8")
         (place / "logs/passing_stdout.txt").write_text(output, encoding="utf-8")
         with EventLog.create(place / "events.jsonl") as log:
-            for payload, actor in (traces or {}).get(one.artifact_paths.task_dir, events()):
+            for payload, actor in (traces or {}).get(record.artifact_paths.task_dir, events()):
                 log.append(payload, actor)
     return folder
 
 
 def sample(task: str, kind: str = "pass", **more: Any) -> AttemptRecord:
-    """A record whose patch and output lie where `write_run` puts them."""
+    """Return a record whose patch and output are where `write_run` puts them."""
     place = f"tasks/{task}"
     values: dict[str, Any] = {
         "artifact_paths": ArtifactPaths(task_dir=place, passing_stdout=f"{place}/logs/passing_stdout.txt"),
         "patch": {"path": f"{place}/diffs/final.patch", "sha256": "d", "files": 2, "added": 3, "removed": 1},
         "variant": "baseline",
     }
-    return record(task, kind, **{**values, **more})
+    return make_record(task, kind, **{**values, **more})

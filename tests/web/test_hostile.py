@@ -1,4 +1,4 @@
-"""Agents choose names, messages, output, patches and arguments. None of it may become anything but text on the page."""
+"""Names, messages, output, patches and arguments are untrusted: the page must show them as text only."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TEXT = " ".join(ATTACKS)
 
 
 def hostile_record(task: str, kind: str, **more: Any) -> Any:
-    """A record with the attack in every member that is text and that an agent, a task or a model could choose."""
+    """Return a record with the attack in every text field that an agent, a task or a model controls."""
     plain = sample(task, kind)
     check = plain.checks[0].model_copy(
         update={"id": TEXT, "layer": TEXT, "command": TEXT, "why": TEXT, "failing_tests": (TEXT,) * 3}
     )
-    gates = {gate: one.model_copy(update={"why": TEXT}) for gate, one in plain.gates.items()}
+    gates = {gate: result.model_copy(update={"why": TEXT}) for gate, result in plain.gates.items()}
     values: dict[str, Any] = {
         "suite": TEXT,
         "variant": TEXT,
@@ -81,18 +81,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, kinds in (("a", ("fail", "task")), ("b", ("pass", "policy"))):
         records = [hostile_record(f"t{n}", kind) for n, kind in enumerate(kinds)]
         records.append(hostile_record("odd", kinds[0], task_id=TEXT, attempt_id=TEXT))
-        traces = {one.artifact_paths.task_dir: events(TEXT) for one in records}
+        traces = {record.artifact_paths.task_dir: events(TEXT) for record in records}
         sides.append(write_run(folder / name, records, traces=traces, patch=patch, output=TEXT))
     a, b = open_sides(*map(str, sides))
-    page = write_page(folder / "page", [open_run(one) for one in sides], comparison=compare_sides(a, b))
+    page = write_page(folder / "page", list(map(open_run, sides)), comparison=compare_sides(a, b))
     (folder / "page" / "one.html").write_text(
         export_attempt(open_run(sides[0]), open_run(sides[0]).rows[0]), encoding="utf-8"
     )
     return page
 
 
-def inert(page: Page) -> None:
-    """Nothing came to life: no element an agent wrote, no handler, no odd address, no changed prototype."""
+def assert_inert(page: Page) -> None:
+    """Check that there is no injected element, handler, link or changed prototype."""
     assert page.evaluate("window.pwned") is None
     assert page.evaluate("({}).polluted") is None
     found = page.evaluate(
@@ -107,48 +107,48 @@ def inert(page: Page) -> None:
 
 
 @pytest.mark.req("A-11")
-def test_no_field_that_an_agent_controls_becomes_anything_but_text(watched: Watched, report: Path) -> None:
+def test_untrusted_fields_are_shown_as_text(watched: Watched, report: Path) -> None:
     page = watched.open(report)
     expect(page.locator("main")).to_contain_text("onerror=window.pwned=1")
-    inert(page)
+    assert_inert(page)
     for address in ("#/comparison", "#/attempts", "#/review"):
         page = watched.open(report, address)
         expect(page.locator("main")).to_contain_text("window.pwned")
-        inert(page)
+        assert_inert(page)
     for number in range(6):
         page = watched.open(report, f"#/attempt/{number}")
         page.wait_for_selector("#gates3")
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        inert(page)
+        assert_inert(page)
         for tab in ("diff", "record"):
             page.click(f"#tab-{tab}")
             expect(page.locator("#panel")).to_contain_text("window.pwned")
-            inert(page)
-    watched.assert_quiet()
+            assert_inert(page)
+    watched.assert_clean()
 
 
 @pytest.mark.req("A-11")
-def test_no_event_of_a_trace_becomes_anything_but_text(watched: Watched, report: Path) -> None:
+def test_trace_events_are_shown_as_text(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempt/0/trace")
     page.wait_for_selector("#row-0")
     for number in range(len(events())):
         page.locator(f"#row-{number}").click()
-        inert(page)
+        assert_inert(page)
     expect(page.locator("#event")).to_contain_text("window.pwned")
-    watched.assert_quiet()
+    watched.assert_clean()
 
 
 @pytest.mark.req("A-11")
-def test_a_page_of_one_attempt_is_as_safe(watched: Watched, report: Path) -> None:
+def test_exported_attempt_is_safe(watched: Watched, report: Path) -> None:
     page = watched.open(report.parent / "one.html")
     expect(page.locator("main")).to_contain_text("window.pwned")
     for tab in ("diff", "trace", "record", "verdict"):
         page.click(f"#tab-{tab}")
-        inert(page)
-    watched.assert_quiet()
+        assert_inert(page)
+    watched.assert_clean()
 
 
-def test_text_that_hides_or_turns_is_shown_as_what_it_is(watched: Watched, report: Path) -> None:
+def test_invisible_and_bidi_characters_are_escaped(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempt/0")
     text = page.locator("main").inner_text()
     assert "\u202e" not in text
@@ -157,8 +157,8 @@ def test_text_that_hides_or_turns_is_shown_as_what_it_is(watched: Watched, repor
     assert "\\u202e" in text
 
 
-def test_injected_script_would_not_run_even_if_markup_got_in(watched: Watched, report: Path) -> None:
-    """The policy is the second wall: markup put into the page by force stays dead."""
+def test_policy_blocks_injected_scripts(watched: Watched, report: Path) -> None:
+    """The content security policy is the second line of defence."""
     page = watched.open(report)
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.pwned=1>')")
     page.evaluate(
@@ -166,9 +166,9 @@ def test_injected_script_would_not_run_even_if_markup_got_in(watched: Watched, r
     )
     page.wait_for_timeout(150)
     assert page.evaluate("window.pwned") is None
-    assert any("Content Security Policy" in one for one in watched.troubles)
+    assert any("Content Security Policy" in message for message in watched.errors)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_embedded_data_holds_no_character_that_ends_it(attack: str) -> None:
+def test_embedded_data_cannot_end_its_script(attack: str) -> None:
     assert not set("<>&\u2028\u2029") & set(embedded({"x": attack, attack: 1}))

@@ -92,8 +92,8 @@ def _select(rows: tuple[Row, ...], wanted: str) -> Row:
     ]
     exact = [row for row in fit if row.attempt_id == wanted] or fit
     if len(exact) != 1:
-        what = f"{len(exact)} attempts fit" if exact else "no finished attempt fits"
-        msg = f"{what} '{plain(wanted, 100)}'"
+        problem = f"{len(exact)} attempts match" if exact else "no finished attempt matches"
+        msg = f"{problem} '{plain(wanted, 100)}'"
         raise InputError(msg, remedy="`ab adjudicate RUN --list` shows ids")
     return exact[0]
 

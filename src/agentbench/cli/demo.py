@@ -152,7 +152,7 @@ def _compare(a: Path, b: Path) -> None:
     for note in found.comparison.notes:
         click.echo(f"  - {note}")
     for flip in found.flips:
-        click.echo(printable(f"  {flip.task}: {'; '.join(flip.why_a)} → {'; '.join(flip.why_b)}"))
+        click.echo(printable(f"  {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
     click.echo(f"  in full: {_program()} report paired --run-a {a} --run-b {b}")
 
 

@@ -16,7 +16,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.figures import plural
+from agentbench.reports.number_format import plural
 from agentbench.run.plan import PlanRow
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
-from agentbench.reports.writing import write_summary
+from agentbench.reports.summary_markdown import write_summary
 from agentbench.run.config import CliChoices
 from agentbench.run.executor import open_executor
 from agentbench.run.plan import PlanRow

@@ -70,10 +70,10 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
 
     form = "json" if as_json else form
     if len(run_dirs) > 1 and form != "html":
-        msg = "several --run are for --format html; the other formats are about one run"
-        raise InputError(msg, remedy="`ab report paired` compares two")
+        msg = f"--format {form} takes only one --run; --format html takes several"
+        raise InputError(msg, remedy="use `ab report paired` to compare two runs")
     if out is not None and form != "html":
-        msg = f"--out goes with --format html; {form} is printed"
+        msg = f"--out needs --format html; {form} is printed to stdout"
         raise InputError(msg)
     if form == "html":
         _write_page([open_run(one) for one in run_dirs], None, out)
@@ -127,7 +127,7 @@ def paired(
 ) -> None:
     """Two methods on the same tasks: decision, comparability, tests, and the tasks that differ."""
     from agentbench.core.errors import InputError
-    from agentbench.reports.gate import judge, read_gate, undecided
+    from agentbench.reports.gate import check_gate, read_gate, undecided
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_sides
     from agentbench.statistics.paired import Method
@@ -138,19 +138,26 @@ def paired(
         msg = f"--rate {rate} and {gate_file} (rate: {gate.rate}) disagree"
         raise InputError(msg)
     if out is not None and form != "html":
-        msg = f"--out goes with --format html; {form} is printed"
+        msg = f"--out needs --format html; {form} is printed to stdout"
         raise InputError(msg)
     form = "json" if as_json else form
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     try:
         a, b = open_sides(run_a, run_b)
-        report = compare_sides(a, b, rate=chosen, across_versions=across_versions, method=Method(method))
+        report = compare_sides(
+            a,
+            b,
+            rate=chosen,
+            across_versions=across_versions,
+            method=Method(method),
+            margin=gate.non_inferiority.margin if gate and gate.non_inferiority else None,
+        )
     except InputError as error:
         if gate:
             # CI shows the first line of stdout, so that this is where it has to say why nothing could be decided.
             click.echo(_undecided_text(undecided(error.message), form), nl=False)
         raise
-    verdict = judge(gate, report) if gate else None
+    verdict = check_gate(gate, report) if gate else None
     if form == "html":
         _write_page([side.run for side in (a, b) if side.run], report, out or Path("comparison"), verdict)
     else:
@@ -180,8 +187,8 @@ def power(
 ) -> None:
     """How likely a planned comparison shows its difference, by simulation, with a check that the simulation is sane."""
     from agentbench.core.errors import InputError
-    from agentbench.reports.power_plan import as_json as document
-    from agentbench.reports.power_plan import as_text, plan
+    from agentbench.reports.power import as_json as document
+    from agentbench.reports.power import as_text, estimate_power
     from agentbench.statistics.power import Design
 
     try:
@@ -189,7 +196,7 @@ def power(
     except ValueError as error:
         # What a range of the command line lets through: nan.
         raise InputError(str(error)) from None
-    found = plan(design, seed)
+    found = estimate_power(design, seed)
     click.echo(_json_text(document(found)) if as_json else as_text(found), nl=False)
 
 
@@ -206,22 +213,22 @@ def _write_page(
 
 
 def _summary_text(found: Summary, form: str) -> str:
-    from agentbench.reports import junit, summary_data, summary_text
+    from agentbench.reports import junit, summary, summary_markdown
 
     if form == "json":
-        return _json_text(summary_data.as_json(found))
-    makers = {"md": summary_text.as_markdown, "csv": summary_data.as_csv, "junit": junit.as_junit}
+        return _json_text(summary.as_json(found))
+    makers = {"md": summary_markdown.as_markdown, "csv": summary.as_csv, "junit": junit.as_junit}
     return makers[form](found)
 
 
 def _paired_text(found: PairedReport, form: str, verdict: GateVerdict | None) -> str:
-    from agentbench.reports import paired_data, paired_text
+    from agentbench.reports import paired
 
     if form == "json":
-        return _json_text(paired_data.as_json(found) | ({"gate": verdict.as_json()} if verdict else {}))
+        return _json_text(paired.as_json(found) | ({"gate": verdict.as_json()} if verdict else {}))
     if form == "csv":
-        return paired_data.as_csv(found)
-    return (f"{verdict.line}\n\n" if verdict else "") + paired_text.as_markdown(found)
+        return paired.as_csv(found)
+    return (f"{verdict.line}\n\n" if verdict else "") + paired.as_markdown(found)
 
 
 def _undecided_text(verdict: GateVerdict, form: str) -> str:

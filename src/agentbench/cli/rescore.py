@@ -33,7 +33,7 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
 
     assumed = report.read_assumption(weights, caps)
     found = report.rescore(open_run(run), assumed)
-    rows = [report.row(one) for one in found]
+    rows = [report.as_json(one) for one in found]
     if as_json or form == "json":
         import json
 
@@ -41,7 +41,7 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
             json.dumps(
                 {
                     "label": report.LABEL,
-                    "assumed": assumed.words,
+                    "assumed": assumed.text,
                     "decision": report.headline(found, assumed),
                     "attempts": rows,
                 },

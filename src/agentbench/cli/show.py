@@ -37,8 +37,8 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
     """Show a run, or with --task the attempts at one task. The decision is in the first line."""
     from agentbench.reports.card import attempt_card, run_card, select
     from agentbench.reports.sources import open_run
+    from agentbench.reports.summary import as_json as summary_json
     from agentbench.reports.summary import summarise
-    from agentbench.reports.summary_data import as_json as summary_json
 
     found = open_run(run)
     chosen = select(found, task, repeat)

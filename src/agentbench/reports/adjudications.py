@@ -1,7 +1,7 @@
-"""What people found out about attempts: `adjudications.jsonl` of a run, one line each, only ever appended to.
+"""Adjudications: reviewers' findings about attempts, appended to `adjudications.jsonl` of the run.
 
-A later line about the same attempt by the same reviewer replaces the earlier one in reports; both stay in the file.
-Verdicts are never changed by it.
+In reports, a reviewer's later line about an attempt replaces the earlier one; both stay in the file. Adjudications never change
+verdicts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentbench.reports.record_rows import Row
 from agentbench.statistics.error_rates import Case
 
 FILE = "adjudications.jsonl"
-LONGEST_NOTE = 10_000
+MAX_NOTE = 10_000
 
 
 class Truth(StrEnum):
@@ -38,16 +38,16 @@ class Adjudication(Part):
     attempt_id: str
     truth: Truth
     category: str
-    """What an error of the verdict belongs to: the failure reason, or the kind of defect that escaped."""
+    """The failure reason, or the kind of defect in a patch that passed."""
     reviewer: str
     minutes: float = Field(ge=0)
-    note: str = Field(default="", max_length=LONGEST_NOTE)
+    note: str = Field(default="", max_length=MAX_NOTE)
     at: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a reviewer says about an attempt."""
+    """A reviewer's finding about an attempt."""
 
     truth: Truth
     reviewer: str
@@ -57,17 +57,17 @@ class Finding:
 
 
 def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
-    """Append one finding about an attempt.
+    """Append a finding to the run's adjudications.
 
     Raises:
-        InputError: a defect that escaped without its category, or a value out of range.
-        RecordError: it could not be written.
+        InputError: a defect in a passed attempt has no category, or a value is out of range.
+        RecordError: the file cannot be written.
     """
     if row.passed and finding.truth is Truth.INCORRECT and not finding.category:
-        msg = "the attempt passed and you found a defect: name its kind with --category (such as invariant_violation)"
+        msg = "a defect in a passed attempt needs --category, for example --category invariant_violation"
         raise InputError(msg)
     try:
-        found = Adjudication(
+        adjudication = Adjudication(
             adjudication_id=new_ulid(),
             attempt_id=row.attempt_id,
             truth=finding.truth,
@@ -77,21 +77,21 @@ def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
             note=finding.note,
             at=now_iso(),
         )
-        line = canonical(found.model_dump(mode="json"))
+        line = canonical(adjudication.model_dump(mode="json"))
     except ValidationError as error:
         first = error.errors()[0]
         msg = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InputError(msg) from None
     except CanonicalError as error:
-        msg = f"the note or a name is {error}"
+        msg = f"invalid text in the note or a name: {error}"
         raise InputError(msg) from None
     drop_torn_line(folder / FILE)
     append_line(folder / FILE, line)
-    return found
+    return adjudication
 
 
 def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
-    """Everything found so far, the latest of each reviewer and attempt. A torn last line is none.
+    """Read the latest adjudication of each reviewer and attempt. An incomplete last line is ignored.
 
     Raises:
         InputError: a line is not an adjudication.
@@ -106,21 +106,25 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
         raise failed("read", path, error) from error
     for number, raw in enumerate(data.split(b"\n")[:-1], start=1):
         try:
-            one = Adjudication.model_validate(parse_canonical(raw))
+            adjudication = Adjudication.model_validate(parse_canonical(raw))
         except (CanonicalError, ValidationError) as error:
             msg = f"{path}:{number}: not an adjudication: {str(error).splitlines()[0]}"
             raise InputError(msg) from None
-        latest[one.reviewer, one.attempt_id] = one
+        latest[adjudication.reviewer, adjudication.attempt_id] = adjudication
     return tuple(latest.values())
 
 
-def cases(found: Sequence[Adjudication], rows: Sequence[Row]) -> tuple[Case, ...]:
-    """What can be counted: attempts of these rows that somebody could decide, one case per finding."""
-    if not found:
+def cases(adjudications: Sequence[Adjudication], rows: Sequence[Row]) -> tuple[Case, ...]:
+    """Return one case per decidable adjudication of these rows."""
+    if not adjudications:
         return ()
     passed = {row.attempt_id: row.passed for row in rows}
     return tuple(
-        Case(one.category, passed=passed[one.attempt_id], correct=one.truth is Truth.CORRECT)
-        for one in found
-        if one.attempt_id in passed and one.truth is not Truth.UNDECIDABLE
+        Case(
+            adjudication.category,
+            passed=passed[adjudication.attempt_id],
+            correct=adjudication.truth is Truth.CORRECT,
+        )
+        for adjudication in adjudications
+        if adjudication.attempt_id in passed and adjudication.truth is not Truth.UNDECIDABLE
     )

@@ -1,38 +1,36 @@
-"""A run or an attempt as a card in a terminal: the decision in the first line, everything else expands below it."""
+"""Terminal cards of a run or an attempt: the decision on the first line, details below."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Gate, Outcome
+from agentbench.core.reasons import Outcome
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.headline import headline
-from agentbench.record.schema import AttemptRecord, CheckRecord
-from agentbench.reports.card_evidence import Proof, read_proof
+from agentbench.record.schema import AttemptRecord, CheckRecord, Judge
+from agentbench.reports.card_evidence import Evidence, read_evidence
 from agentbench.reports.escape import columns, plain
-from agentbench.reports.figures import counted, percent, plural, seconds, share_interval
+from agentbench.reports.number_format import counted, percent, plural, seconds, share_interval
 from agentbench.reports.provenance import evidence
-from agentbench.reports.side_by_side import side_by_side
 from agentbench.reports.sources import Run
-from agentbench.reports.summary import Summary, assurance_of, decision
+from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision
 from agentbench.trace.log import read_events
-from agentbench.verdict.causal_summary import LABEL as ACCOUNT
+from agentbench.verdict.causal_summary import LABEL as CAUSES_LABEL
 from agentbench.verdict.causal_summary import causes
 from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.review import review_reasons
 from agentbench.verdict.terms import Terms
 
-GATE_NAMES = {
-    Gate.G1: "patch validity",
-    Gate.G2: "build and static checks",
-    Gate.G3: "functional acceptance",
-    Gate.G4: "safety and policy",
-}
-FAILING_SHOWN = 20
-REVIEW = "a person should look at this attempt"
-REVIEWED = frozenset(
+MAX_FAILING_TESTS = 20
+MAX_ATTEMPTS = 500
+MAX_LINES = 24
+"""Lines shown of a failed scorer's detail and of a judge's reasoning."""
+LABEL_WIDTH = 13
+WIDTH = 400
+NEEDS_REVIEW = "needs review"
+REVIEW_EVENTS = frozenset(
     {
         "patch_extracted",
         "acceptance_check",
@@ -43,115 +41,124 @@ REVIEWED = frozenset(
         "judge_result",
     }
 )
-"""The events that reasons for a review come from."""
-LABEL = 13
-MOST_LINES = 500
+"""Events from which reasons for a review are computed."""
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
 
 
 def run_card(summary: Summary) -> str:
-    """A run: rates, and one line per attempt."""
-    run, found = summary.run, summary.rates
+    """Render a run: rates, and one line per attempt."""
+    run, rates = summary.run, summary.rates
     lines = [decision(summary), ""]
-    lines += _pairs(
+    acceptance = f"{counted(rates.acceptance)} scorable attempts, {percent(rates.acceptance.share)}"
+    invalid = "".join(f", {cause}: {count}" for cause, count in sorted(rates.invalid.items()))
+    lines += _labelled(
         ("run", str(run.path)),
         ("suite", run.suite),
-        ("variant", ", ".join(sorted({one.variant for one in run.rows}))),
-        ("agent", ", ".join(sorted({one.agent for one in run.rows}))),
-        ("acceptance", f"{counted(found.acceptance)} scorable runs, {percent(found.acceptance.share)} ({share_interval(found.acceptance.interval)})"),
-        ("errors", f"{counted(found.acceptance_error)} scorable runs undecided"),
-        ("invalid", f"{counted(found.invalid_fraction)} runs" + "".join(f", {cause}: {count}" for cause, count in sorted(found.invalid.items()))),
+        ("variant", ", ".join(sorted({row.variant for row in run.rows}))),
+        ("agent", ", ".join(sorted({row.agent for row in run.rows}))),
+        ("acceptance", f"{acceptance} ({share_interval(rates.acceptance.interval)})"),
+        ("errors", f"{counted(rates.acceptance_error)} scorable attempts"),
+        ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
         ("deviations", "; ".join(summary.deviations)),
-    )  # fmt: skip
+    )
     if run.rows:
-        ordered = sorted(
-            run.rows, key=lambda one: (one.passed, one.task, one.repeat) if many(run) else (one.task, one.repeat)
-        )
-        shown = ordered[:MOST_LINES]
+        truncated = len(run.rows) > MAX_ATTEMPTS
+        # If not all fit, those that did not pass come first.
+        ordered = sorted(run.rows, key=lambda row: (truncated and row.passed, row.task, row.repeat))
         rows = [("task", "repeat", "time", "verdict")]
         rows += [
-            (plain(one.task_id, 60), str(one.repeat), seconds(one.duration_sec), plain(headline(one), 140))
-            for one in run.records(shown)
+            (plain(record.task_id, 60), str(record.repeat), seconds(record.duration_sec), plain(headline(record), 140))
+            for record in run.records(ordered[:MAX_ATTEMPTS])
         ]
         lines += ["", *columns(rows)]
-        if many(run):
-            lines.append(f"and {len(run.rows) - MOST_LINES} more attempts (ab report summary --format csv lists all)")
-        lines += ["", f"one of them in full: ab show {plain(str(run.path))} --task {plain(run.rows[0].task)}"]
-    return "\n".join(lines)
-
-
-def many(run: Run) -> bool:
-    """More attempts than a terminal shows; those that did not pass then come first."""
-    return len(run.rows) > MOST_LINES
-
-
-def attempt_card(record: AttemptRecord, folder: Path) -> str:
-    """One attempt: gates with their why, findings, checks, failing tests with what failed them, tags, ending, use, files."""
-    proof = read_proof(evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}"))
-    lines = [headline(record), ""]
-    model = f", model {record.model.name}" if record.model.name else ""
-    lines += _pairs(
-        ("task", f"{record.task_id} ({record.suite}), repeat {record.repeat}"),
-        ("method", f"{record.variant}, agent {record.agent}{model}"),
-        ("status", _status(record)),
-        ("ended", f"{record.termination.code}{_ending(record)}"),
-        ("progress", _progress(record)),
-        ("score", _score(record)),
-    )
-    lines += _pairs(*(("review", why) for why in review_lines(record, folder)))
-    lines += [
-        "",
-        "gates",
-        *columns(
-            [(gate, one.outcome, GATE_NAMES[gate], plain(one.why)) for gate, one in sorted(record.gates.items())], "  "
-        ),
-    ]
-    lines += proof.lines()
-    if record.checks:
-        lines += ["", "checks"]
-        for check in record.checks:
-            lines += _check(check, proof)
-    if record.tags:
-        lines += ["", "tags"]
-        lines += columns(
-            [
-                (tag.id, tag.gate or "", f"events {', '.join(map(str, tag.evidence))}", _attributes(tag.attributes))
-                for tag in record.tags
-            ],
-            "  ",
-        )
-    account = _account(record, folder)
-    if account:
-        lines += ["", f"account ({ACCOUNT}; the events are the record)", *account]
-    lines += side_by_side(record)
-    lines += ["", *_pairs(*_use(record), *_files(record, folder))]
+        if truncated:
+            more = len(run.rows) - MAX_ATTEMPTS
+            lines.append(f"and {more} more attempts (ab report summary --format csv lists all)")
+        lines += ["", f"Show one attempt: ab show {plain(str(run.path))} --task {plain(run.rows[0].task)}"]
     return "\n".join(lines)
 
 
 def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[AttemptRecord, ...]:
-    """The attempts asked for, in order of repeats.
+    """Return the attempts at a task (and repeat), ordered by task and repeat.
 
     Raises:
         InputError: the run has no such attempt.
     """
-    chosen = [one for one in run.rows if task in (None, one.task) and repeat in (None, one.repeat)]
-    if not chosen and (task is not None or repeat is not None):
-        known = sorted({one.task for one in run.rows})
-        what = f"task '{task}'" if task is not None else "attempt"
-        what += f" with repeat {repeat}" if repeat is not None else ""
-        msg = plain(
-            f"{run.path} has no finished {what}; its tasks: {', '.join(known[:20]) or 'none'}{' …' if len(known) > 20 else ''}",
-            2000,
-        )
+    rows = [row for row in run.rows if task in (None, row.task) and repeat in (None, row.repeat)]
+    if not rows and (task is not None or repeat is not None):
+        tasks = sorted({row.task for row in run.rows})
+        wanted = f"task '{task}'" if task is not None else "attempt"
+        wanted += f" with repeat {repeat}" if repeat is not None else ""
+        available = ", ".join(tasks[:20]) or "none"
+        more = " …" if len(tasks) > 20 else ""
+        msg = plain(f"{run.path} has no finished {wanted}; available tasks: {available}{more}", 2000)
         raise InputError(msg)
-    return run.records(sorted(chosen, key=lambda one: (one.task, one.repeat)))
+    return run.records(sorted(rows, key=lambda row: (row.task, row.repeat)))
 
 
-# --- parts --------------------------------------------------------------------------------------------------------------
+# --- attempt ----------------------------------------------------------------------------------------------------------
 
 
-def _pairs(*pairs: tuple[str, str]) -> list[str]:
-    return [f"{label:<{LABEL}}{plain(value)}" for label, value in pairs if value]
+def attempt_card(record: AttemptRecord, folder: Path) -> str:
+    """Render an attempt: verdict, gates, findings, checks with failing tests, tags, causes, scorers, usage, files."""
+    from_trace = read_evidence(evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}"))
+    lines = [headline(record), ""]
+    model = f", model {record.model.name}" if record.model.name else ""
+    lines += _labelled(
+        ("task", f"{record.task_id} ({record.suite}), repeat {record.repeat}"),
+        ("method", f"{record.variant}, agent {record.agent}{model}"),
+        ("status", _status(record)),
+        ("ended", f"{record.termination.code}{_termination(record)}"),
+        ("progress", _progress(record)),
+        ("score", _score(record)),
+    )
+    lines += _labelled(*(("review", reason) for reason in review_lines(record, folder)))
+    gates = [(GATE_NAMES[gate], result.outcome, plain(result.why)) for gate, result in sorted(record.gates.items())]
+    lines += ["", "gates", *columns(gates, "  ")]
+    lines += from_trace.lines()
+    if record.checks:
+        lines += ["", "checks"]
+        for check in record.checks:
+            lines += _check(check, from_trace)
+    if record.tags:
+        tags = [
+            (
+                tag.id,
+                GATE_NAMES[tag.gate] if tag.gate else "",
+                f"events {', '.join(map(str, tag.evidence))}",
+                _attributes(tag.attributes),
+            )
+            for tag in record.tags
+        ]
+        lines += ["", "tags", *columns(tags, "  ")]
+    sequence = _causes(record, folder)
+    if sequence:
+        lines += ["", f"what happened ({CAUSES_LABEL}; the events are authoritative)", *sequence]
+    lines += _independent_verdicts(record)
+    lines += ["", *_labelled(*_usage(record), *_files(record, folder))]
+    return "\n".join(lines)
+
+
+def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
+    """Return the reasons for a review, from the trace; the record itself only holds a flag."""
+    if not record.needs_review:
+        return ()
+    log = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
+    if log is None:
+        return (NEEDS_REVIEW,)
+    try:
+        facts = collect_facts(read_events(log, types=REVIEW_EVENTS))
+    except RecordError:
+        return (NEEDS_REVIEW,)
+    reasons = review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed)
+    return reasons or (NEEDS_REVIEW,)
+
+
+def _labelled(*pairs: tuple[str, str]) -> list[str]:
+    return [f"{label:<{LABEL_WIDTH}}{plain(value)}" for label, value in pairs if value]
 
 
 def _status(record: AttemptRecord) -> str:
@@ -164,65 +171,42 @@ def _status(record: AttemptRecord) -> str:
     return ", ".join([*parts, f"assurance {assurance}"] if assurance else parts)
 
 
-def _ending(record: AttemptRecord) -> str:
+def _termination(record: AttemptRecord) -> str:
     category = f" ({record.termination.category})" if record.termination.category else ""
     return f"{category}: {record.termination.rationale}" if record.termination.rationale else category
 
 
 def _progress(record: AttemptRecord) -> str:
-    done = record.progress
-    if not done.f2p_total and not done.p2p_total:
+    progress = record.progress
+    if not progress.f2p_total and not progress.p2p_total:
         return ""
-    return f"{done.f2p_passed} of {done.f2p_total} tests mended, {done.p2p_kept} of {done.p2p_total} kept"
-
-
-def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
-    """Why a person should look, told by the trace; the record itself only says that one should."""
-    if not record.needs_review:
-        return ()
-    log = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
-    if log is None:
-        return (REVIEW,)
-    try:
-        facts = collect_facts(read_events(log, types=REVIEWED))
-    except RecordError:
-        return (REVIEW,)
-    return review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed) or (REVIEW,)
-
-
-def _account(record: AttemptRecord, folder: Path) -> list[str]:
-    """How an attempt that did not pass came to its end, line by line with its events."""
-    log = None if record.result.passed else evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
-    if log is None:
-        return []
-    try:
-        told = causes(read_events(log))
-    except RecordError:
-        return []
-    return columns([(f"events {', '.join(map(str, one.evidence))}", plain(one.what)) for one in told], "  ")
+    return (
+        f"{progress.f2p_passed} of {progress.f2p_total} fail-to-pass and "
+        f"{progress.p2p_kept} of {progress.p2p_total} pass-to-pass tests passed"
+    )
 
 
 def _score(record: AttemptRecord) -> str:
-    parts = record.components.model_dump()
-    shown = ", ".join(f"{name} {value:.2f}" for name, value in parts.items() if value is not None)
-    shown += f"; decomposed {record.decomposed_score:.2f}" if record.decomposed_score is not None else ""
-    return f"{record.score:.3f} ({shown})" if record.score is not None else f"none, not all gates passed ({shown})"
+    components = record.components.model_dump()
+    detail = ", ".join(f"{name} {value:.2f}" for name, value in components.items() if value is not None)
+    detail += f"; decomposed {record.decomposed_score:.2f}" if record.decomposed_score is not None else ""
+    return f"{record.score:.3f} ({detail})" if record.score is not None else f"none, a gate did not pass ({detail})"
 
 
-def _check(check: CheckRecord, proof: Proof) -> list[str]:
+def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:
     kind = "mandatory" if check.mandatory else "diagnostic"
-    code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
-    took = f"{seconds(check.duration_sec)}, at most {check.ceiling_sec:g} s a run"
+    exit_code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
+    time = f"{seconds(check.duration_sec)}, limit {check.ceiling_sec:g} s"
     why = f": {plain(check.why)}" if check.why else ""
-    lines = [f"  {plain(check.id)} {check.outcome} ({kind}, {check.layer}, {check.assurance}, {code}, {took}){why}"]
-    lines.append(f"    $ {plain(check.command)}")
-    for name in check.failing_tests[:FAILING_SHOWN]:
-        lines.append(f"    failing {plain(name)}")
-        lines += [f"      | {line}" for line in proof.why(check.id, name)]
+    attributes = f"{kind}, {check.layer}, {check.assurance}, {exit_code}, {time}"
+    lines = [f"  {plain(check.id)} {check.outcome} ({attributes}){why}", f"    $ {plain(check.command)}"]
+    for test in check.failing_tests[:MAX_FAILING_TESTS]:
+        lines.append(f"    failing {plain(test)}")
+        lines += [f"      | {line}" for line in from_trace.failure(check.id, test)]
     if check.outcome is not Outcome.PASS and not check.failing_tests:
-        lines += [f"      | {line}" for line in proof.output(check.id)]
-    if len(check.failing_tests) > FAILING_SHOWN:
-        lines.append(f"    and {len(check.failing_tests) - FAILING_SHOWN} more")
+        lines += [f"      | {line}" for line in from_trace.output(check.id)]
+    if len(check.failing_tests) > MAX_FAILING_TESTS:
+        lines.append(f"    and {len(check.failing_tests) - MAX_FAILING_TESTS} more")
     return lines
 
 
@@ -230,25 +214,131 @@ def _attributes(attributes: Mapping[str, object]) -> str:
     return plain(", ".join(f"{name} {value}" for name, value in attributes.items()))
 
 
-def _use(record: AttemptRecord) -> Sequence[tuple[str, str]]:
-    used = record.usage
-    tokens = used.prompt_tokens + used.completion_tokens
+def _causes(record: AttemptRecord, folder: Path) -> list[str]:
+    """List the decisive events of an attempt that did not pass."""
+    log = None if record.result.passed else evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
+    if log is None:
+        return []
+    try:
+        sequence = causes(read_events(log))
+    except RecordError:
+        return []
+    return columns([(f"events {', '.join(map(str, cause.evidence))}", plain(cause.what)) for cause in sequence], "  ")
+
+
+def _usage(record: AttemptRecord) -> Sequence[tuple[str, str]]:
+    usage = record.usage
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    phases = f"agent {seconds(usage.wall_sec)}, tools {seconds(usage.tool_sec)}, checks {seconds(usage.check_sec)}"
+    calls = f"{plural(usage.tool_calls, 'tool call')}, {plural(usage.model_requests, 'model request')}"
     return (
-        ("time", f"{seconds(record.duration_sec)} in all, agent {seconds(used.wall_sec)}, tools {seconds(used.tool_sec)}, checks {seconds(used.check_sec)}"),
-        ("used", f"{plural(used.tool_calls, 'tool call')}, {plural(used.model_requests, 'model request')}, {plural(tokens, 'token')}"),
+        ("time", f"{seconds(record.duration_sec)} total, {phases}"),
+        ("usage", f"{calls}, {plural(tokens, 'token')}"),
         ("cost", f"{record.cost.total:.4g} {record.cost.unit}"),
-    )  # fmt: skip
+    )
 
 
 def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
-    patch = record.patch
-    delta = (
-        f"{plural(patch.files, 'file')}, +{patch.added} -{patch.removed}, {folder / patch.path}" if patch else "none"
-    )
-    paths = record.artifact_paths
+    patch, paths = record.patch, record.artifact_paths
+    changes = f"{plural(patch.files, 'file')}, +{patch.added} -{patch.removed}, " if patch else ""
     return (
-        ("patch", delta),
+        ("patch", f"{changes}{folder / patch.path}" if patch else "none"),
         ("files", str(folder / paths.task_dir)),
         ("output", str(folder / paths.passing_stdout) if paths.passing_stdout else ""),
         ("attempt", record.attempt_id),
     )
+
+
+# --- contract, scorers and judge --------------------------------------------------------------------------------------
+
+
+def _independent_verdicts(record: AttemptRecord) -> list[str]:
+    """Render contract, scorers and judge side by side. Disagreements are listed, never resolved."""
+    judge = record.judge
+    mean = "" if record.mean_score is None else f", mean {record.mean_score:.2f}"
+    rows = [
+        ("contract", _contract_verdict(record), f"run badge {record.run_badge}"),
+        ("scorers", record.workspace_verdict, f"{plural(len(record.scorers), 'scorer')}{mean}"),
+        ("judge", judge.verdict if judge else "none", _judge_model(judge) if judge else "no judge configured"),
+    ]
+    lines = ["", "independent verdicts", *columns(rows, "  ")]
+    lines += [f"  disagreement: {text}" for text in _disagreements(record)]
+    if record.scorers:
+        lines += ["", f"scorers: {record.workspace_verdict}", *_scorers(record)]
+    if judge:
+        lines += ["", *_judge(judge)]
+    return lines
+
+
+def _disagreements(record: AttemptRecord) -> Iterator[str]:
+    """Describe every pair of verdicts that differ, and what that usually means."""
+    contract, scorers = _contract_verdict(record), record.workspace_verdict
+    judge = record.judge.verdict if record.judge else ""
+    decided = {"PASS", "FAIL"}
+    if contract != scorers and {contract, scorers} <= decided:
+        meaning = (
+            "a rule of the suite was broken" if contract == "PASS" else "the rules hold, but the task is not solved"
+        )
+        yield f"contract {contract}, scorers {scorers}: {meaning}"
+    if contract != judge and {contract, judge} <= decided:
+        meaning = (
+            "the checks pass, but the judge is not convinced"
+            if contract == "PASS"
+            else "the judge is convinced, but the checks fail"
+        )
+        yield f"contract {contract}, judge {judge}: {meaning}"
+    if judge != scorers and {judge, scorers} <= decided:
+        meaning = "convincing, but breaks a rule" if judge == "PASS" else "follows the rules, but is not convincing"
+        yield f"judge {judge}, scorers {scorers}: {meaning}"
+    warned = [scorer.name for scorer in record.scorers if scorer.verdict == "FAIL" and not scorer.required]
+    if warned and scorers == "PASS":
+        yield f"scorers PASS, advisory {', '.join(map(plain, warned))} FAIL: a heuristic warning"
+
+
+def _contract_verdict(record: AttemptRecord) -> str:
+    if record.run_status == "invalid":
+        return "INVALID"
+    return "PASS" if record.result.passed else "FAIL"
+
+
+def _scorers(record: AttemptRecord) -> Iterator[str]:
+    """Render one row per scorer; a required one that failed shows its full detail."""
+    rows = [
+        (
+            plain(scorer.name),
+            scorer.type,
+            scorer.verdict,
+            "" if scorer.required else "advisory",
+            "" if scorer.score is None or scorer.verdict not in {"PASS", "FAIL"} else f"{scorer.score:.1f}",
+            plain(scorer.detail.partition("\n")[0], WIDTH),
+        )
+        for scorer in record.scorers
+    ]
+    for scorer, row in zip(record.scorers, columns(rows, "  "), strict=True):
+        yield row
+        if scorer.required and scorer.verdict in {"FAIL", "ERROR"}:
+            rest = scorer.detail.splitlines()[1:]
+            yield from (f"      {plain(line, WIDTH)}" for line in rest[:MAX_LINES])
+            if len(rest) > MAX_LINES:
+                yield f"      … {len(rest) - MAX_LINES} more lines"
+
+
+def _judge_model(judge: Judge) -> str:
+    agreement = (
+        "" if judge.agreement is None else f", {judge.agreement:.0%} agreement over {len(judge.verdicts)} verdicts"
+    )
+    return f"model {plain(judge.model)}, {judge.scored_at}{agreement}"
+
+
+def _judge(judge: Judge) -> Iterator[str]:
+    failure_mode = f", {plain(judge.failure_mode)}" if judge.failure_mode else ""
+    yield f"judge: {judge.verdict}{failure_mode}"
+    if judge.verdict != "unparseable":
+        yield (
+            f"  task completion {judge.task_completion}/5   instruction adherence {judge.instruction_adherence}/5   "
+            f"efficiency {judge.efficiency}/5"
+        )
+    for line in judge.reasoning.splitlines()[:MAX_LINES]:
+        yield f"  {plain(line, WIDTH)}"
+    rows = [(fact.verdict, plain(fact.claim, WIDTH), plain(fact.evidence, WIDTH)) for fact in judge.facts]
+    yield from columns(rows, "    ")

@@ -1,4 +1,4 @@
-"""What a card shows of the trace beside the record: findings with their lines, protected paths, why each test failed."""
+"""Parts of a trace that a card shows beside the record: findings, protected paths, failures of tests and steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import read_events
 
-SHOWN = frozenset(
+EVENTS_READ = frozenset(
     {
         *("integrity_finding", "monitor_alert", "acceptance_check"),
         *("build_finished", "static_finished", "tests_finished"),
@@ -32,18 +32,18 @@ PROTECTED = {
     "protected_dropped": "dropped",
     "hidden_overwritten": "replaced",
 }
-"""Rules of notes that only list a path: not accusations, so they stand apart."""
-GRAVITY = ("terminate", "gate", "error", "penalty", "note")
-MOST = 20
-"""Findings, and protected paths of each kind, on a card; the page and the log have all."""
+"""Rules of notes that only list a path. They accuse nobody, so they get their own section."""
+SEVERITIES = ("terminate", "gate", "error", "penalty", "note")
+"""Most severe first."""
+MAX_SHOWN = 20
+"""Findings, and protected paths of each kind, on a card; the HTML page and the log have all."""
 EXCERPT_LINES = 3
-WHY_LINES = 6
-"""Lines shown of why a test failed."""
+FAILURE_LINES = 6
 WIDTH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Finding:
     seq: int
     severity: str
     rule: str
@@ -53,32 +53,33 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """Parts of a log that a reader of a verdict asks for first."""
+class Evidence:
+    """Findings, protected paths and failures from the log of one attempt."""
 
-    findings: Sequence[_Found] = ()
+    findings: Sequence[_Finding] = ()
     protected: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Paths by what became of them for grading."""
+    """Paths by what grading did with them."""
     diagnostics: Mapping[str, str] = field(default_factory=dict)
-    """By check: its failing tests, each with what failed it."""
+    """Text of each failed check that explains its failing tests."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """By step that did not pass: what it printed."""
+    """Output of each step that did not pass."""
     steps: Sequence[tuple[str, str, str]] = ()
-    """Build and static commands that did not pass: name, outcome, why."""
+    """Build and static commands that did not pass: name, outcome, reason."""
 
     def lines(self) -> list[str]:
-        """The blocks of a card; none for what there is nothing to say about."""
+        """Render the sections that are not empty."""
         lines = ["", "findings", *self._findings()] if self.findings else []
         if self.protected:
-            lines += ["", "protected paths, as the contract has them for grading", *self._protected()]
+            lines += ["", "protected paths, set to the contract's version for grading", *self._protected()]
         if self.steps:
             lines += ["", "build and static commands that did not pass", *self._steps()]
         return lines
 
     def output(self, step: str) -> list[str]:
-        """The end of what a step printed: where no test says why it failed, all there is to see."""
+        """Return the last lines that a step printed."""
         lines = [plain(line, WIDTH) for line in self.outputs.get(step, "").splitlines() if line.strip()]
-        return lines if len(lines) <= WHY_LINES else [f"… {len(lines) - WHY_LINES} more lines", *lines[-WHY_LINES:]]
+        omitted = len(lines) - FAILURE_LINES
+        return lines if omitted <= 0 else [f"… {omitted} more lines", *lines[-FAILURE_LINES:]]
 
     def _steps(self) -> Iterator[str]:
         for name, outcome, why in self.steps:
@@ -86,81 +87,94 @@ class Proof:
             yield from (f"      | {line}" for line in self.output(name))
 
     def _findings(self) -> Iterator[str]:
-        shown = self.findings[:MOST]
+        shown = self.findings[:MAX_SHOWN]
         rows = [
-            (one.severity, plain(one.rule), plain(one.place, WIDTH), f"event {one.seq}", plain(one.detail))
-            for one in shown
+            (
+                finding.severity,
+                plain(finding.rule),
+                plain(finding.place, WIDTH),
+                f"event {finding.seq}",
+                plain(finding.detail),
+            )
+            for finding in shown
         ]
-        for one, row in zip(shown, columns(rows, "  "), strict=True):
+        for finding, row in zip(shown, columns(rows, "  "), strict=True):
             yield row
-            excerpt = [line for line in one.excerpt.splitlines() if line.strip()]
+            excerpt = [line for line in finding.excerpt.splitlines() if line.strip()]
             yield from (f"      | {plain(line, WIDTH)}" for line in excerpt[:EXCERPT_LINES])
-        if len(self.findings) > MOST:
-            yield f"  and {len(self.findings) - MOST} more (ab show --html has all)"
+        if len(self.findings) > MAX_SHOWN:
+            yield f"  and {len(self.findings) - MAX_SHOWN} more (ab show --html has all)"
 
     def _protected(self) -> Iterator[str]:
-        for what, paths in self.protected.items():
-            yield from (f"  {what:<9} {plain(path, WIDTH)}" for path in paths[:MOST])
-            if len(paths) > MOST:
-                yield f"  {what:<9} and {len(paths) - MOST} more"
+        for action, paths in self.protected.items():
+            yield from (f"  {action:<9} {plain(path, WIDTH)}" for path in paths[:MAX_SHOWN])
+            if len(paths) > MAX_SHOWN:
+                yield f"  {action:<9} and {len(paths) - MAX_SHOWN} more"
 
-    def why(self, check_id: str, test: str) -> list[str]:
-        """What the diagnostics of a check say about one of its failing tests, as lines without layout."""
-        whole = "\n" + self.diagnostics.get(check_id, "")
-        _, is_there, rest = whole.partition(f"\n{test}: ")
-        if not is_there:
+    def failure(self, check_id: str, test: str) -> list[str]:
+        """Return what the diagnostics of a check say about one failing test."""
+        text = "\n" + self.diagnostics.get(check_id, "")
+        _, separator, rest = text.partition(f"\n{test}: ")
+        if not separator:
             return []
-        first, *more = rest.split("\n")
-        # Further lines of the same test are indented; the next test begins a line.
-        told = [first]
-        for line in more:
+        first, *following = rest.split("\n")
+        # Further lines about the same test are indented.
+        block = [first]
+        for line in following:
             if not line.startswith(" "):
                 break
-            told.append(line)
-        if told[0].strip() in {"failed", "broken"} and len(told) > 1:
-            told = told[1:]  # that it failed is why it is listed
-        lines = [plain(line, WIDTH) for line in told if line.strip()]
-        return lines if len(lines) <= WHY_LINES else [*lines[:WHY_LINES], f"… {len(lines) - WHY_LINES} more lines"]
+            block.append(line)
+        if block[0].strip() in {"failed", "broken"} and len(block) > 1:
+            block = block[1:]
+        lines = [plain(line, WIDTH) for line in block if line.strip()]
+        omitted = len(lines) - FAILURE_LINES
+        return lines if omitted <= 0 else [*lines[:FAILURE_LINES], f"… {omitted} more lines"]
 
 
-def read_proof(log: Path | None) -> Proof:
-    """From the log of an attempt; empty where there is none that can be read."""
-    findings: list[_Found] = []
+def read_evidence(log: Path | None) -> Evidence:
+    """Read the log of an attempt; empty if it is missing or unreadable."""
+    findings: list[_Finding] = []
     protected: dict[str, list[str]] = {}
     diagnostics: dict[str, str] = {}
     outputs: dict[str, str] = {}
     steps: list[tuple[str, str, str]] = []
     if log is None:
-        return Proof()
+        return Evidence()
     try:
-        for event in read_events(log, types=SHOWN):
+        for event in read_events(log, types=EVENTS_READ):
             match event.payload:
-                case IntegrityFinding() as one if one.rule in PROTECTED and one.severity == "note":
-                    protected.setdefault(PROTECTED[one.rule], []).append(one.path or one.detail)
-                case IntegrityFinding() as one:
-                    place = place_of(one)
-                    findings.append(_Found(event.seq, one.severity, one.rule, place, one.detail, one.excerpt))
-                case MonitorAlert() as one:
-                    findings.append(_Found(event.seq, one.severity, one.rule, one.monitor, one.detail))
-                case AcceptanceCheck() as one if one.outcome is not Outcome.PASS:
-                    diagnostics[one.check_id] = _text(one.diagnostics)
-                case (BuildFinished() | StaticFinished() | TestsFinished()) as one if one.outcome is not Outcome.PASS:
-                    # Of a check that is run again the run that failed is the last one.
-                    outputs[one.step.partition("#")[0] if one.type == "tests_finished" else one.step] = (
-                        f"{_text(one.stdout)}\n{_text(one.stderr)}"
+                case IntegrityFinding() as finding if finding.rule in PROTECTED and finding.severity == "note":
+                    protected.setdefault(PROTECTED[finding.rule], []).append(finding.path or finding.detail)
+                case IntegrityFinding() as finding:
+                    findings.append(
+                        _Finding(
+                            event.seq,
+                            finding.severity,
+                            finding.rule,
+                            _place(finding),
+                            finding.detail,
+                            finding.excerpt,
+                        )
                     )
-                    if not isinstance(one, TestsFinished):
-                        steps.append((one.step, one.outcome.value, one.why))
+                case MonitorAlert() as alert:
+                    findings.append(_Finding(event.seq, alert.severity, alert.rule, alert.monitor, alert.detail))
+                case AcceptanceCheck() as check if check.outcome is not Outcome.PASS:
+                    diagnostics[check.check_id] = _text(check.diagnostics)
+                case (BuildFinished() | StaticFinished() | TestsFinished()) as step if step.outcome is not Outcome.PASS:
+                    # `CHECK#2` is a rerun of CHECK; the last failed one is shown.
+                    name = step.step.partition("#")[0] if isinstance(step, TestsFinished) else step.step
+                    outputs[name] = f"{_text(step.stdout)}\n{_text(step.stderr)}"
+                    if not isinstance(step, TestsFinished):
+                        steps.append((step.step, step.outcome.value, step.why))
                 case _:
                     pass
     except RecordError:
-        return Proof()
-    findings.sort(key=lambda one: GRAVITY.index(one.severity))
-    return Proof(findings, protected, diagnostics, outputs, steps)
+        return Evidence()
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Evidence(findings, protected, diagnostics, outputs, steps)
 
 
-def place_of(finding: IntegrityFinding) -> str:
-    """Path and line, as far as they are known."""
+def _place(finding: IntegrityFinding) -> str:
     if finding.path is None:
         return ""
     return finding.path if finding.line is None else f"{finding.path}:{finding.line}"

@@ -1,4 +1,4 @@
-"""Results made elsewhere: CSV files `task,method,repeat,outcome[,cost]`, read with every problem named by its line."""
+"""Read results of other tools from CSV files with the columns `task,method,repeat,outcome[,cost]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench.core.text import printable
 from agentbench.statistics.trials import Trial
 
 REQUIRED = ("task", "method", "repeat", "outcome")
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 
 _Outcome = tuple[RunStatus, bool, InvalidCause | None]
 OUTCOMES: Mapping[str, _Outcome] = {
@@ -26,13 +26,14 @@ OUTCOMES: Mapping[str, _Outcome] = {
 
 
 def read_results(path: Path) -> dict[str, tuple[Trial, ...]]:
-    """Trials by method, methods in the order in which they first appear.
+    """Read trials by method, in order of first appearance.
 
     Raises:
-        InputError: the file cannot be read, or says something it may not say (then every problem is listed).
+        InputError: the file cannot be read.
+        ContractError: some lines are invalid; lists every problem.
     """
     problems: list[str] = []
-    found: dict[str, dict[tuple[str, int], Trial]] = {}
+    methods: dict[str, dict[tuple[str, int], Trial]] = {}
     lines: dict[tuple[str, str, int], int] = {}
     for line, row in _rows(path):
         trial = _trial(row, f"{path}:{line}", problems)
@@ -42,27 +43,27 @@ def read_results(path: Path) -> dict[str, tuple[Trial, ...]]:
         key = (method, trial.task, trial.repeat)
         if key in lines:
             problems.append(
-                f"{path}:{line}: {_shown(trial.task)}, {_shown(method)}, repeat {trial.repeat} is already in line {lines[key]}"
+                f"{path}:{line}: {_quoted(trial.task)}, {_quoted(method)}, repeat {trial.repeat} is already on line {lines[key]}"
             )
         lines.setdefault(key, line)
-        found.setdefault(method, {})[trial.task, trial.repeat] = trial
+        methods.setdefault(method, {})[trial.task, trial.repeat] = trial
     if problems:
-        more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-        msg = f"{path} cannot be used: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise ContractError(msg, problems=(*problems[:MOST_PROBLEMS], *more))
-    return {method: tuple(trials.values()) for method, trials in found.items()}
+        more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+        msg = f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        raise ContractError(msg, problems=(*problems[:MAX_PROBLEMS], *more))
+    return {method: tuple(trials.values()) for method, trials in methods.items()}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Data rows with their line numbers; the header is checked first."""
+    """Check the header, then yield data rows with their line numbers."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restkey="\0rest", restval="", strict=True)
             head = [name.strip().lower() for name in reader.fieldnames or ()]
             missing = [name for name in REQUIRED if name not in head]
             if missing or len(set(head)) != len(head):
-                what = f"has no column {', '.join(missing)}" if missing else "names a column twice"
-                msg = f"{path}:1: the header {what}; expected task,method,repeat,outcome and perhaps cost"
+                problem = f"missing column {', '.join(missing)}" if missing else "duplicate column"
+                msg = f"{path}:1: {problem}; expected task,method,repeat,outcome and optionally cost"
                 raise InputError(msg)
             reader.fieldnames = head
             for row in reader:
@@ -71,23 +72,23 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         msg = f"{path} does not exist"
         raise InputError(msg) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path} cannot be read as CSV in UTF-8: {error}"
+        msg = f"cannot read {path} as UTF-8 CSV: {error}"
         raise InputError(msg) from error
 
 
 def _trial(row: Mapping[str, str], place: str, problems: list[str]) -> Trial | None:
-    """One row, or None with its problems noted."""
+    """Convert one row, or append its problems and return None."""
     before = len(problems)
     if "\0rest" in row:
-        problems.append(f"{place}: more cells than the header has columns")
+        problems.append(f"{place}: more cells than columns in the header")
         return None
     problems += [f"{place}: {name} is empty" for name in ("task", "method") if not row[name].strip()]
     repeat = row["repeat"].strip()
     if not (repeat.isascii() and repeat.isdigit() and len(repeat) <= 9 and int(repeat)):
-        problems.append(f"{place}: repeat is {_shown(repeat)}, expected a whole number from 1")
+        problems.append(f"{place}: repeat: expected an integer from 1, got {_quoted(repeat)}")
     outcome = OUTCOMES.get(row["outcome"].strip().lower())
     if outcome is None:
-        problems.append(f"{place}: outcome is {_shown(row['outcome'])}, expected one of {', '.join(OUTCOMES)}")
+        problems.append(f"{place}: outcome: expected one of {', '.join(OUTCOMES)}, got {_quoted(row['outcome'])}")
     cost = _cost(row.get("cost", "").strip(), place, problems)
     if len(problems) > before or outcome is None:
         return None
@@ -103,10 +104,10 @@ def _cost(text: str, place: str, problems: list[str]) -> float | None:
     except ValueError:
         cost = math.nan
     if not math.isfinite(cost) or cost < 0:
-        problems.append(f"{place}: cost is {_shown(text)}, expected a number from 0 or nothing")
+        problems.append(f"{place}: cost: expected a number from 0 or nothing, got {_quoted(text)}")
         return None
     return cost
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return f"'{printable(text[:80])}'"

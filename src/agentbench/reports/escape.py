@@ -1,4 +1,4 @@
-"""Hostile text made harmless, once for each format it is shown in."""
+"""Escape untrusted text for every output format: terminal, Markdown, CSV, XML."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from xml.sax.saxutils import quoteattr
 
 from agentbench.core.text import printable
 
-LONGEST = 300
+MAX_LENGTH = 300
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "|", "%")
-"""First characters that make a spreadsheet compute a cell."""
+"""First characters that make a spreadsheet evaluate a cell."""
 
 Cell = str | int | float | bool | None
 
 
-def plain(text: str, longest: int = LONGEST) -> str:
-    """One line for a terminal."""
+def plain(text: str, max_length: int = MAX_LENGTH) -> str:
+    """Return one printable line for a terminal."""
     line = printable(" ".join(text.split()))
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
-def code(text: str, longest: int = LONGEST) -> str:
-    """A Markdown code span: no markup, HTML, link or table cell begins or ends inside it."""
-    inner = plain(text, longest).replace("`", "'").replace("|", "\\|")
+def code(text: str, max_length: int = MAX_LENGTH) -> str:
+    """Return a Markdown code span that no markup, HTML, link or table cell can break out of."""
+    inner = plain(text, max_length).replace("`", "'").replace("|", "\\|")
     return f"`{inner}`" if inner.strip() else ""
 
 
 def link(label: str, path: str, folder: str = "") -> str:
-    """A Markdown link to `path` in `folder`. `path` comes from a record: one that could lead elsewhere is only shown."""
+    """Return a Markdown link to `path` in `folder`. A path that leads outside the folder is shown but not linked."""
     if path.startswith("/") or ":" in path or ".." in path.split("/"):
         return f"{code(label)} {code(path)}"
     return f"[{code(label)}]({quote(f'{folder}/{path}' if folder else path)})"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A Markdown table. Cells must be escaped already; heads are ours."""
+    """Return a Markdown table. Cells must already be escaped."""
     lines = [f"| {' | '.join(head)} |", f"|{'|'.join('---' for _ in head)}|"]
     return lines + [f"| {' | '.join(row)} |" for row in rows]
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
-    """CSV that no spreadsheet computes: a text that begins like a formula is led by an apostrophe."""
+    """Return CSV with an apostrophe before any text that a spreadsheet would evaluate as a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
@@ -64,12 +64,12 @@ def _cell(value: Cell) -> str:
 
 
 def attribute(text: str) -> str:
-    """A quoted XML attribute value."""
+    """Return a quoted XML attribute value."""
     return quoteattr(printable(text))
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
-    """Aligned columns for a terminal. Cells must be escaped already."""
+    """Align columns for a terminal. Cells must already be escaped."""
     widths = [
         max((len(row[index]) for row in rows if index < len(row)), default=0)
         for index in range(max(map(len, rows), default=0))

@@ -1,4 +1,7 @@
-"""JUnit XML of a run, for CI systems: a failure is the agent's, an error is ours or undecided, skipped is outside."""
+"""JUnit XML of a run for CI systems.
+
+`failure` is the agent's failure, `error` a harness or acceptance error, `skipped` an attempt outside the rates.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
 
 
 def as_junit(summary: Summary) -> str:
-    """One test case per attempt."""
+    """Render one test case per attempt."""
     finals = summary.run.finals
     kinds = [kind_of(record) for record in finals]
     time = math.fsum(record.duration_sec for record in finals)
@@ -35,7 +38,7 @@ def as_junit(summary: Summary) -> str:
 
 
 def kind_of(record: AttemptRecord) -> str:
-    """`passed`, `failure`, `error` or `skipped`."""
+    """Return `passed`, `failure`, `error` or `skipped`."""
     if record.result.passed:
         return "passed"
     if record.run_status is RunStatus.INVALID:

@@ -1,41 +1,65 @@
-"""Two methods on the same tasks: whether they may be compared at all, then the decision and what it rests on."""
+"""Paired comparison of two methods on the same tasks: comparability first, then the decision and its evidence.
+
+`compare_sides` computes the report; `decision` is its first line; `as_markdown`, `as_json` and `as_csv` render it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
-from agentbench.reports.figures import percent, plural, point_interval, points, probability, total
+from agentbench.reports.escape import Cell, code, csv_text, link, markdown_table, plain
+from agentbench.reports.number_format import (
+    amount,
+    finite,
+    percent,
+    plural,
+    point_interval,
+    points,
+    probability,
+    total,
+)
 from agentbench.reports.provenance import read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
-from agentbench.statistics.comparability import Comparability, hold_against, named
-from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
+from agentbench.reports.summary import interval_json
+from agentbench.statistics.comparability import Comparability, compare_identities, join_names
+from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
+from agentbench.statistics.paired import ALPHA, Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.trials import Rate
 from agentbench.statistics.undecided_bounds import difference_bounds
 
-MOST_FLIPS = 2_000
-"""Flips that are told with their verdicts; all are counted."""
+MAX_FLIPS = 2_000
+"""Differing tasks listed with their verdicts; all are counted."""
+MAX_ROWS = 300
+MAX_LINKS = 3
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.@:/+-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A task the two sides did not do equally well."""
+    """A task at which the two sides differ."""
 
     task: str
     mean_a: float
     mean_b: float
-    why_a: tuple[str, ...]
-    why_b: tuple[str, ...]
+    headlines_a: tuple[str, ...]
+    headlines_b: tuple[str, ...]
     rows_a: tuple[Row, ...]
     rows_b: tuple[Row, ...]
 
     @property
     def gain(self) -> float:
         return self.mean_b - self.mean_a
+
+    @property
+    def shares(self) -> str:
+        return f"{percent(self.mean_a)} → {percent(self.mean_b)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,135 +69,222 @@ class PairedReport:
     comparability: Comparability
     comparison: Comparison
     other: Comparison | None
-    """The same under the other rate; None when nothing can be paired under it."""
+    """The same comparison under the other rate; None when nothing can be paired under it."""
     flips: tuple[Flip, ...]
-    """The largest first."""
+    """Largest difference first."""
     bounds: tuple[float, float] | None
-    """B minus A over common tasks if every undecided attempt had gone against B, and if all had gone for it."""
+    """B - A over common tasks if every undecided attempt had counted against B, and if all had counted for it."""
     new_safety: tuple[str, ...]
-    """Tasks at which B broke a rule or was stopped as unsafe and A never was."""
+    """Tasks at which B broke a rule or had a safety stop, but A did not."""
+    margin: float | None = None
+    """The equivalence margin of a gate."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What must be said beside every number."""
-        held = self.comparability
+        """Warnings that belong beside every number."""
         labels = []
-        if held.across_versions:
+        if self.comparability.across_versions:
             labels.append("ACROSS CONTRACT VERSIONS")
-        if held.deviations or held.differences:
+        if self.comparability.deviations or self.comparability.differences:
             labels.append("PROVISIONAL")
         return tuple(labels)
 
     @property
-    def cannot_detect(self) -> bool:
-        """Whether a true difference as large as the one seen would often have been missed."""
-        found = self.comparison.detectable
-        return found is None or not found.reaches(self.comparison.difference)
+    def underpowered(self) -> bool:
+        """Whether a true difference as large as the observed one would often be missed."""
+        detectable = self.comparison.detectable
+        return detectable is None or not detectable.reaches(self.comparison.difference)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval shown beside the difference."""
+        return self.comparison.bootstrap if self.comparison.method is Method.BOOTSTRAP else self.comparison.interval
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the confidence interval lies inside the margin of the gate."""
+        if self.margin is None:
+            return False
+        interval = self.interval or difference_interval(self.comparison)
+        return interval is not None and -self.margin < interval.low and interval.high < self.margin
+
+    @property
+    def difference_name(self) -> str:
+        """`reference − partial`; `B − A` where the names are equal or cannot be printed as they are."""
+        names = (self.b.name, self.a.name)
+        if names[0] == names[1] or not all(map(_PLAIN_NAME.fullmatch, names)):
+            names = ("B", "A")
+        return " − ".join(names)
 
 
 def compare_sides(
-    a: Side, b: Side, *, rate: Rate = Rate.CONTRACT, across_versions: bool = False, method: Method = Method.TEST
+    a: Side,
+    b: Side,
+    *,
+    rate: Rate = Rate.CONTRACT,
+    across_versions: bool = False,
+    method: Method = Method.TEST,
+    margin: float | None = None,
 ) -> PairedReport:
-    """Hold two sides against each other.
+    """Compare two sides over their common tasks.
 
     Raises:
-        InputError: no task can be compared, or the contracts differ and that was not asked for.
+        InputError: no task can be compared, or contracts differ and `across_versions` is not set.
     """
-    held = hold_against(a.identities, b.identities)
-    if held.across_versions and not across_versions:
-        msg = f"the contract of {plural(len(held.across_versions), 'task')} differs between the two runs: {named(held.across_versions)}"
-        raise InputError(
-            msg, remedy="results are per contract version; --across-versions compares them anyway and says so"
-        )
-    homes = _repositories(a, b)
+    comparability = compare_identities(a.identities, b.identities)
+    if comparability.across_versions and not across_versions:
+        tasks = comparability.across_versions
+        msg = f"the contract of {plural(len(tasks), 'task')} differs between the runs: {join_names(tasks)}"
+        raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
+    repositories = _repositories(a, b)
     pairing = pair(a.trials, b.trials, rate)
-    comparison = compare(pairing, rate, method=method, repositories=homes)
+    comparison = compare(pairing, rate, method=method, repositories=repositories)
     if comparison is None:
-        raise InputError(_nothing_in_common(pairing, a, b))
+        raise InputError(_nothing_to_compare(pairing, a, b))
     other_rate = Rate.ACCEPTANCE if rate is Rate.CONTRACT else Rate.CONTRACT
     differing = sorted(
-        (one for one in comparison.pairing.pairs if one.difference), key=lambda one: (-abs(one.difference), one.task)
+        (task for task in comparison.pairing.pairs if task.difference),
+        key=lambda task: (-abs(task.difference), task.task),
     )
     return PairedReport(
         a=a,
         b=b,
-        comparability=held,
+        comparability=comparability,
         comparison=comparison,
-        other=compare(pair(a.trials, b.trials, other_rate), other_rate, method=method, repositories=homes),
-        flips=tuple(_flip(one, a, b) for one in differing[:MOST_FLIPS]),
+        other=compare(pair(a.trials, b.trials, other_rate), other_rate, method=method, repositories=repositories),
+        flips=tuple(_flip(task, a, b) for task in differing[:MAX_FLIPS]),
         bounds=difference_bounds(a.trials, b.trials),
         new_safety=_new_safety(a, b),
+        margin=margin,
     )
 
 
-def _nothing_in_common(pairing: Pairing, a: Side, b: Side) -> str:
+def difference_interval(comparison: Comparison, confidence: float = CONFIDENCE) -> Interval | None:
+    """Return the interval of B - A at a confidence, also when no task differs.
+
+    Without any difference there is no variance, but the number of equal tasks still bounds the difference.
+    """
+    again = compare(comparison.pairing, comparison.rate, confidence)
+    interval = again.interval if again else None
+    if interval is None and not comparison.discordant:
+        return newcombe_paired(len(comparison.pairing.pairs), 0, 0, 0, confidence)
+    return interval
+
+
+def _nothing_to_compare(pairing: Pairing, a: Side, b: Side) -> str:
     if pairing.uncounted:
-        return (
-            f"nothing to compare: at each of the {plural(len(pairing.uncounted), 'common task')} one side has only invalid runs "
-            f"({named(pairing.uncounted)})"
-        )
+        return f"nothing to compare: one side has only invalid attempts at every common task ({join_names(pairing.uncounted)})"
     return f"nothing to compare: {a.origin} and {b.origin} have no task in common"
 
 
+def _repositories(a: Side, b: Side) -> dict[str, str]:
+    repositories: dict[str, str] = {}
+    for side in (b, a):
+        if side.run:
+            repositories |= read_provenance(side.run.path, side.run.rows).repositories
+    return repositories
+
+
+def _flip(task: PairedTask, a: Side, b: Side) -> Flip:
+    rows_a, rows_b = (tuple(side.by_task.get(task.task, ())) for side in (a, b))
+    return Flip(
+        task=task.task,
+        mean_a=float(task.mean_a),
+        mean_b=float(task.mean_b),
+        headlines_a=_headlines(a, rows_a),
+        headlines_b=_headlines(b, rows_b),
+        rows_a=rows_a,
+        rows_b=rows_b,
+    )
+
+
+def _headlines(side: Side, rows: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(headline(record) for record in side.run.records(rows)) if side.run else ()
+
+
+def _new_safety(a: Side, b: Side) -> tuple[str, ...]:
+    unsafe_a, unsafe_b = ({task for task, unsafe in _safety(side) if unsafe} for side in (a, b))
+    ran = {trial.task for trial in a.trials}
+    return tuple(sorted(task for task in unsafe_b - unsafe_a if task in ran))
+
+
+def _safety(side: Side) -> list[tuple[str, bool]]:
+    if side.run:
+        return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
+    return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
+
+
+# --- decision ---------------------------------------------------------------------------------------------------------
+
+
 def decision(report: PairedReport) -> str:
-    """The first line."""
-    found = report.comparison
-    interval = found.bootstrap if found.method is Method.BOOTSTRAP else found.interval
-    shown = f"{points(found.difference)} ({point_interval(interval)}), {_tests(found)}, {plural(len(found.pairing.pairs), 'task')}"
-    shown += f", {detectable(report)}"
-    label = "".join(f" [{one}]" for one in report.labels)
-    if found.better is None:
-        return f"NO DIFFERENCE SHOWN: B minus A {shown}{label}"
-    return f"{found.better} BETTER: B minus A {shown}{label}"
+    """The first line: decision, effect with interval, p-value with its test, number of tasks, power.
 
-
-def detectable(report: PairedReport) -> str:
-    """What this comparison could have shown, in a few words."""
-    comparison, found = report.comparison, report.comparison.detectable
-    if found is None or found.effect is None:
-        if comparison.better:
-            return "though a comparison this small would often miss it"
-        if comparison.method is Method.TEST and comparison.differing < comparison.least:
-            some = f"{comparison.differing} differ{'s' if comparison.differing == 1 else ''}"
-            return f"cannot detect anything: {some}, {comparison.least} must"
-        return "cannot detect any difference reliably"
-    words = f"{found.effect * 100:.1f} points"
-    if not report.cannot_detect:
-        return f"detects {words} or more"
+    A significant difference decides first; EQUIVALENT needs a gate with a margin.
+    """
+    comparison = report.comparison
+    word = "INCONCLUSIVE"
+    interval = report.interval
     if comparison.better:
-        return f"less than the {words} it detects reliably"
-    return f"cannot detect so little: {words} or more would show"
+        word = f"{comparison.better} IS BETTER"
+    elif report.equivalent:
+        word, interval = "EQUIVALENT", interval or difference_interval(comparison)
+    effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval)})"
+    tasks = plural(len(comparison.pairing.pairs), "task")
+    labels = "".join(f" [{label}]" for label in report.labels)
+    return f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}{labels}"
 
 
-def _tests(found: Comparison) -> str:
-    if found.method is Method.BOOTSTRAP:
+def power_sentence(report: PairedReport) -> str:
+    """State the power of the comparison in one sentence."""
+    comparison, detectable = report.comparison, report.comparison.detectable
+    by_test = comparison.method is Method.TEST
+    if by_test and not comparison.better and comparison.discordant < comparison.min_discordant:
+        required = f"at least {comparison.min_discordant} are needed for significance"
+        if not comparison.discordant:
+            return f"No task differs; {required}."
+        differ = "1 task differs" if comparison.discordant == 1 else f"{comparison.discordant} tasks differ"
+        return f"Underpowered: {differ}, {required}."
+    if detectable is None or detectable.effect is None:
+        return (
+            f"Underpowered: with {plural(len(comparison.pairing.pairs), 'task')}, no effect is detectable at 80% power."
+        )
+    effect = f"{detectable.effect * 100:.1f} points"
+    if report.underpowered:
+        return f"Underpowered: the minimum detectable effect is {effect}."
+    return f"Minimum detectable effect: {effect}."
+
+
+def _deciding_test(comparison: Comparison) -> str:
+    if comparison.method is Method.BOOTSTRAP:
         return "bootstrap over tasks"
-    if found.contingency:
-        return f"mid-p {probability(found.mcnemar_mid_p)}, exact {probability(found.mcnemar_exact)}"
-    return f"sign-flip p {probability(found.sign_flip)}"
+    name = "McNemar mid-p" if comparison.contingency else "sign-flip test"
+    return f"p = {probability(comparison.p_value)} ({name})"
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
 
 
 def cost_of(side: Side) -> float | None:
-    """What a side spent in all; None when some cost is not known or units are mixed."""
+    """Total cost of a side; None if a cost is unknown or units are mixed."""
     costs = [trial.cost for trial in side.trials]
     units = {row.cost.unit for row in side.run.rows} if side.run else set()
     return None if len(units) > 1 or any(cost is None for cost in costs) else total([cost or 0.0 for cost in costs])
 
 
 def cost_units(report: PairedReport) -> tuple[str, ...]:
-    """The units that the two sides' costs are in, as far as they are known."""
+    """Known cost units of both sides."""
     return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
 
 
 def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
-    """What an attempt cost on each side: the mean over the tasks both ran of each task's mean.
+    """Mean cost of an attempt on each side: the mean over common tasks of each task's mean.
 
-    Tasks that only one side ran say nothing about the other, and a task with more repeats weighs no more than one with fewer.
-    None when some cost is not known or the units differ.
+    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None if a
+    cost is unknown or the units differ.
     """
-    left, right = ({} if len(cost_units(report)) > 1 else _task_costs(side) for side in (report.a, report.b))
-    common = [task for task in left if task in right]
-    pairs = [(left[task], right[task]) for task in common]
+    costs_a, costs_b = ({} if len(cost_units(report)) > 1 else _task_costs(side) for side in (report.a, report.b))
+    pairs = [(costs_a[task], costs_b[task]) for task in costs_a if task in costs_b]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not known or len(known) < len(pairs):
         return None
@@ -190,45 +301,282 @@ def _task_costs(side: Side) -> dict[str, float | None]:
     }
 
 
-def shares(flip: Flip) -> str:
-    return f"{percent(flip.mean_a)} → {percent(flip.mean_b)}"
+# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
-# --- parts --------------------------------------------------------------------------------------------------------------
+def as_markdown(report: PairedReport) -> str:
+    """Render the decision, comparability, rates, notes and the tasks that differ."""
+    comparison = report.comparison
+    lines = [f"# {decision(report)}", ""]
+    lines += [
+        f"- A: {code(report.a.name)} from {code(report.a.origin)}",
+        f"- B: {code(report.b.name)} from {code(report.b.origin)}",
+    ]
+    lines += [f"- Significance level {ALPHA}, two-sided, on the {comparison.rate} rate", ""]
+    lines += ["## Comparability", "", *(f"- {text}" for text in comparability_lines(report)), ""]
+    lines += ["## Rates", "", *_rates_table(report), ""]
+    if comparison.contingency:
+        table = comparison.contingency
+        lines += [f"## Tasks by outcome ({comparison.rate} rate)", ""]
+        rows = [
+            ("**A passed**", str(table.both), str(table.only_a)),
+            ("**A did not pass**", str(table.only_b), str(table.neither)),
+        ]
+        lines += [*markdown_table(("", "B passed", "B did not pass"), rows), ""]
+    notes = [*comparison.notes, *_unpaired_notes(comparison.pairing), *_uncertainty_notes(report)]
+    if notes:
+        lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
+    lines += ["## Tasks that differ", "", *_flip_table(report), ""]
+    lines += _cost_line(report)
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _repositories(a: Side, b: Side) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for side in (b, a):
-        if side.run:
-            found |= read_provenance(side.run.path, side.run.rows).repositories
-    return found
+def comparability_lines(report: PairedReport) -> list[str]:
+    comparability = report.comparability
+    if comparability.comparable:
+        return ["A and B have the same contracts, configuration class, seeds and harness version."]
+    lines = []
+    if comparability.across_versions:
+        lines.append(f"Different contract versions: {', '.join(map(code, comparability.across_versions))}")
+    for text in (*comparability.differences, *comparability.deviations):
+        # The part after the colon comes from records and must be escaped.
+        sentence, colon, values = text.partition(": ")
+        lines.append(sentence[:1].upper() + sentence[1:] + (f": {code(values)}" if colon else "."))
+    if comparability.unknown:
+        lines.append("Results from a CSV file do not state their contract and configuration.")
+    return lines
 
 
-def _flip(one: PairedTask, a: Side, b: Side) -> Flip:
-    left, right = (tuple(side.by_task.get(one.task, ())) for side in (a, b))
-    return Flip(
-        task=one.task,
-        mean_a=float(one.mean_a),
-        mean_b=float(one.mean_b),
-        why_a=_whys(a, left),
-        why_b=_whys(b, right),
-        rows_a=left,
-        rows_b=right,
+_P_VALUES: Mapping[str, Callable[[Comparison], float | None]] = {
+    "p (McNemar mid-p)": lambda comparison: comparison.mcnemar_mid_p,
+    "p (McNemar exact)": lambda comparison: comparison.mcnemar_exact,
+    "p (sign-flip)": lambda comparison: comparison.sign_flip,
+}
+
+
+def _rates_table(report: PairedReport) -> list[str]:
+    comparisons = [comparison for comparison in (report.comparison, report.other) if comparison]
+    # Which tests apply depends on repeats; columns without any value are left out.
+    tests = {
+        name: p_value
+        for name, p_value in _P_VALUES.items()
+        if any(p_value(comparison) is not None for comparison in comparisons)
+    }
+    rows = [
+        (
+            str(comparison.rate),
+            percent(comparison.share_a),
+            percent(comparison.share_b),
+            points(comparison.difference),
+            _interval_cell(comparison.interval),
+            _interval_cell(comparison.bootstrap),
+            *(probability(p_value(comparison)) for p_value in tests.values()),
+            _detectable_cell(comparison),
+            str(len(comparison.pairing.pairs)),
+        )
+        for comparison in comparisons
+    ]
+    head = ("rate", "A", "B", "B − A", "CI", "bootstrap CI", *tests, "minimum detectable effect", "tasks")
+    lines = markdown_table(head, rows)
+    if report.comparison.by_repository:
+        lines += ["", f"Clustered by repository: {_interval_cell(report.comparison.by_repository)}."]
+    return lines
+
+
+def _interval_cell(interval: Interval | None) -> str:
+    return f"{point_interval(interval)} ({interval.method})" if interval else "none"
+
+
+def _detectable_cell(comparison: Comparison) -> str:
+    effect = comparison.detectable.effect if comparison.detectable else None
+    return "none" if effect is None else f"{effect * 100:.1f} points"
+
+
+def _unpaired_notes(pairing: Pairing) -> list[str]:
+    groups = (
+        (pairing.only_a, "run only by A"),
+        (pairing.only_b, "run only by B"),
+        (pairing.uncounted, "excluded because one side has only invalid attempts"),
     )
+    return [
+        f"{plural(len(tasks), 'task')} {reason}: {', '.join(map(code, tasks[:10]))}"
+        for tasks, reason in groups
+        if tasks
+    ]
 
 
-def _whys(side: Side, rows: Sequence[Row]) -> tuple[str, ...]:
-    return tuple(headline(record) for record in side.run.records(rows)) if side.run else ()
+def _flip_table(report: PairedReport) -> list[str]:
+    if not report.flips:
+        return ["None."]
+    rows = [
+        (
+            code(flip.task),
+            flip.shares,
+            _verdict_links(flip.headlines_a, flip.rows_a, report.a),
+            _verdict_links(flip.headlines_b, flip.rows_b, report.b),
+        )
+        for flip in report.flips[:MAX_ROWS]
+    ]
+    more = len(report.flips) - MAX_ROWS
+    return markdown_table(("task", "A → B", "A", "B"), rows) + ([f"\nand {more} more"] if more > 0 else [])
 
 
-def _new_safety(a: Side, b: Side) -> tuple[str, ...]:
-    before, after = ({task for task, unsafe in _safety(side) if unsafe} for side in (a, b))
-    ran = {trial.task for trial in a.trials}
-    return tuple(sorted(task for task in after - before if task in ran))
+def _verdict_links(headlines: Sequence[str], rows: Sequence[Row], side: Side) -> str:
+    """The verdicts of one side, each linked to its evidence."""
+    links = [
+        link(plain(text, 120), row.task_dir, str(side.folder))
+        for text, row in zip(headlines[:MAX_LINKS], rows[:MAX_LINKS], strict=True)
+    ]
+    more = len(rows) - MAX_LINKS
+    return "<br>".join([*links, *([f"and {more} more"] if more > 0 else [])])
 
 
-def _safety(side: Side) -> list[tuple[str, bool]]:
-    if side.run:
-        return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
-    return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
+def _uncertainty_notes(report: PairedReport) -> list[str]:
+    lines = []
+    bounds = report.bounds
+    if bounds and bounds[1] - bounds[0] > 1e-12 and any(_has_undecided(side) for side in (report.a, report.b)):
+        lines.append(
+            f"Depending on the undecided attempts, B − A over common tasks is between {points(bounds[0])} and"
+            f" {points(bounds[1])}."
+        )
+    if report.new_safety:
+        lines.append(
+            f"B broke a rule or had a safety stop at {plural(len(report.new_safety), 'task')} where A did not: "
+            f"{', '.join(map(code, report.new_safety[:10]))}"
+        )
+    return lines
+
+
+def _has_undecided(side: Side) -> bool:
+    return any(trial.status in {"invalid", "acceptance_error"} for trial in side.trials)
+
+
+def _cost_line(report: PairedReport) -> list[str]:
+    units, per_attempt = cost_units(report), costs_per_attempt(report)
+    a, b = (cost_of(side) for side in (report.a, report.b))
+    if a is None or b is None or len(units) > 1:
+        return []
+    unit = f" {code(units[0], 40)}" if units else ""
+    line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"
+    if per_attempt:
+        line += f"; per attempt at common tasks: A {amount(per_attempt[0])}, B {amount(per_attempt[1])}"
+    return [line + "."]
+
+
+# --- JSON and CSV -----------------------------------------------------------------------------------------------------
+
+
+def as_json(report: PairedReport) -> dict[str, Json]:
+    comparability, comparison = report.comparability, report.comparison
+    units, per_attempt = cost_units(report), costs_per_attempt(report)
+    return {
+        "decision": decision(report),
+        "better": comparison.better,
+        "alpha": ALPHA,
+        "labels": list(report.labels),
+        "cannot_detect": report.underpowered,
+        "a": _side_json(report.a),
+        "b": _side_json(report.b),
+        "comparability": {
+            "comparable": comparability.comparable,
+            "across_versions": list(comparability.across_versions),
+            "differences": list(comparability.differences),
+            "deviations": list(comparability.deviations),
+            "unknown": comparability.unknown,
+        },
+        "cost_unit": units[0] if len(units) == 1 else None,
+        "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,
+        "rate": comparison.rate,
+        "comparisons": {one.rate: comparison_json(one) for one in (comparison, report.other) if one is not None},
+        "undecided_bounds": list(report.bounds) if report.bounds else None,
+        "new_safety": list(report.new_safety),
+        "unpaired": {
+            "only_a": list(comparison.pairing.only_a),
+            "only_b": list(comparison.pairing.only_b),
+            "uncounted": list(comparison.pairing.uncounted),
+        },
+        "flips": [
+            {
+                "task": flip.task,
+                "a": flip.mean_a,
+                "b": flip.mean_b,
+                "why_a": list(flip.headlines_a),
+                "why_b": list(flip.headlines_b),
+                "task_dirs_a": _task_dirs(flip.rows_a, report.a),
+                "task_dirs_b": _task_dirs(flip.rows_b, report.b),
+            }
+            for flip in report.flips
+        ],
+    }
+
+
+def _side_json(side: Side) -> dict[str, Json]:
+    return {
+        "name": side.name,
+        "origin": side.origin,
+        "attempts": len(side.trials),
+        "cost": finite(cost_of(side)),
+    }
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Json]:
+    table = comparison.contingency
+    return {
+        "tasks": len(comparison.pairing.pairs),
+        "share_a": comparison.share_a,
+        "share_b": comparison.share_b,
+        "difference": comparison.difference,
+        "interval": interval_json(comparison.interval),
+        "contingency": (
+            {"both": table.both, "only_a": table.only_a, "only_b": table.only_b, "neither": table.neither}
+            if table
+            else None
+        ),
+        "mcnemar_exact": comparison.mcnemar_exact,
+        "mcnemar_mid_p": comparison.mcnemar_mid_p,
+        "sign_flip": comparison.sign_flip,
+        "method": comparison.method,
+        "bootstrap": interval_json(comparison.bootstrap),
+        "bootstrap_by_repository": interval_json(comparison.by_repository),
+        "minimum_detectable_effect": comparison.detectable.effect if comparison.detectable else None,
+        "notes": list(comparison.notes),
+    }
+
+
+CSV_HEAD = (
+    "task",
+    "attempts_a",
+    "passed_a",
+    "attempts_b",
+    "passed_b",
+    "mean_a",
+    "mean_b",
+    "difference",
+    "task_dir_a",
+    "task_dir_b",
+)
+
+
+def as_csv(report: PairedReport) -> str:
+    """One row per paired task."""
+    return csv_text(CSV_HEAD, [_csv_row(task, report) for task in report.comparison.pairing.pairs])
+
+
+def _csv_row(task: PairedTask, report: PairedReport) -> dict[str, Cell]:
+    return {
+        "task": task.task,
+        "attempts_a": len(task.a),
+        "passed_a": sum(task.a),
+        "attempts_b": len(task.b),
+        "passed_b": sum(task.b),
+        "mean_a": float(task.mean_a),
+        "mean_b": float(task.mean_b),
+        "difference": float(task.difference),
+        "task_dir_a": " ".join(_task_dirs(report.a.by_task.get(task.task, ()), report.a)),
+        "task_dir_b": " ".join(_task_dirs(report.b.by_task.get(task.task, ()), report.b)),
+    }
+
+
+def _task_dirs(rows: Sequence[Row], side: Side) -> list[str]:
+    """Paths of the attempt folders below the run directory as the user named it."""
+    return [str(side.folder / row.task_dir) for row in rows] if side.folder else []

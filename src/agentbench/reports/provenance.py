@@ -1,7 +1,7 @@
-"""Where a run's tasks come from and what they ran under: one manifest and one frozen task file per task.
+"""Provenance of a run's tasks: source, environment, caps and strata, from one manifest and task file per task.
 
-Attempts at one task of one run share both, so one of each is read, whatever the number of repeats. A file that is missing or
-cannot be read makes its task unknown; it never stops a report.
+All attempts at a task share them, so only the first is read. A missing or unreadable file leaves the fields empty; it never
+stops a report.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agentbench.trace.json_safe import to_json
 
 MANIFEST = "manifest.json"
 TASK_FILE = "task.yaml"
-LARGEST = 2_000_000
+MAX_BYTES = 2_000_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One task: its source, its environment, its caps. Empty where nothing is known."""
+    """Source, environment and caps of one task; empty where unknown."""
 
     repository: str = ""
     image: str = ""
@@ -34,7 +34,7 @@ class Origin:
     lockfiles: Mapping[str, str] = field(default_factory=dict)
     enforcement: Mapping[str, str] = field(default_factory=dict)
     caps: Mapping[str, str] = field(default_factory=dict)
-    """Each cap as it was enforced, with where it was set."""
+    """Enforced caps with their origin."""
     configuration: Mapping[str, str] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
     locked: bool | None = None
@@ -45,19 +45,19 @@ class Origin:
 @dataclass(frozen=True)
 class Provenance:
     origins: Mapping[str, Origin]
-    """By task; tasks of which nothing is known are left out."""
+    """By task; tasks without evidence are missing."""
 
     @cached_property
     def repositories(self) -> Mapping[str, str]:
-        return {task: one.repository for task, one in self.origins.items() if one.repository}
+        return {task: origin.repository for task, origin in self.origins.items() if origin.repository}
 
     @cached_property
     def dimensions(self) -> Sequence[str]:
-        return sorted({name for one in self.origins.values() for name in one.strata})
+        return sorted({name for origin in self.origins.values() for name in origin.strata})
 
 
 def evidence(folder: Path, relative: str) -> Path | None:
-    """A file of a run directory named by a record; None when the name would lead out of it."""
+    """Resolve a path from a record inside the run directory; None if it would lead outside."""
     place = PurePosixPath(relative)
     if not relative or place.is_absolute() or ".." in place.parts or "\0" in relative:
         return None
@@ -72,10 +72,10 @@ def evidence(folder: Path, relative: str) -> Path | None:
     return path
 
 
-def read_text(path: Path | None, most: int = LARGEST) -> str | None:
-    """A text file that is there and not larger than `most` bytes."""
+def read_text(path: Path | None, max_bytes: int = MAX_BYTES) -> str | None:
+    """Read a text file, or return None if it is missing, unreadable or larger than `max_bytes`."""
     try:
-        if path is None or not path.is_file() or path.stat().st_size > most:
+        if path is None or not path.is_file() or path.stat().st_size > max_bytes:
             return None
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -83,14 +83,14 @@ def read_text(path: Path | None, most: int = LARGEST) -> str | None:
 
 
 def read_provenance(folder: Path, rows: Sequence[Row]) -> Provenance:
-    """What the evidence of each task says about it."""
-    first: dict[str, str] = {}
+    """Read the origin of each task from its first attempt."""
+    task_dirs: dict[str, str] = {}
     for row in rows:
-        first.setdefault(row.task, row.task_dir)
+        task_dirs.setdefault(row.task, row.task_dir)
     if not (folder / "tasks").is_dir():
         return Provenance({})
     origins = {}
-    for task, task_dir in first.items():
+    for task, task_dir in task_dirs.items():
         place = evidence(folder, task_dir)
         if place is not None and place.is_dir():
             manifest = read_text(evidence(folder, f"{task_dir}/{MANIFEST}"))
@@ -103,25 +103,27 @@ def _origin(manifest: str | None, task: str | None) -> Origin:
     protocol = _mapping(document.get("protocol_manifest"))
     planned, observed = _mapping(protocol.get("planned")), _mapping(protocol.get("observed"))
     source, limits = _mapping(planned.get("repository")), _mapping(planned.get("limits"))
-    grading, asked = _mapping(planned.get("grading")), _mapping(planned.get("configuration"))
+    grading, configuration = _mapping(planned.get("grading")), _mapping(planned.get("configuration"))
     caps = {name: _with_origin(value) for name, value in limits.items()}
-    caps |= {name: _shown(grading[name]) for name in ("cap_tokens", "cap_usd") if grading.get(name) is not None}
+    caps |= {name: _text(grading[name]) for name in ("cap_tokens", "cap_usd") if grading.get(name) is not None}
     locked, replayable = _mapping(planned.get("task")).get("locked"), document.get("replayable")
     deviations = protocol.get("deviations")
     return Origin(
-        repository=_shown(
+        repository=_text(
             source.get("url") or source.get("archive") or source.get("content") or observed.get("snapshot")
         ),
-        image=_shown(observed.get("image_digest")),
-        backend=_shown(observed.get("backend")),
-        python=_shown(observed.get("python")),
-        lockfiles={name: _shown(value) for name, value in _mapping(observed.get("lockfiles")).items()},
-        enforcement={name: _shown(value) for name, value in _mapping(observed.get("enforcement")).items()},
+        image=_text(observed.get("image_digest")),
+        backend=_text(observed.get("backend")),
+        python=_text(observed.get("python")),
+        lockfiles={name: _text(value) for name, value in _mapping(observed.get("lockfiles")).items()},
+        enforcement={name: _text(value) for name, value in _mapping(observed.get("enforcement")).items()},
         caps=caps,
         configuration={
-            name: _with_origin(value) for name, value in asked.items() if _mapping(value).get("value") is not None
+            name: _with_origin(value)
+            for name, value in configuration.items()
+            if _mapping(value).get("value") is not None
         },
-        deviations=tuple(map(_shown, deviations)) if isinstance(deviations, list) else (),
+        deviations=tuple(map(_text, deviations)) if isinstance(deviations, list) else (),
         locked=locked if isinstance(locked, bool) else None,
         replayable=replayable if isinstance(replayable, bool) else None,
         strata=_strata(task),
@@ -132,11 +134,11 @@ def _strata(task: str | None) -> Mapping[str, str]:
     if task is None or "strata" not in task:
         return {}
     try:
-        found = yaml.load(task, Loader=_Loader)  # noqa: S506 - the safe loader, in C where there is one
+        document = yaml.load(task, Loader=_Loader)  # noqa: S506 - the safe loader, in C where available
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
-    strata = _mapping(_mapping(found).get("strata"))
-    return {str(name): _shown(value) for name, value in strata.items() if isinstance(value, str | int | float)}
+    strata = _mapping(_mapping(document).get("strata"))
+    return {str(name): _text(value) for name, value in strata.items() if isinstance(value, str | int | float)}
 
 
 def _loaded(text: str | None) -> object:
@@ -150,13 +152,14 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
 def _with_origin(value: object) -> str:
-    """A resolved value as it is recorded: what, and who said so."""
-    found = _mapping(value)
-    if "value" not in found:
-        return _shown(value)
-    return f"{_shown(found['value'])} ({_shown(found['origin'])})" if found.get("origin") else _shown(found["value"])
+    """Format a resolved configuration value as `value (origin)`."""
+    resolved = _mapping(value)
+    if "value" not in resolved:
+        return _text(value)
+    text = _text(resolved["value"])
+    return f"{text} ({_text(resolved['origin'])})" if resolved.get("origin") else text

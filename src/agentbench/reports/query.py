@@ -1,4 +1,4 @@
-"""SQL over the records and events of many runs, in place: DuckDB reads the files, nothing is imported or copied."""
+"""SQL queries over records and events of runs. DuckDB reads the files in place."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agentbench.record.naming import ATTEMPTS, RUN_JSON
 if TYPE_CHECKING:
     import duckdb
 
-INSTALL = "pip install 'agentbench[query]'"
-READING = ("SELECT", "EXPLAIN")
-LARGEST_LINE = 64 * 1024 * 1024
+INSTALL = "pip install 'agentbench-harness[query]'"
+READ_ONLY = ("SELECT", "EXPLAIN")
+MAX_LINE_BYTES = 64 * 1024 * 1024
 
 _ATTEMPT_COLUMNS = {
     "run_id": "VARCHAR", "attempt_id": "VARCHAR", "study_id": "VARCHAR", "task_id": "VARCHAR", "suite": "VARCHAR", "variant": "VARCHAR",
@@ -48,9 +48,9 @@ _ATTEMPT_PATHS = {
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }
 VIEWS = {
-    "attempts": "one row per attempt record, its members as columns, the whole record as JSON in `record`, its run directory in `run_dir`",
-    "checks": "one row per acceptance check of each attempt: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
-    "events": "one row per event of every attempt: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
+    "attempts": "one row per attempt record: its fields as columns, the whole record as JSON in `record`, the run in `run_dir`",
+    "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
+    "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }
 
 
@@ -61,15 +61,15 @@ class Answer:
 
 
 def ask(runs: Sequence[Path], sql: str) -> Answer:
-    """The answer to one SQL statement over the runs.
+    """Run one read-only SQL statement over the runs.
 
     Raises:
-        InputError: DuckDB is not installed, a folder is no run directory, or the statement is not one DuckDB can answer.
+        InputError: DuckDB is missing, a folder is not a run directory, or the statement fails or is not read-only.
     """
     try:
-        import duckdb  # noqa: PLC0415 - an extra
+        import duckdb  # noqa: PLC0415 - optional dependency
     except ImportError:
-        msg = "`ab query` needs DuckDB, which is not installed"
+        msg = "ab query needs DuckDB, which is not installed"
         raise InputError(msg, remedy=INSTALL) from None
     for run in runs:
         if not (run / RUN_JSON).is_file():
@@ -81,23 +81,22 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
             connection.execute(statement)
         return _answer(connection, sql)
     except duckdb.Error as error:
-        msg = f"the query failed: {' '.join(str(error).split())[:600]}"
-        raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; `ab query --help` tells what they hold") from error
+        msg = f"query failed: {' '.join(str(error).split())[:600]}"
+        raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
     finally:
         connection.close()
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-    # Evidence is read, never written: COPY, ATTACH and the like would let a question change what it asks about.
-    kinds = [one.type.name for one in connection.extract_statements(sql)]
-    if len(kinds) != 1 or kinds[0] not in READING:
-        found = ", ".join(kinds) or "none"
-        msg = f"expected one statement that reads ({', '.join(READING)}), found {found}"
-        raise InputError(msg, remedy="to keep an answer, redirect the output of --format csv or json")
+    # COPY, ATTACH and similar statements could change the evidence.
+    kinds = [statement.type.name for statement in connection.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] not in READ_ONLY:
+        msg = f"expected one read-only statement ({', '.join(READ_ONLY)}), got {', '.join(kinds) or 'none'}"
+        raise InputError(msg, remedy="to save the result, redirect the output of --format csv or --format json")
     result = connection.execute(sql)
     if result.description is None:
         return Answer((), ())
-    return Answer(tuple(one[0] for one in result.description), tuple(result.fetchall()))
+    return Answer(tuple(column[0] for column in result.description), tuple(result.fetchall()))
 
 
 def _views(runs: Sequence[Path]) -> list[str]:
@@ -105,9 +104,9 @@ def _views(runs: Sequence[Path]) -> list[str]:
     logs = _globs([run.absolute() for run in runs])
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
-    options = f"filename=true, ignore_errors=true, maximum_object_size={LARGEST_LINE}"
+    options = f"filename=true, ignore_errors=true, maximum_object_size={MAX_LINE_BYTES}"
     attempts = (
-        f"CREATE VIEW attempts AS SELECT parse_path(filename)[-2] AS run_dir, {', '.join(columns)}, json AS record "  # noqa: S608 - names are ours, paths are quoted
+        f"CREATE VIEW attempts AS SELECT parse_path(filename)[-2] AS run_dir, {', '.join(columns)}, json AS record "  # noqa: S608 - names are constants, paths are quoted
         f"FROM read_ndjson_objects({records}, {options}) WHERE json IS NOT NULL"
     )
     checks = (
@@ -130,13 +129,13 @@ def _files(paths: Sequence[Path]) -> str:
 
 
 def _globs(runs: Sequence[Path]) -> str:
-    """Logs of all attempts. A run without any must not make the view fail: nothing is read for it."""
-    found = [_literal(run) + "/tasks/*/events.jsonl" for run in runs if any(run.glob("tasks/*/events.jsonl"))]
-    return "[" + ", ".join(map(_quoted, found)) + "]" if found else "[" + _quoted("/dev/null") + "]"
+    """List the logs of all attempts. Without any, /dev/null keeps the view valid."""
+    patterns = [_literal(run) + "/tasks/*/events.jsonl" for run in runs if any(run.glob("tasks/*/events.jsonl"))]
+    return "[" + ", ".join(map(_quoted, patterns)) + "]" if patterns else "[" + _quoted("/dev/null") + "]"
 
 
 def _literal(path: Path) -> str:
-    """A path in which DuckDB sees no pattern."""
+    """Escape glob characters in a path for DuckDB."""
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
@@ -149,11 +148,11 @@ def as_json(answer: Answer) -> list[Json]:
 
 
 def plain_value(value: object) -> Json:
-    """A value of DuckDB as JSON has it; what JSON has no form for becomes text."""
+    """Convert a DuckDB value to JSON; types that JSON lacks become text."""
     if isinstance(value, dict):
-        return {str(key): plain_value(one) for key, one in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_value(one) for one in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, float | Decimal):
         return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, datetime | date | time):

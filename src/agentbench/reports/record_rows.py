@@ -1,7 +1,7 @@
-"""Records in bulk: of each line only what reports count, checked and flat.
+"""Read records in bulk: only the validated fields that reports count, as flat rows.
 
-A full record costs some 150 microseconds to read; a hundred thousand of them are a report nobody waits for. A row is the same line read
-for its numbers alone; what it does not hold (failing tests, whys, tags) is read from the line when somebody looks at it.
+Parsing a full record takes about 150 µs, too slow for 100,000 of them. A row keeps its offset in the file, so that the full record
+(failing tests, explanations, tags) can be read when a report shows it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from agentbench.record.durable import failed
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
 
-VERIFY = "ab verify names what was changed in a run directory"
+VERIFY = "run `ab verify` to see what was changed"
 
 
 class Row(NamedTuple):
-    """One attempt, flat."""
+    """One attempt."""
 
     attempt_id: str
     task: str
@@ -52,9 +52,9 @@ class Row(NamedTuple):
     mean_score: float | None
     gates: tuple[Outcome, Outcome, Outcome, Outcome]
     progress: tuple[int, int, int, int]
-    """Required tests: mended, to mend, kept, to keep."""
+    """fail-to-pass passed, fail-to-pass total, pass-to-pass kept, pass-to-pass total."""
     assurance: Assurance | None
-    """Of the weakest mandatory check: a verdict is as strong as that."""
+    """Assurance of the weakest mandatory check."""
     ending: str
     timeout_sec: float
     tool_timeout_sec: float
@@ -65,7 +65,7 @@ class Row(NamedTuple):
     task_dir: str
     offset: int
     length: int
-    """Where the whole record lies in `attempts.jsonl`."""
+    """Position of the full record in `attempts.jsonl`."""
 
 
 class Usage(NamedTuple):
@@ -94,16 +94,16 @@ class Cost(NamedTuple):
 
 _TEXT, _FLAG, _WHOLE = core_schema.str_schema(), core_schema.bool_schema(strict=True), core_schema.int_schema()
 _REAL = core_schema.float_schema(allow_inf_nan=False)
-# A count that no float can hold would overflow where shares and means are taken.
+# Larger counts would overflow in shares and means.
 _COUNT = core_schema.int_schema(le=2**63)
 
 
-def _maybe(schema: CoreSchema) -> CoreSchema:
+def _optional(schema: CoreSchema) -> CoreSchema:
     return core_schema.nullable_schema(schema)
 
 
 def _members(**fields: CoreSchema) -> CoreSchema:
-    """An object of which only these members are looked at."""
+    """Schema of an object of which only these members are read."""
     return core_schema.typed_dict_schema(
         {
             name: core_schema.typed_dict_field(schema, required=schema["type"] != "default")
@@ -114,17 +114,17 @@ def _members(**fields: CoreSchema) -> CoreSchema:
 
 
 def _values(**fields: CoreSchema) -> CoreSchema:
-    """The same, as the tuple of the members (or the only one) instead of an object."""
+    """Schema that yields these members as a tuple, or the value if there is only one."""
     return core_schema.no_info_after_validator_function(itemgetter(*fields), _members(**fields))
 
 
-def _words(words: Sequence[str]) -> CoreSchema:
-    """One of some words, which becomes the member of the enumeration they are taken from."""
-    return core_schema.literal_schema(list(words))
+def _enum(members: Sequence[str]) -> CoreSchema:
+    """Schema of an enumeration given its members."""
+    return core_schema.literal_schema(list(members))
 
 
-_GATE = _values(outcome=_words(list(Outcome)))
-# Records made before judges had an item of their own do not name it.
+_GATE = _values(outcome=_enum(list(Outcome)))
+# Older records have no judge cost.
 _COSTS = dict.fromkeys(Cost._fields, _REAL) | {
     "judge": core_schema.with_default_schema(_REAL, default=0.0),
     "unit": _TEXT,
@@ -135,53 +135,53 @@ _FIELDS = {
     "repeat": core_schema.int_schema(ge=1, le=2**63),
     "variant": _TEXT,
     "agent": _TEXT,
-    "model": _values(name=_maybe(_TEXT)),
-    "run_status": _words(list(RunStatus)),
-    "result": _values(passed=_FLAG, failure_reason=_maybe(_words(list(Reason)))),
-    "invalid_cause": _maybe(_words(list(InvalidCause))),
-    "attribution": _maybe(_TEXT),
+    "model": _values(name=_optional(_TEXT)),
+    "run_status": _enum(list(RunStatus)),
+    "result": _values(passed=_FLAG, failure_reason=_optional(_enum(list(Reason)))),
+    "invalid_cause": _optional(_enum(list(InvalidCause))),
+    "attribution": _optional(_TEXT),
     "run_badge": _TEXT,
     "needs_review": _FLAG,
     "contract_id": _TEXT,
     "task_digest": _TEXT,
     "acceptance_id": _TEXT,
-    "env_digest": _maybe(_TEXT),
-    "config_class": _maybe(_TEXT),
+    "env_digest": _optional(_TEXT),
+    "config_class": _optional(_TEXT),
     "harness_version": _TEXT,
     "observability": _TEXT,
     "seed": _WHOLE,
     "duration_sec": _REAL,
-    "score": _maybe(_REAL),
-    "mean_score": _maybe(_REAL),
+    "score": _optional(_REAL),
+    "mean_score": _optional(_REAL),
     "gates": _values(G1=_GATE, G2=_GATE, G3=_GATE, G4=_GATE),
     "progress": _values(f2p_passed=_COUNT, f2p_total=_COUNT, p2p_kept=_COUNT, p2p_total=_COUNT),
-    "checks": core_schema.list_schema(_values(mandatory=_FLAG, assurance=_words(list(Assurance)))),
+    "checks": core_schema.list_schema(_values(mandatory=_FLAG, assurance=_enum(list(Assurance)))),
     "termination": _values(code=_TEXT),
     "limits": _values(timeout_sec=_REAL, tool_timeout_sec=_REAL),
     "workspace_verdict": _TEXT,
-    "judge": _maybe(_values(verdict=_TEXT)),
+    "judge": _optional(_values(verdict=_TEXT)),
     "usage": _values(**{name: _REAL if name.endswith("_sec") else _COUNT for name in Usage._fields}),
     "cost": _values(**_COSTS),
     "artifact_paths": _values(task_dir=_TEXT),
 }
 _VALIDATOR = SchemaValidator(
     _members(schema_version=core_schema.literal_schema([SCHEMA_VERSION]), final=_FLAG, **_FIELDS),
-    # Few values repeat that are kept as text: looking each one up in a cache takes longer than making it.
+    # Caching values as well is slower, because few of them repeat.
     CoreConfig(cache_strings="keys"),
 )
-_PICKED = itemgetter(*_FIELDS)
-_WEAKEST = {one: rank for rank, one in enumerate(Assurance)}
+_select = itemgetter(*_FIELDS)
+_WEAKNESS = {assurance: rank for rank, assurance in enumerate(Assurance)}
 
 
 def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
-    """The final records as rows, and how many others there are. A torn last line is no record.
+    """Read the final records as rows, and count the superseded ones. An incomplete last line is ignored.
 
     Raises:
-        InputError: a line is not a record that this version can read.
+        InputError: a line is not a record this version can read.
     """
     path = folder / ATTEMPTS
-    # Rows hold no cycles: looking for some while hundreds of thousands of them come in would take as long as reading.
-    collecting = gc.isenabled()
+    # Rows have no reference cycles; collecting while reading would double the time.
+    gc_enabled = gc.isenabled()
     gc.disable()
     try:
         with path.open("rb") as file:
@@ -191,12 +191,12 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
     except OSError as error:
         raise failed("read", path, error) from error
     finally:
-        if collecting:
+        if gc_enabled:
             gc.enable()
 
 
 def _rows(file: BinaryIO, path: Path) -> tuple[tuple[Row, ...], int]:
-    known: dict[str, str] = {}
+    interned: dict[str, str] = {}
     finals: list[Row] = []
     superseded = offset = 0
     read = _VALIDATOR.validate_json
@@ -208,30 +208,30 @@ def _rows(file: BinaryIO, path: Path) -> tuple[tuple[Row, ...], int]:
         except ValidationError as error:
             raise _refused(f"{path}:{number}", raw, error) from None
         if value["final"]:
-            finals.append(_row(value, known, offset, len(raw) - 1))
+            finals.append(_row(value, interned, offset, len(raw) - 1))
         else:
             superseded += 1
         offset += len(raw)
     return tuple(finals), superseded
 
 
-def _row(one: Mapping[str, Any], known: dict[str, str], offset: int, length: int) -> Row:
-    """Flatten what the validator let through. Text that many rows share is kept once."""
+def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length: int) -> Row:
+    """Flatten a validated record. Text shared by many rows is stored once."""
     (
         attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
         contract, digest, acceptance, env, config, harness, observability, seed, duration, score, mean_score, gates, progress,
         checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, task_dir,
-    ) = _PICKED(one)  # fmt: skip
-    keep = known.setdefault
-    used = [assurance for mandatory, assurance in checks if mandatory]
-    # By place, in the order of the fields: by name it takes a tenth longer to read a run.
+    ) = _select(value)  # fmt: skip
+    intern = interned.setdefault
+    assurances = [assurance for mandatory, assurance in checks if mandatory]
+    # Positional, because keyword arguments make reading a run 10% slower.
     return _new(
         Row,
         (
-            attempt_id, keep(task, task), repeat, keep(variant, variant), keep(agent, agent), model, status, passed, reason, cause,
-            attribution, badge, needs_review, keep(contract, contract), keep(digest, digest), keep(acceptance, acceptance),
-            env and keep(env, env), config and keep(config, config), keep(harness, harness), observability, seed, duration, score,
-            mean_score, gates, progress, max(used, key=_WEAKEST.__getitem__) if used else None, ending, timeout, tool_timeout,
+            attempt_id, intern(task, task), repeat, intern(variant, variant), intern(agent, agent), model, status, passed, reason, cause,
+            attribution, badge, needs_review, intern(contract, contract), intern(digest, digest), intern(acceptance, acceptance),
+            env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, seed, duration, score,
+            mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, ending, timeout, tool_timeout,
             workspace, judge, _new(Usage, usage), _new(Cost, cost), task_dir, offset, length,
         ),
     )  # fmt: skip
@@ -241,10 +241,10 @@ _new = tuple.__new__
 
 
 def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
-    """The whole records of some rows, in their order.
+    """Read the full records of some rows, in their order.
 
     Raises:
-        InputError: a record is not what its row was read from, or says more that cannot be read.
+        InputError: a record changed since its row was read, or cannot be parsed in full.
     """
     path = folder / ATTEMPTS
     try:
@@ -260,13 +260,13 @@ def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
 
 
 def _refused(place: str, raw: bytes, error: ValidationError) -> InputError:
-    """What is wrong with a line, and whether a newer version would understand it."""
+    """Describe why a line cannot be read, and whether it needs another version."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"])) or "record"
     version = _version(raw)
     if version is not None and version != SCHEMA_VERSION:
-        msg = f"{place}: schema_version {version}; this version reads {SCHEMA_VERSION}"
-        remedy = "read it with the version of ab that made it, or a newer one" if version > SCHEMA_VERSION else VERIFY
+        msg = f"{place}: schema_version {version} is not supported, expected {SCHEMA_VERSION}"
+        remedy = "upgrade agentbench-harness to read newer records" if version > SCHEMA_VERSION else VERIFY
         return InputError(msg, remedy=remedy)
     msg = f"{place}: {where}: {first['msg']}"
     return InputError(msg, remedy=VERIFY)
@@ -274,7 +274,7 @@ def _refused(place: str, raw: bytes, error: ValidationError) -> InputError:
 
 def _version(raw: bytes) -> int | None:
     try:
-        found: int = SchemaValidator(_members(schema_version=_WHOLE)).validate_json(raw)["schema_version"]
+        version: int = SchemaValidator(_members(schema_version=_WHOLE)).validate_json(raw)["schema_version"]
     except ValidationError:
         return None
-    return found
+    return version

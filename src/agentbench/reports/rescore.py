@@ -1,9 +1,8 @@
-"""What a run would have been under other weights or tighter caps, from its traces alone. Always a counterfactual (A-09).
+"""Counterfactual results of a run under other weights or caps, computed from its traces alone.
 
-Other weights change scores, never verdicts. A tighter cap stops an attempt where it was used up: when the last change to the
-workspace came before that point, Δ would have been the same and the verdict stands; when it came later, the attempt would not
-have got there, and counts as not passed. What a looser cap would have allowed nobody knows: an attempt that was stopped by
-the very cap is undecided under a looser one.
+Other weights change scores, never verdicts. A tighter cap would have stopped an attempt when it was used up: if the last change to
+the workspace came before that point, the patch and the verdict stay the same; if it came later, the attempt counts as not passed.
+The effect of a looser cap is unknown, so an attempt that was stopped by that cap is undecided.
 """
 
 from __future__ import annotations
@@ -51,18 +50,19 @@ _STOPS: Mapping[str, tuple[TerminationCode, Reason]] = {
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What is supposed instead of what held. None: as it was."""
+    """Weights and caps to assume; None keeps those of the run."""
 
     weights: Weights | None = None
     caps: Mapping[str, float] | None = None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         parts = []
         if self.weights:
-            one = self.weights
+            weights = self.weights
             parts.append(
-                f"weights minimal {one.minimal:g}, trace {one.trace:g}, maintainability {one.maintainability:g}"
+                f"weights minimal {weights.minimal:g}, trace {weights.trace:g}, "
+                f"maintainability {weights.maintainability:g}"
             )
         if self.caps:
             parts.append("caps " + ", ".join(f"{name} {value:g}" for name, value in self.caps.items()))
@@ -71,10 +71,11 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """One attempt as it was and as it would have been. `passed` None: cannot be told."""
+    """One attempt with its counterfactual result."""
 
     record: AttemptRecord
     passed: bool | None
+    """None if unknown."""
     reason: str | None
     score: float | None
     efficiency: float | None
@@ -88,10 +89,10 @@ class Rescored:
 def read_assumption(weights: Path | None, caps: Path | None) -> Assumption:
     """
     Raises:
-        InputError: neither is given, or a file does not say what it should.
+        InputError: neither file is given, or one is invalid.
     """
     if weights is None and caps is None:
-        msg = "nothing to suppose: give --weights FILE or --caps FILE"
+        msg = "give --weights FILE or --caps FILE"
         raise InputError(msg)
     return Assumption(
         weights=_weights(weights) if weights else None,
@@ -99,20 +100,20 @@ def read_assumption(weights: Path | None, caps: Path | None) -> Assumption:
     )
 
 
-def rescore(run: Run, assumed: Assumption) -> tuple[Rescored, ...]:
-    """Every attempt of a run under the assumption.
+def rescore(run: Run, assumption: Assumption) -> tuple[Rescored, ...]:
+    """Rescore every attempt of a run under the assumption.
 
     Raises:
         InputError: a manifest or a trace is missing or cannot be read.
     """
-    return tuple(_attempt(record, run.path, assumed) for record in run.finals)
+    return tuple(_attempt(record, run.path, assumption) for record in run.finals)
 
 
-def _attempt(record: AttemptRecord, folder: Path, assumed: Assumption) -> Rescored:
-    place = record.artifact_paths.task_dir
-    manifest, log = evidence(folder, f"{place}/{MANIFEST}"), evidence(folder, f"{place}/{EVENTS}")
+def _attempt(record: AttemptRecord, folder: Path, assumption: Assumption) -> Rescored:
+    task_dir = record.artifact_paths.task_dir
+    manifest, log = evidence(folder, f"{task_dir}/{MANIFEST}"), evidence(folder, f"{task_dir}/{EVENTS}")
     if manifest is None or log is None:
-        msg = f"attempt {record.attempt_id} names a folder outside the run directory"
+        msg = f"the folder of attempt {record.attempt_id} is outside the run directory"
         raise InputError(msg)
     try:
         terms = terms_from(read_manifest(manifest).protocol_manifest.planned)
@@ -120,36 +121,43 @@ def _attempt(record: AttemptRecord, folder: Path, assumed: Assumption) -> Rescor
     except RecordError as error:
         msg = f"cannot rescore {record.task_id}, repeat {record.repeat}: {error.message}"
         raise InputError(msg, remedy="rescoring needs the manifest and the trace of every attempt") from error
-    if assumed.weights:
-        terms = replace(terms, rubric=replace(terms.rubric, weights=assumed.weights))
-    before, terms = terms.caps, replace(terms, caps=_merged(terms.caps, assumed.caps or {}))
+    if assumption.weights:
+        terms = replace(terms, rubric=replace(terms.rubric, weights=assumption.weights))
+    old_caps, terms = terms.caps, replace(terms, caps=_merged(terms.caps, assumption.caps or {}))
     verdict = decide(collect_facts(events), terms)
-    stopped = _stopped(events, before, assumed.caps or {}, record)
-    return _result(record, verdict, stopped)
+    return _result(record, verdict, _effect(events, old_caps, assumption.caps or {}, record))
 
 
-def _result(record: AttemptRecord, verdict: Verdict, stopped: tuple[str, bool | None] | None) -> Rescored:
+@dataclass(frozen=True, slots=True)
+class _CapEffect:
+    """What a cap would have changed."""
+
+    cap: str
+    verdict_stands: bool | None
+    """None if unknown."""
+    why: str
+
+
+def _result(record: AttemptRecord, verdict: Verdict, effect: _CapEffect | None) -> Rescored:
     score = verdict.score.value if verdict.score else None
     efficiency = verdict.components.efficiency
-    if stopped is None:
+    if effect is None:
         return Rescored(record, verdict.passed, verdict.reason, score, efficiency, "")
-    why, passed = stopped
-    name = why.split(" ", 1)[0]
-    if passed is None:
-        return Rescored(record, None, None, None, None, why)
-    if passed or not verdict.passed:
-        return Rescored(record, verdict.passed, verdict.reason, score, efficiency, why)
-    return Rescored(record, False, str(_STOPS[name][1]), None, efficiency, why)
+    if effect.verdict_stands is None:
+        return Rescored(record, None, None, None, None, effect.why)
+    if effect.verdict_stands or not verdict.passed:
+        return Rescored(record, verdict.passed, verdict.reason, score, efficiency, effect.why)
+    return Rescored(record, False, str(_STOPS[effect.cap][1]), None, efficiency, effect.why)
 
 
-def _stopped(
-    events: Iterable[Event], before: Caps, caps: Mapping[str, float], record: AttemptRecord
-) -> tuple[str, bool | None] | None:
-    """What a cap would have done: words that begin with its name, and whether the verdict stands (None: unknown)."""
+def _effect(
+    events: Iterable[Event], old_caps: Caps, caps: Mapping[str, float], record: AttemptRecord
+) -> _CapEffect | None:
+    """Find the first cap that would have stopped the attempt, or that stopped it and is now looser."""
     for name, cap in caps.items():
-        old = getattr(before, name)
+        old = getattr(old_caps, name)
         if record.termination.code is _STOPS[name][0] and (old is None or cap > old):
-            return f"{name} was what stopped it; what {cap:g} would have allowed is not known", None
+            return _CapEffect(name, None, f"stopped by {name}; the effect of {cap:g} is unknown")
     used = dict.fromkeys(CAP_NAMES, 0.0)
     at_change, at_end = dict(used), dict(used)
     for event in events:
@@ -163,8 +171,10 @@ def _stopped(
         if at_end[name] <= cap:
             continue
         if at_change[name] <= cap:
-            return f"{name} would have stopped it at {cap:g} of {at_end[name]:.4g}, after its last change", True
-        return f"{name} would have stopped it at {cap:g}; its last change came at {at_change[name]:.4g}", False
+            why = f"stopped by {name} at {cap:g} of {at_end[name]:.4g}, after the last change"
+            return _CapEffect(name, True, why)
+        why = f"stopped by {name} at {cap:g}, before the last change at {at_change[name]:.4g}"
+        return _CapEffect(name, False, why)
     return None
 
 
@@ -181,10 +191,10 @@ def _add(used: dict[str, float], event: Event) -> None:
 
 
 def _changes(event: Event) -> bool:
-    """Whether the workspace became another one that counts: generated files do not."""
+    """Whether the event changes the workspace; generated files do not count."""
     payload = event.payload
     if isinstance(payload, WorkspaceMutated):
-        return bool(payload.omitted) or any(not one.generated for one in payload.files)
+        return bool(payload.omitted) or any(not file.generated for file in payload.files)
     return isinstance(payload, PatchApplied) and payload.call_id is not None
 
 
@@ -205,10 +215,10 @@ def _document(path: Path) -> Mapping[str, object]:
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} cannot be read: {error}"
+        msg = f"cannot read {path}: {error}"
         raise InputError(msg) from error
     except (yaml.YAMLError, RecursionError) as error:
-        msg = f"{path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}"
+        msg = f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}"
         raise InputError(msg) from error
     if not isinstance(value, Mapping):
         msg = f"{path}: expected a mapping"
@@ -216,63 +226,65 @@ def _document(path: Path) -> Mapping[str, object]:
     return value
 
 
-def _numbers(path: Path, found: Mapping[str, object]) -> dict[str, float]:
+def _numbers(path: Path, values: Mapping[str, object]) -> dict[str, float]:
     numbers = {}
-    for name, value in found.items():
+    for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            msg = f"{path}: {name} is {json.dumps(str(value))}, expected a number of at least 0"
+            msg = f"{path}: {name}: expected a number from 0, got {json.dumps(str(value))}"
             raise InputError(msg)
         numbers[str(name)] = float(value)
     return numbers
 
 
 def _weights(path: Path) -> Weights:
-    found = _document(path)
-    inner = found.get("weights", found)
-    if not isinstance(inner, Mapping):
+    document = _document(path)
+    weights = document.get("weights", document)
+    if not isinstance(weights, Mapping):
         msg = f"{path}: weights: expected a mapping"
         raise InputError(msg)
     try:
-        return Weights.of(_numbers(path, inner))
+        return Weights.of(_numbers(path, weights))
     except InputError as error:
         msg = error.message if error.message.startswith(str(path)) else f"{path}: {error.message}"
-        raise InputError(msg, remedy="such as {minimal: 0.5, trace: 0.2, maintainability: 0.3}") from None
+        raise InputError(msg, remedy="example: {minimal: 0.5, trace: 0.2, maintainability: 0.3}") from None
 
 
 def _caps(path: Path) -> dict[str, float]:
-    found = _document(path)
-    inner = found.get("caps", found)
-    unknown = [str(name) for name in inner if name not in CAP_NAMES] if isinstance(inner, Mapping) else ["caps"]
-    if unknown or not inner or not isinstance(inner, Mapping):
-        msg = f"{path}: expected some of {', '.join(CAP_NAMES)}" + (f", not {', '.join(unknown)}" if unknown else "")
-        raise InputError(msg, remedy="such as {active_sec: 120, tool_calls: 40}")
-    return _numbers(path, inner)
+    document = _document(path)
+    caps = document.get("caps", document)
+    unknown = [str(name) for name in caps if name not in CAP_NAMES] if isinstance(caps, Mapping) else ["caps"]
+    if unknown or not caps or not isinstance(caps, Mapping):
+        got = f", got {', '.join(unknown)}" if unknown else ""
+        msg = f"{path}: expected some of {', '.join(CAP_NAMES)}{got}"
+        raise InputError(msg, remedy="example: {active_sec: 120, tool_calls: 40}")
+    return _numbers(path, caps)
 
 
-# --- telling ------------------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
-def headline(found: Sequence[Rescored], assumed: Assumption) -> str:
-    told = [one for one in found if one.passed is not None]
-    old, new = sum(one.record.result.passed for one in found), sum(bool(one.passed) for one in found)
-    unknown = len(found) - len(told)
-    line = f"{LABEL}: {new} of {len(told)} would have passed, {old} of {len(found)} did ({assumed.words})"
-    return line + (f"; {unknown} cannot be told" if unknown else "")
+def headline(attempts: Sequence[Rescored], assumption: Assumption) -> str:
+    known = [attempt for attempt in attempts if attempt.passed is not None]
+    new = sum(bool(attempt.passed) for attempt in attempts)
+    old = sum(attempt.record.result.passed for attempt in attempts)
+    unknown = len(attempts) - len(known)
+    line = f"{LABEL}: {new} of {len(known)} would have passed, {old} of {len(attempts)} did ({assumption.text})"
+    return line + (f"; {unknown} unknown" if unknown else "")
 
 
-def row(one: Rescored) -> dict[str, Json]:
-    record = one.record
+def as_json(attempt: Rescored) -> dict[str, Json]:
+    record = attempt.record
     return {
         "label": LABEL,
         "task": record.task_id,
         "repeat": record.repeat,
         "attempt_id": record.attempt_id,
         "passed": record.result.passed,
-        "counterfactual_passed": one.passed,
+        "counterfactual_passed": attempt.passed,
         "reason": record.result.failure_reason,
-        "counterfactual_reason": one.reason,
+        "counterfactual_reason": attempt.reason,
         "score": record.score,
-        "counterfactual_score": one.score,
-        "counterfactual_efficiency": one.efficiency,
-        "why": one.why,
+        "counterfactual_score": attempt.score,
+        "counterfactual_efficiency": attempt.efficiency,
+        "why": attempt.why,
     }

@@ -1,4 +1,4 @@
-"""Where results come from: a run directory of ours, or a CSV file of results made elsewhere."""
+"""Open the inputs of reports: run directories, and CSV files with results of other tools."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
 
 SELECT = "#"
-"""`results.csv#method` names one method of a file that has several."""
+"""`results.csv#method` selects one method of a file with several."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, read."""
+    """The final records of a run directory."""
 
     path: Path
     run_id: str
     suite: str
     rows: tuple[Row, ...]
-    """The attempts that count, one for each task, variant and repeat."""
+    """Final attempts, one per task, variant and repeat."""
     superseded: int
-    """Records that a later attempt replaced; they keep their evidence."""
+    """Number of records replaced by a later attempt."""
 
     @cached_property
     def finals(self) -> tuple[AttemptRecord, ...]:
-        """The whole records of all rows. Many of them take their time."""
+        """Full records of all rows; slow for large runs."""
         return tuple(read_records(self.path, self.rows))
 
     def records(self, rows: Sequence[Row]) -> tuple[AttemptRecord, ...]:
-        """The whole records of some rows."""
+        """Read the full records of some rows."""
         return tuple(read_records(self.path, rows))
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        # Column by column: a hundred thousand calls would take as long as reading the file.
+        # Column by column, because 100,000 constructor calls would take as long as reading the file.
         rows = self.rows
         columns = (
             [row.task for row in rows],
@@ -69,35 +69,35 @@ class Side:
     trials: tuple[Trial, ...]
     identities: tuple[Identity, ...]
     run: Run | None = None
-    """None for results made elsewhere."""
+    """None for results from a CSV file."""
 
     @property
     def folder(self) -> Path | None:
-        """Where the evidence lies."""
+        """The run directory with the evidence, if any."""
         return self.run.path if self.run else None
 
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[Row]]:
-        """Rows of each task in order of repeats; empty for results made elsewhere."""
-        found: dict[str, list[Row]] = {}
-        for row in sorted(self.run.rows if self.run else (), key=lambda one: one.repeat):
-            found.setdefault(row.task, []).append(row)
-        return found
+        """Rows of each task in order of repeats; empty for results from a CSV file."""
+        tasks: dict[str, list[Row]] = {}
+        for row in sorted(self.run.rows if self.run else (), key=lambda row: row.repeat):
+            tasks.setdefault(row.task, []).append(row)
+        return tasks
 
 
 def open_run(path: Path) -> Run:
-    """Read a run directory (or the one that a file of it lies in).
+    """Read a run directory, given its path or that of its `run.json` or `attempts.jsonl`.
 
     Raises:
-        InputError: it is no run directory, or one of its records cannot be read.
+        InputError: `path` is not a run directory, or a record cannot be read.
     """
     folder = path.parent if path.name in {"attempts.jsonl", "run.json"} and path.is_file() else path
     try:
         run = RunDirectory.open(folder)
         version = run.meta.get("schema_version", 1)
         if isinstance(version, int) and version > SCHEMA_VERSION:
-            msg = f"{folder} was made by a newer version: run.json has schema_version {version}, this version reads {SCHEMA_VERSION}"
-            raise InputError(msg, remedy="read it with the version of ab that made it, or a newer one")
+            msg = f"{folder} was recorded by a newer version: schema_version {version}, supported is {SCHEMA_VERSION}"
+            raise InputError(msg, remedy="upgrade agentbench-harness")
         rows, superseded = read_rows(folder)
     except RecordError as error:
         raise InputError(error.message, remedy=VERIFY) from error
@@ -105,10 +105,10 @@ def open_run(path: Path) -> Run:
 
 
 def open_side(text: str) -> Side:
-    """One side of a comparison: a run directory, `FILE.csv`, or `FILE.csv#METHOD`.
+    """Open one side of a comparison: a run directory, `FILE.csv`, or `FILE.csv#METHOD`.
 
     Raises:
-        InputError: it cannot be read, is empty, or does not say which method is meant.
+        InputError: it cannot be read, is empty, or holds several methods and none is selected.
     """
     path = Path(text)
     file, _, method = text.partition(SELECT)
@@ -120,7 +120,7 @@ def open_side(text: str) -> Side:
 
 
 def open_sides(a: str, b: str) -> tuple[Side, Side]:
-    """Both sides. One CSV file with exactly two methods may stand for both.
+    """Open both sides. The same CSV file may be given twice if it holds exactly two methods.
 
     Raises:
         InputError: see `open_side`.
@@ -149,11 +149,11 @@ def identity_of(row: Row) -> Identity:
 
 def _run_side(run: Run) -> Side:
     if not run.rows:
-        msg = f"{run.path} holds no finished attempt"
-        raise InputError(msg, remedy="resume it with `ab run --resume`, or name another run")
+        msg = f"{run.path} has no finished attempts"
+        raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
     variants = sorted({row.variant for row in run.rows})
     if len(variants) > 1:
-        msg = f"{run.path} holds several variants ({', '.join(map(printable, variants))}); a side is one method"
+        msg = f"{run.path} has several variants ({', '.join(map(printable, variants))}); a side must be one method"
         raise InputError(msg)
     return Side(variants[0], str(run.path), run.trials, run.identities, run)
 
@@ -161,16 +161,15 @@ def _run_side(run: Run) -> Side:
 def _csv_side(path: Path, method: str) -> Side:
     methods = read_results(path)
     if not methods:
-        msg = f"{path} holds no result below its header"
+        msg = f"{path} has no results"
         raise InputError(msg)
     chosen = method or (next(iter(methods)) if len(methods) == 1 else "")
     if chosen not in methods:
-        listed = _listed(list(methods))
-        what = f"has no method '{printable(method)}'" if method else "holds several methods"
-        msg = f"{path} {what}: {listed}"
-        raise InputError(msg, remedy=f"name one of them: {path}{SELECT}METHOD")
+        problem = f"has no method '{printable(method)}'" if method else "has several methods"
+        msg = f"{path} {problem}; available: {_listed(list(methods))}"
+        raise InputError(msg, remedy=f"select one with {path}{SELECT}METHOD")
     trials = methods[chosen]
-    return Side(chosen, str(path), trials, tuple(Identity(task=one.task, repeat=one.repeat) for one in trials))
+    return Side(chosen, str(path), trials, tuple(Identity(task=trial.task, repeat=trial.repeat) for trial in trials))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,52 +1,61 @@
-"""The summary of one run, as numbers: rates with their denominators, strata, costs, times, what was enforced, what is unsure.
+"""Summary of one run: rates with denominators, strata, costs, times, deviations.
 
-`summary_text` and `summary_data` write it down.
+`summarise` computes it, `as_json` and `as_csv` write it for machines; `summary_markdown` writes it for people.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agentbench.core.reasons import Assurance, Gate, Outcome
+from agentbench.core.canonical import Json
+from agentbench.core.reasons import Assurance, Gate, InvalidCause, Outcome, RunStatus
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
-from agentbench.reports.figures import counted, percent, plural, share_interval, total
+from agentbench.reports.escape import Cell, csv_text
+from agentbench.reports.number_format import counted, finite, percent, plural, share_interval, total
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
 from agentbench.statistics.comparability import Identity, seed_deviations
-from agentbench.statistics.error_rates import CategoryTruth, error_rates
+from agentbench.statistics.error_rates import CategoryErrors, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
 from agentbench.statistics.survival import Curve, curve
-from agentbench.statistics.trials import Rate, Trial, answered
+from agentbench.statistics.trials import Rate, Trial, map_trials
 from agentbench.statistics.undecided_bounds import Bounds, bounds, undecided
 from agentbench.verdict.headline import judged_only
 
-HARDEST = 10
+HARDEST_SHOWN = 10
 CAPPED = frozenset({"max_steps", "tool_call_cap", "token_cap", "cost_cap", "wall_cap", "failed_cycle_cap", "dominance"})
-"""Endings by a cap: the attempt might have succeeded with more."""
+"""Terminations by a cap: the attempt might have passed with a higher one."""
 OUTCOMES = ("passed", "failed", "undecided")
+GATE_NAMES = {
+    Gate.G1: "patch applies",
+    Gate.G2: "builds",
+    Gate.G3: "passes checks",
+    Gate.G4: "is safe",
+}
 
 COUNTING = (
-    "Acceptance errors are scorable and count as not passed in both rates. Runs invalid by the fault of the harness, the task or "
-    "an operator stand outside both; a run made invalid by the agent's own unsafe act counts as not passed in the contract rate."
+    "Acceptance errors are scorable and count as not passed in both rates. Attempts that are invalid because of the harness, the "
+    "task or an operator are outside both rates. An attempt made invalid by the agent's own unsafe action counts as not passed in "
+    "the contract rate."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """One task over its repeats."""
+    """Totals of one task over its repeats."""
 
     task: str
     passed: int
     counted: int
-    """Attempts inside the contract rate."""
+    """Attempts counted in the contract rate."""
     attempts: int
     tokens: int = 0
     cost: float = 0.0
@@ -57,13 +66,13 @@ class TaskLine:
 
     @property
     def flaky(self) -> bool:
-        """Its attempts under one and the same contract did not all end alike."""
+        """Some counted attempts passed and some did not."""
         return 0 < self.passed < self.counted
 
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """The part of a run whose tasks share a property."""
+    """Totals of the tasks that share a value of one stratum."""
 
     dimension: str
     value: str
@@ -76,19 +85,19 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long attempts of one outcome took, from start to end."""
+    """Durations of the attempts with one outcome, in seconds."""
 
     outcome: str
     attempts: int
     median: float
-    ninth: float
+    p90: float
     longest: float
     total: float
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Costs of one unit, by phase. Money and abstract units are never added up."""
+    """Costs in one unit, by phase. Different units are never added."""
 
     unit: str
     lm: float
@@ -98,7 +107,7 @@ class Spending:
     judge: float
     total: float
     passed: int
-    """Attempts among them that passed."""
+    """Number of passed attempts."""
 
     @property
     def per_pass(self) -> float | None:
@@ -107,13 +116,13 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything the formats are made from."""
+    """All numbers of the report; every format renders this."""
 
     run: Run
     provenance: Provenance
     rates: Rates
     by_repository: Interval | None
-    """The contract rate's interval with repositories as clusters; None when each task has its own or they are unknown."""
+    """Interval of the contract rate clustered by repository; None if each task has its own or they are unknown."""
     bounds: Bounds
     pass_k: tuple[PassK, ...]
     tasks: tuple[TaskLine, ...]
@@ -126,17 +135,17 @@ class Summary:
     cost_to_success: Curve
     deviations: tuple[str, ...]
     mean_score: float | None
-    """Over attempts that pass all gates, and only those (P4.3)."""
+    """Mean over attempts that passed all gates."""
     scored: int
     assurance: Mapping[str, int]
     adjudications: tuple[Adjudication, ...]
-    truth: tuple[CategoryTruth, ...]
+    error_rates: tuple[CategoryErrors, ...]
 
     @property
     def hardest(self) -> tuple[TaskLine, ...]:
-        """Tasks that did not always pass, the least passed first."""
-        short = [line for line in self.tasks if line.share is not None and line.share < 1]
-        return tuple(sorted(short, key=lambda line: (line.share, line.task))[:HARDEST])
+        """Tasks that did not always pass, lowest share first."""
+        failing = [line for line in self.tasks if line.share is not None and line.share < 1]
+        return tuple(sorted(failing, key=lambda line: (line.share, line.task))[:HARDEST_SHOWN])
 
     @property
     def flaky(self) -> tuple[TaskLine, ...]:
@@ -148,24 +157,25 @@ class Summary:
 
 
 def summarise(run: Run) -> Summary:
-    """Fold a run's final records."""
+    """Summarise the final records of a run."""
     rows, trials = run.rows, run.trials
-    origin = read_provenance(run.path, rows)
-    found = read_adjudications(run.path)
+    provenance = read_provenance(run.path, rows)
+    adjudications = read_adjudications(run.path)
     scores = [row.score for row in rows if row.passed and row.score is not None]
-    told = answered(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
-    kinds = [kind for kind, _ in told]
-    passed = np.asarray([kind == "passed" for kind in kinds], dtype=bool)
-    # A cap or an undecided end censors: it might have succeeded later. Any other end without success means never.
+    graded = map_trials(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
+    outcomes = [outcome for outcome, _ in graded]
+    passed = np.asarray([outcome == "passed" for outcome in outcomes], dtype=bool)
+    # Attempts stopped by a cap or undecided are censored: they might have passed later. Other failures never pass.
     never = np.asarray(
-        [kind == "failed" and row.ending not in CAPPED for row, kind in zip(rows, kinds, strict=True)], dtype=bool
+        [outcome == "failed" and row.ending not in CAPPED for row, outcome in zip(rows, outcomes, strict=True)],
+        dtype=bool,
     )
-    lines = _task_lines(rows, [value for _, value in told])
+    lines = _task_lines(rows, [value for _, value in graded])
     return Summary(
         run=run,
-        provenance=origin,
+        provenance=provenance,
         rates=rates(trials),
-        by_repository=_by_repository(lines, origin),
+        by_repository=_by_repository(lines, provenance),
         bounds=bounds(trials),
         pass_k=pass_k([(line.passed, line.counted) for line in lines])
         if any(line.counted > 1 for line in lines)
@@ -173,105 +183,106 @@ def summarise(run: Run) -> Summary:
         tasks=lines,
         reasons=Counter(str(row.reason) for row in rows if row.reason is not None),
         gate_vectors=Counter(row.gates for row in rows),
-        strata=_strata(run, origin),
+        strata=_strata(run, provenance),
         spending=_spending(rows),
-        times=_times(rows, kinds),
+        times=_times(rows, outcomes),
         time_to_success=curve(np.asarray([row.usage.wall_sec for row in rows], dtype=np.float64), passed, never),
         cost_to_success=curve(np.asarray([row.cost.total for row in rows], dtype=np.float64), passed, never),
-        deviations=_deviations(run, origin),
+        deviations=_deviations(run, provenance),
         mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),
         assurance=Counter(str(row.assurance) if row.assurance else "none" for row in rows),
-        adjudications=found,
-        truth=error_rates(cases(found, rows)),
+        adjudications=adjudications,
+        error_rates=error_rates(cases(adjudications, rows)),
     )
 
 
 def decision(summary: Summary) -> str:
-    """The first line: what share passed, and of what."""
+    """The first line: how many attempts passed, and of how many."""
     contract = summary.rates.contract
     if not summary.rates.attempts:
-        return "EMPTY: no attempt has finished"
+        return "EMPTY: no finished attempts"
     judged = _judged(summary)
     if judged and sum(judged.values()) == summary.rates.attempts:
-        return f"ONLY JUDGED: {plural(summary.rates.attempts, 'attempt')} without a workspace: {_told(judged)}"
+        return f"ONLY JUDGED: {plural(summary.rates.attempts, 'attempt')} without a workspace: {_judge_counts(judged)}"
     if contract.share is None:
         causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(summary.rates.invalid.items()))
         return f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({causes})"
     outside = summary.rates.attempts - contract.total - sum(judged.values())
     line = f"{counted(contract)} passed: contract rate {percent(contract.share)}"
     if contract.interval:
-        line += f" ({contract.interval.confidence:.0%} interval {share_interval(contract.interval)})"
-    line += f"; {plural(outside, 'run')} invalid and outside it" if outside else ""
-    line += f"; {plural(sum(judged.values()), 'run')} only judged ({_told(judged)})" if judged else ""
+        line += f" ({contract.interval.confidence:.0%} CI {share_interval(contract.interval)})"
+    line += f"; {plural(outside, 'invalid attempt')} not counted" if outside else ""
+    line += f"; {plural(sum(judged.values()), 'attempt')} only judged ({_judge_counts(judged)})" if judged else ""
     return line + (" [PROVISIONAL]" if summary.provisional else "")
 
 
 def _judged(summary: Summary) -> Counter[str]:
-    """Attempts at tasks without a workspace, by what the judge said of them."""
+    """Count attempts at tasks without a workspace by the judge's verdict."""
     return Counter(row.judge or "not judged" for row in summary.run.rows if judged_only(row.status, row.reason))
 
 
-def _told(judged: Counter[str]) -> str:
+def _judge_counts(judged: Counter[str]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(judged.items()))
 
 
 def assurance_of(record: AttemptRecord) -> Assurance | None:
-    """A verdict is as strong as its weakest mandatory check."""
+    """Return the assurance of the weakest mandatory check."""
     order = list(Assurance)
-    used = [one.assurance for one in record.checks if one.mandatory]
-    return max(used, key=order.index) if used else None
+    levels = [check.assurance for check in record.checks if check.mandatory]
+    return max(levels, key=order.index) if levels else None
 
 
-def vector(outcomes: Sequence[Outcome]) -> str:
-    """The gate vector in words: `G1 pass, G2 pass, G3 fail, G4 pass`."""
-    return ", ".join(f"{gate} {outcome}" for gate, outcome in zip(Gate, outcomes, strict=True))
-
-
-# --- parts --------------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def _task_lines(rows: Sequence[Row], values: Sequence[int | None]) -> tuple[TaskLine, ...]:
-    """`values`: what each attempt counts in the contract rate."""
-    places: dict[str, list[int]] = {}
+    """Total rows by task. `values` holds what each attempt counts in the contract rate."""
+    by_task: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
-        places.setdefault(row.task, []).append(index)
-    used = [row.usage.prompt_tokens + row.usage.completion_tokens for row in rows]
-    spent = [row.cost.total for row in rows]
-    found = []
-    for task, picked in sorted(places.items()):
-        inside = [value for index in picked if (value := values[index]) is not None]
-        tokens, cost = sum([used[index] for index in picked]), total([spent[index] for index in picked])
-        found.append(TaskLine(task, sum(inside), len(inside), len(picked), tokens, cost))
-    return tuple(found)
+        by_task.setdefault(row.task, []).append(index)
+    tokens = [row.usage.prompt_tokens + row.usage.completion_tokens for row in rows]
+    costs = [row.cost.total for row in rows]
+    return tuple(
+        TaskLine(
+            task,
+            passed=sum(values[index] or 0 for index in indices),
+            counted=sum(values[index] is not None for index in indices),
+            attempts=len(indices),
+            tokens=sum([tokens[index] for index in indices]),
+            cost=total([costs[index] for index in indices]),
+        )
+        for task, indices in sorted(by_task.items())
+    )
 
 
-def _by_repository(lines: Sequence[TaskLine], origin: Provenance) -> Interval | None:
-    homes = origin.repositories
-    if not lines or any(line.task not in homes for line in lines):
+def _by_repository(lines: Sequence[TaskLine], provenance: Provenance) -> Interval | None:
+    repositories = provenance.repositories
+    if not lines or any(line.task not in repositories for line in lines):
         return None
     clusters: dict[str, tuple[int, int]] = {}
     for line in lines:
-        good, all_ = clusters.get(homes[line.task], (0, 0))
-        clusters[homes[line.task]] = (good + line.passed, all_ + line.counted)
+        passed, attempts = clusters.get(repositories[line.task], (0, 0))
+        clusters[repositories[line.task]] = (passed + line.passed, attempts + line.counted)
     if len(clusters) == len(lines):
         return None
-    found = clustered_wilson(list(clusters.values()))
-    return found and Interval(found.low, found.high, found.confidence, "Wilson, clustered by repository")
+    interval = clustered_wilson(list(clusters.values()))
+    return interval and replace(interval, method="Wilson, clustered by repository")
 
 
-def _strata(run: Run, origin: Provenance) -> tuple[Stratum, ...]:
-    found = []
-    for dimension in origin.dimensions:
+def _strata(run: Run, provenance: Provenance) -> tuple[Stratum, ...]:
+    strata = []
+    for dimension in provenance.dimensions:
         groups: dict[str, list[int]] = {}
         for index, row in enumerate(run.rows):
-            value = origin.origins[row.task].strata.get(dimension, "not stated") if row.task in origin.origins else ""
+            origin = provenance.origins.get(row.task)
+            value = origin.strata.get(dimension) if origin else None
             groups.setdefault(value or "not stated", []).append(index)
-        found += [
-            _stratum(dimension, value, [run.rows[i] for i in picked], [run.trials[i] for i in picked])
-            for value, picked in sorted(groups.items())
+        strata += [
+            _stratum(dimension, value, [run.rows[i] for i in indices], [run.trials[i] for i in indices])
+            for value, indices in sorted(groups.items())
         ]
-    return tuple(found)
+    return tuple(strata)
 
 
 def _stratum(dimension: str, value: str, rows: Sequence[Row], trials: Sequence[Trial]) -> Stratum:
@@ -280,7 +291,7 @@ def _stratum(dimension: str, value: str, rows: Sequence[Row], trials: Sequence[T
         value,
         tasks=len({row.task for row in rows}),
         contract=endpoint(trials, Rate.CONTRACT),
-        cost={one.unit: one.total for one in _spending(rows)},
+        cost={spending.unit: spending.total for spending in _spending(rows)},
         seconds=total([row.duration for row in rows]),
         tokens=sum(row.usage.prompt_tokens + row.usage.completion_tokens for row in rows),
     )
@@ -290,62 +301,266 @@ def _spending(rows: Sequence[Row]) -> tuple[Spending, ...]:
     units: dict[str, list[Row]] = {}
     for row in rows:
         units.setdefault(row.cost.unit, []).append(row)
-    found = []
-    for unit, some in sorted(units.items()):
-        costs = [row.cost for row in some]
-        found.append(
-            Spending(
-                unit,
-                lm=total([one.lm for one in costs]),
-                exec=total([one.exec for one in costs]),
-                human=total([one.human for one in costs]),
-                overhead=total([one.overhead for one in costs]),
-                judge=total([one.judge for one in costs]),
-                total=total([one.total for one in costs]),
-                passed=sum([row.passed for row in some]),
-            )
+    return tuple(
+        Spending(
+            unit,
+            lm=total([row.cost.lm for row in group]),
+            exec=total([row.cost.exec for row in group]),
+            human=total([row.cost.human for row in group]),
+            overhead=total([row.cost.overhead for row in group]),
+            judge=total([row.cost.judge for row in group]),
+            total=total([row.cost.total for row in group]),
+            passed=sum(row.passed for row in group),
         )
-    return tuple(found)
+        for unit, group in sorted(units.items())
+    )
 
 
 def _outcome(trial: Trial) -> str:
-    """One of OUTCOMES."""
+    """Return one of OUTCOMES."""
     if trial.passed:
         return "passed"
     return "undecided" if undecided(trial) else "failed"
 
 
-def _times(rows: Sequence[Row], kinds: Sequence[str]) -> tuple[Times, ...]:
+def _times(rows: Sequence[Row], outcomes: Sequence[str]) -> tuple[Times, ...]:
     groups: dict[str, list[float]] = {}
-    for row, kind in zip(rows, kinds, strict=True):
-        groups.setdefault(kind, []).append(row.duration)
-    found = []
+    for row, outcome in zip(rows, outcomes, strict=True):
+        groups.setdefault(outcome, []).append(row.duration)
+    times = []
     for outcome in OUTCOMES:
-        values = np.asarray(groups.get(outcome, ()), dtype=np.float64)
-        if values.size:
-            median, ninth = (float(one) for one in np.quantile(values, (0.5, 0.9)))
-            found.append(Times(outcome, values.size, median, ninth, float(values.max()), total(groups[outcome])))
-    return tuple(found)
+        durations = np.asarray(groups.get(outcome, ()), dtype=np.float64)
+        if durations.size:
+            median, p90 = (float(quantile) for quantile in np.quantile(durations, (0.5, 0.9)))
+            times.append(Times(outcome, durations.size, median, p90, float(durations.max()), total(groups[outcome])))
+    return tuple(times)
 
 
-def _seeds(rows: Sequence[Row]) -> list[Identity]:
-    """One identity for each seed of a first repeat: all that the question of seeds needs."""
-    return [Identity(task="", seed=seed) for seed in {row.seed for row in rows if row.repeat == 1}]
-
-
-def _deviations(run: Run, origin: Provenance) -> tuple[str, ...]:
-    """Departures from the protocol that make the numbers provisional (L-06)."""
-    found = list(seed_deviations(_seeds(run.rows), "this run"))
-    noted = Counter(text for one in origin.origins.values() for text in one.deviations)
-    found += [f"{text} ({plural(count, 'task')})" for text, count in sorted(noted.items())]
+def _deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
+    """List deviations from the protocol that make the numbers provisional."""
+    # One identity per seed of a first repeat is enough to check seeds.
+    seeds = [Identity(task="", seed=seed) for seed in {row.seed for row in run.rows if row.repeat == 1}]
+    deviations = list(seed_deviations(seeds, "this run"))
+    recorded = Counter(text for origin in provenance.origins.values() for text in origin.deviations)
+    deviations += [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
     versions = sorted({row.harness_version for row in run.rows})
     if len(versions) > 1:
-        found.append(f"attempts were made by different versions of the harness: {', '.join(versions)}")
+        deviations.append(f"attempts come from different harness versions: {', '.join(versions)}")
     contracts = Counter(task for task, _ in {(row.task, row.contract_id) for row in run.rows})
     mixed = sorted(task for task, ids in contracts.items() if ids > 1)
     if mixed:
-        found.append(f"attempts at one task were made under different contract versions: {', '.join(mixed[:5])}")
-    frozen = sum(one.replayable is False for one in origin.origins.values())
-    if frozen:
-        found.append(f"{plural(frozen, 'task')} cannot be replayed: they depend on what is outside the contract")
-    return tuple(found)
+        deviations.append(f"attempts at one task have different contract versions: {', '.join(mixed[:5])}")
+    unreplayable = sum(origin.replayable is False for origin in provenance.origins.values())
+    if unreplayable:
+        depends = "depends" if unreplayable == 1 else "depend"
+        deviations.append(
+            f"{plural(unreplayable, 'task')} cannot be replayed: {depends} on resources outside the contract"
+        )
+    return tuple(deviations)
+
+
+# --- JSON and CSV -----------------------------------------------------------------------------------------------------
+
+
+def as_json(summary: Summary) -> dict[str, Json]:
+    run, rates = summary.run, summary.rates
+    return {
+        "decision": decision(summary),
+        "run_dir": str(run.path),
+        "run_id": run.run_id,
+        "suite": run.suite,
+        "variants": sorted({row.variant for row in run.rows}),
+        "attempts": rates.attempts,
+        "superseded": run.superseded,
+        "tasks": rates.tasks,
+        "scorable": rates.scorable,
+        "provisional": summary.provisional,
+        "deviations": list(summary.deviations),
+        "statuses": {status: rates.statuses.get(status, 0) for status in RunStatus},
+        "rates": {
+            Rate.CONTRACT: proportion_json(rates.contract),
+            Rate.ACCEPTANCE: proportion_json(rates.acceptance),
+            "acceptance_error": proportion_json(rates.acceptance_error),
+            "invalid": proportion_json(rates.invalid_fraction),
+        },
+        "contract_by_repository": interval_json(summary.by_repository),
+        "counting": COUNTING,
+        "undecided": {
+            "attempts": summary.bounds.undecided,
+            "share": summary.bounds.undecided_share,
+            "worst": summary.bounds.worst,
+            "best": summary.bounds.best,
+        },
+        "pass_k": [
+            {"k": pass_k.k, "pass_at_k": pass_k.any_of, "pass_hat_k": pass_k.all_of, "tasks": pass_k.tasks}
+            for pass_k in summary.pass_k
+        ],
+        "invalid_by_cause": {cause: rates.invalid.get(cause, 0) for cause in InvalidCause},
+        "failure_reasons": dict(sorted(summary.reasons.items())),
+        "gate_vectors": [
+            {**{str(gate): outcome for gate, outcome in zip(Gate, outcomes, strict=True)}, "attempts": count}
+            for outcomes, count in sorted(summary.gate_vectors.items(), key=lambda item: -item[1])
+        ],
+        "assurance": dict(sorted(summary.assurance.items())),
+        "mean_score": finite(summary.mean_score),
+        "scored": summary.scored,
+        "hardest": [{"task": line.task, "passed": line.passed, "counted": line.counted} for line in summary.hardest],
+        "flaky": [line.task for line in summary.flaky],
+        "by_task": list(map(task_json, summary.tasks)),
+        "strata": list(map(stratum_json, summary.strata)),
+        "cost": list(map(spending_json, summary.spending)),
+        "times": list(map(times_json, summary.times)),
+        "time_to_success": curve_json(summary.time_to_success),
+        "cost_to_success": curve_json(summary.cost_to_success),
+        "adjudications": len(summary.adjudications),
+        "reviewer_minutes": finite(total([adjudication.minutes for adjudication in summary.adjudications])),
+        "truth": list(map(error_rates_json, summary.error_rates)),
+        "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
+    }
+
+
+def task_json(line: TaskLine) -> dict[str, Json]:
+    return {
+        "task": line.task,
+        "passed": line.passed,
+        "counted": line.counted,
+        "attempts": line.attempts,
+        "tokens": line.tokens,
+        "cost": finite(line.cost),
+    }
+
+
+def stratum_json(stratum: Stratum) -> dict[str, Json]:
+    return {
+        "dimension": stratum.dimension,
+        "value": stratum.value,
+        "tasks": stratum.tasks,
+        "contract": proportion_json(stratum.contract),
+        "cost": {unit: finite(value) for unit, value in stratum.cost.items()},
+        "seconds": finite(stratum.seconds),
+        "tokens": stratum.tokens,
+    }
+
+
+def spending_json(spending: Spending) -> dict[str, Json]:
+    return {
+        "unit": spending.unit,
+        "lm": finite(spending.lm),
+        "exec": finite(spending.exec),
+        "human": finite(spending.human),
+        "overhead": finite(spending.overhead),
+        "judge": finite(spending.judge),
+        "total": finite(spending.total),
+        "per_pass": finite(spending.per_pass),
+    }
+
+
+def times_json(times: Times) -> dict[str, Json]:
+    return {
+        "outcome": times.outcome,
+        "attempts": times.attempts,
+        "median_sec": times.median,
+        "p90_sec": times.p90,
+        "longest_sec": times.longest,
+        "total_sec": finite(times.total),
+    }
+
+
+def error_rates_json(category: CategoryErrors) -> dict[str, Json]:
+    return {
+        "category": category.category,
+        "false_positive": proportion_json(category.false_positive),
+        "false_negative": proportion_json(category.false_negative),
+    }
+
+
+def curve_json(curve: Curve, max_steps: int = 400) -> dict[str, Json]:
+    """Thin the curve to about `max_steps` steps, always keeping the last."""
+    count = curve.amounts.size
+    stride = max(1, -(-count // max_steps))
+    steps = [curve.step(index) for index in range(count) if index % stride == 0 or index == count - 1]
+    return {
+        "attempts": curve.attempts,
+        "events": curve.events,
+        "censored": curve.censored,
+        "median": curve.median,
+        "steps": [[step.amount, step.survival, step.low, step.high, step.at_risk] for step in steps],
+    }
+
+
+def proportion_json(proportion: Proportion) -> dict[str, Json]:
+    return {
+        "count": proportion.count,
+        "total": proportion.total,
+        "share": proportion.share,
+        "interval": interval_json(proportion.interval),
+    }
+
+
+def interval_json(interval: Interval | None) -> dict[str, Json] | None:
+    if interval is None:
+        return None
+    return {
+        "low": interval.low,
+        "high": interval.high,
+        "confidence": interval.confidence,
+        "method": interval.method,
+    }
+
+
+CSV_HEAD = (
+    "task", "method", "repeat", "outcome", "cost", "failure_reason", "run_status", "invalid_cause", "attribution", "G1", "G2", "G3",
+    "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
+    "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
+    "workspace_verdict", "judge_verdict", "run_badge",
+)  # fmt: skip
+
+
+def as_csv(summary: Summary) -> str:
+    """One row per attempt. `ab report paired` can read the first five columns back."""
+    return csv_text(CSV_HEAD, map(_csv_row, summary.run.rows))
+
+
+def _csv_row(row: Row) -> dict[str, Cell]:
+    f2p_passed, f2p_total, p2p_kept, p2p_total = row.progress
+    return {
+        "task": row.task,
+        "method": row.variant,
+        "repeat": row.repeat,
+        "outcome": outcome_word(row),
+        "cost": row.cost.total,
+        "failure_reason": row.reason,
+        "run_status": row.status,
+        "invalid_cause": row.cause,
+        "attribution": row.attribution,
+        **{str(gate): outcome for gate, outcome in zip(Gate, row.gates, strict=True)},
+        "score": row.score,
+        "f2p_passed": f2p_passed,
+        "f2p_total": f2p_total,
+        "p2p_kept": p2p_kept,
+        "p2p_total": p2p_total,
+        "duration_sec": row.duration,
+        "tool_calls": row.usage.tool_calls,
+        "contract_id": row.contract_id,
+        "attempt_id": row.attempt_id,
+        "task_dir": row.task_dir,
+        "assurance": row.assurance,
+        "needs_review": row.needs_review,
+        "termination": row.ending,
+        "prompt_tokens": row.usage.prompt_tokens,
+        "completion_tokens": row.usage.completion_tokens,
+        "wall_sec": row.usage.wall_sec,
+        "cost_unit": row.cost.unit,
+        "workspace_verdict": row.workspace_verdict,
+        "judge_verdict": row.judge,
+        "run_badge": row.badge,
+    }
+
+
+def outcome_word(row: Row) -> str:
+    """Return `pass`, `fail`, `error` or `invalid:CAUSE`, as CSV result files name outcomes."""
+    if row.status is RunStatus.INVALID:
+        return f"invalid:{row.cause or InvalidCause.HARNESS}"
+    if row.status is RunStatus.ACCEPTANCE_ERROR:
+        return Outcome.ERROR
+    return Outcome.PASS if row.passed else Outcome.FAIL

@@ -1,6 +1,6 @@
-"""Statistics: rates with their denominators, intervals, paired comparisons, power, survival, error rates, comparability.
+"""Statistics: rates, intervals, paired comparisons, power, survival, error rates and comparability.
 
-Owns numbers. Pure functions over trials: no file, no clock, nothing that runs; resampling is seeded, so the same records give the
-same numbers. What cannot be said honestly (McNemar with repeats, an interval without spread) is None with the reason in
-words, never a number that looks right.
+Pure functions over trials: no files, no clock, no execution. Resampling uses a fixed seed, so the same records give the same
+numbers. Where a method does not apply (McNemar's test with repeats, an interval without variance), the result is None and a
+note gives the reason.
 """

@@ -1,6 +1,6 @@
-"""Whether two runs may be compared (P3.7): the same R, the same T with its A, a compatible configuration class.
+"""Decide whether two runs may be compared: same repositories, tasks and checks, compatible configuration class.
 
-What differs is declared. Two versions of one contract are not the same task: comparing across them is refused unless asked for.
+Differences are listed, not hidden. Two versions of one contract are different tasks: comparing them needs an explicit option.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an attempt was made under. None: not known (results made elsewhere)."""
+    """Conditions of one attempt. None means unknown, as for results from a CSV file."""
 
     task: str
     repeat: int = 1
@@ -31,24 +31,26 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Comparability:
-    """Differences in words. `across_versions` names tasks whose contract differs; the others are declared."""
+    """Differences between the conditions of two runs."""
 
     across_versions: tuple[str, ...] = ()
+    """Tasks whose contract differs."""
     differences: tuple[str, ...] = ()
+    """All other differences, as sentences."""
     deviations: tuple[str, ...] = ()
-    """Departures from the protocol that make numbers provisional."""
+    """Deviations from the protocol that make the numbers provisional."""
     unknown: bool = False
-    """A side does not say what it was made under."""
+    """Some attempts do not record their contract."""
 
     @property
     def comparable(self) -> bool:
         return not (self.across_versions or self.differences or self.deviations or self.unknown)
 
 
-def hold_against(a: Sequence[Identity], b: Sequence[Identity]) -> Comparability:
-    """Compare what two sets of attempts were made under, over the tasks they share."""
-    common = {one.task for one in a} & {one.task for one in b}
-    left, right = ([one for one in side if one.task in common] for side in (a, b))
+def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparability:
+    """Compare the conditions of two sets of attempts over their common tasks."""
+    common = {identity.task for identity in a} & {identity.task for identity in b}
+    left, right = ([identity for identity in side if identity.task in common] for side in (a, b))
     versions = _differing(left, right, "contract_id")
     differences = []
     fields = {
@@ -57,56 +59,62 @@ def hold_against(a: Sequence[Identity], b: Sequence[Identity]) -> Comparability:
         "env_digest": "the prepared environment differs",
         "config_class": "the configuration class (sandbox constraints, limits, logging) differs",
         "harness_version": "the harness version differs",
-        "observability": "the agents are observed at different levels; trace metrics are not comparable",
+        "observability": "the observability levels differ, so trace metrics are not comparable",
     }
-    for name, words in fields.items():
+    for name, sentence in fields.items():
         tasks = _differing(left, right, name)
         if tasks:
-            differences.append(f"{words}: {_values(left, right, name) if name == 'harness_version' else named(tasks)}")
+            detail = _values(left, right, name) if name == "harness_version" else join_names(tasks)
+            differences.append(f"{sentence}: {detail}")
     deviations = [*seed_deviations(a, "A"), *seed_deviations(b, "B")]
     if _seeds(left) != _seeds(right) and all(_seeds(left).values()) and all(_seeds(right).values()):
-        deviations.append("the two sides used different seeds: the comparison is provisional")
+        deviations.append("A and B used different seeds")
     return Comparability(
         across_versions=versions,
         differences=tuple(differences),
         deviations=tuple(deviations),
-        unknown=any(one.contract_id is None for one in (*left, *right)),
+        unknown=any(identity.contract_id is None for identity in (*left, *right)),
     )
 
 
 def seed_deviations(identities: Sequence[Identity], side: str) -> tuple[str, ...]:
-    """Base seeds other than the protocol's. The base seed is the first repeat's; others are spawned from it."""
+    """Report base seeds other than the protocol's. The first repeat uses the base seed; the others derive theirs."""
     others = sorted(
-        {one.seed for one in identities if one.repeat == 1 and one.seed not in (None, PROTOCOL_SEED)}, key=str
+        {
+            identity.seed
+            for identity in identities
+            if identity.repeat == 1 and identity.seed not in (None, PROTOCOL_SEED)
+        },
+        key=str,
     )
     if not others:
         return ()
-    return (f"{side} used base seed {', '.join(map(str, others))}; the protocol plans {PROTOCOL_SEED}",)
+    return (f"{side} used base seed {', '.join(map(str, others))}; the protocol specifies {PROTOCOL_SEED}",)
 
 
-def named(tasks: Sequence[str]) -> str:
-    """A few names, and how many more."""
-    more = f" and {len(tasks) - SHOWN} more" if len(tasks) > SHOWN else ""
-    return ", ".join(tasks[:SHOWN]) + more
+def join_names(names: Sequence[str]) -> str:
+    """Join the first few names and count the rest: `a, b, c and 4 more`."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def _differing(left: Sequence[Identity], right: Sequence[Identity], name: str) -> tuple[str, ...]:
-    """Tasks under which this value is not one and the same on both sides, as far as it is known."""
+    """Return the tasks that have more than one known value of this field."""
     values: dict[str, set[object]] = {}
-    for one in (*left, *right):
-        value = getattr(one, name)
+    for identity in (*left, *right):
+        value = getattr(identity, name)
         if value is not None:
-            values.setdefault(one.task, set()).add(value)
-    return tuple(sorted(task for task, seen in values.items() if len(seen) > 1))
+            values.setdefault(identity.task, set()).add(value)
+    return tuple(sorted(task for task, distinct in values.items() if len(distinct) > 1))
 
 
 def _values(left: Sequence[Identity], right: Sequence[Identity], name: str) -> str:
-    sides = [sorted({str(getattr(one, name)) for one in side}) for side in (left, right)]
-    return " against ".join(", ".join(side) for side in sides)
+    sides = [sorted({str(getattr(identity, name)) for identity in side}) for side in (left, right)]
+    return " and ".join(", ".join(side) for side in sides)
 
 
 def _seeds(side: Sequence[Identity]) -> Mapping[int, frozenset[int | None]]:
     repeats: dict[int, set[int | None]] = {}
-    for one in side:
-        repeats.setdefault(one.repeat, set()).add(one.seed)
+    for identity in side:
+        repeats.setdefault(identity.repeat, set()).add(identity.seed)
     return {repeat: frozenset(seeds) for repeat, seeds in repeats.items()}

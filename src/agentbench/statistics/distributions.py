@@ -1,4 +1,4 @@
-"""Quantiles: the normal from the standard library, Student's t by inverting its distribution function."""
+"""Quantiles of the normal distribution and of Student's t."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _TINY = 1e-300
 
 
 def normal_quantile(confidence: float) -> float:
-    """The z with `confidence` of the standard normal between -z and z."""
+    """Return the z with probability `confidence` between -z and z."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 @cache
 def t_quantile(confidence: float, freedom: int) -> float:
-    """The t with `confidence` of Student's distribution between -t and t.
+    """Return the t with probability `confidence` between -t and t.
 
     Raises:
-        ValueError: no degree of freedom.
+        ValueError: `freedom` is less than 1.
     """
     if freedom < 1:
         msg = "Student's t needs at least one degree of freedom"
@@ -28,18 +28,18 @@ def t_quantile(confidence: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while _t_mass(high, freedom) < confidence:
         low, high = high, high * 2
-    # Newton's method, kept between bounds that close in: a handful of steps instead of one for each bit.
-    at = min(high, max(low, normal_quantile(confidence)))
+    # Newton's method with bisection as a fallback: converges in a few steps instead of one per bit.
+    t = min(high, max(low, normal_quantile(confidence)))
     for _ in range(_ITERATIONS):
-        excess = _t_mass(at, freedom) - confidence
-        low, high = (low, at) if excess >= 0 else (at, high)
-        following = at - excess / (2 * _t_density(at, freedom))
+        excess = _t_mass(t, freedom) - confidence
+        low, high = (low, t) if excess >= 0 else (t, high)
+        following = t - excess / (2 * _t_density(t, freedom))
         if not low <= following <= high:
             following = (low + high) / 2
-        if abs(following - at) <= 1e-13 * at or following in (low, high):
+        if abs(following - t) <= 1e-13 * t or following in (low, high):
             return following
-        at = following
-    return at
+        t = following
+    return t
 
 
 def _t_density(t: float, freedom: int) -> float:
@@ -48,12 +48,12 @@ def _t_density(t: float, freedom: int) -> float:
 
 
 def _t_mass(t: float, freedom: int) -> float:
-    """P(|T| ≤ t)."""
+    """Return P(|T| ≤ t)."""
     return 1.0 - _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """Regularised I_x(a, b) by its continued fraction, on the side where that converges fast."""
+    """Return the regularised I_x(a, b) from its continued fraction, on the side where it converges fast."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -63,7 +63,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction, evaluated from the far end: 1 + d1/(1 + d2/(1 + …))."""
+    """Evaluate the continued fraction 1 + d1/(1 + d2/(1 + …)) from its last term."""
     value = 1.0
     for step in range(_ITERATIONS, 0, -1):
         m = step // 2

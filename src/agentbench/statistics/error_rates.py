@@ -1,7 +1,7 @@
-"""Verdicts held against the truth that people found: false positives and negatives per failure category (A-05).
+"""False positives and false negatives of the verdicts, per failure category, from adjudicated attempts.
 
-As the paper has it: a false positive is a correct patch that was rejected, a false negative a defect that escaped. Each is
-reported per category; the sum over categories is never given alone.
+A false positive is a correct patch that was rejected; a false negative is a defect that passed. Rates are reported per
+category, never only as a total.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ from agentbench.statistics.rates import Proportion
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One adjudicated attempt. `category`: its failure reason, or the kind of defect a person found in a passed one."""
+    """One adjudicated attempt."""
 
     category: str
+    """The failure reason, or for a passed attempt the kind of defect the reviewer found."""
     passed: bool
     correct: bool
 
 
 @dataclass(frozen=True, slots=True)
-class CategoryTruth:
+class CategoryErrors:
     category: str
     false_positive: Proportion
-    """Correct patches among the adjudicated rejections of this category."""
+    """Correct patches among adjudicated rejections in this category."""
     false_negative: Proportion
-    """Escaped defects among the adjudicated defects of this category, caught or not."""
+    """Defects that passed among all adjudicated defects in this category."""
 
 
-def error_rates(cases: Sequence[Case], confidence: float = CONFIDENCE) -> tuple[CategoryTruth, ...]:
-    """Both rates for every category, by name. Correct patches that passed are no error and belong to no category."""
-    names = sorted({one.category for one in cases if not (one.passed and one.correct)})
-    found = []
+def error_rates(cases: Sequence[Case], confidence: float = CONFIDENCE) -> tuple[CategoryErrors, ...]:
+    """Return both rates for every category, sorted by name. Correct patches that passed belong to no category."""
+    names = sorted({case.category for case in cases if not (case.passed and case.correct)})
+    categories = []
     for name in names:
-        rejected = [one for one in cases if one.category == name and not one.passed]
-        defects = [one for one in cases if one.category == name and not one.correct]
-        found.append(
-            CategoryTruth(
+        rejected = [case for case in cases if case.category == name and not case.passed]
+        defects = [case for case in cases if case.category == name and not case.correct]
+        categories.append(
+            CategoryErrors(
                 name,
-                _proportion(sum(one.correct for one in rejected), len(rejected), confidence),
-                _proportion(sum(one.passed for one in defects), len(defects), confidence),
+                _proportion(sum(case.correct for case in rejected), len(rejected), confidence),
+                _proportion(sum(case.passed for case in defects), len(defects), confidence),
             )
         )
-    return tuple(found)
+    return tuple(categories)
 
 
 def _proportion(count: int, total: int, confidence: float) -> Proportion:

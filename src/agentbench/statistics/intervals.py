@@ -1,4 +1,4 @@
-"""Intervals for rates and for paired differences. Every one is a published method, named where it is shown."""
+"""Confidence intervals for rates and paired differences. Each is a published method that reports name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def wilson(successes: float, total: float, confidence: float = CONFIDENCE) -> tu
     """Wilson's score interval for a proportion (Wilson 1927). `total` may be an effective sample size.
 
     Raises:
-        ValueError: nothing was counted, or more successes than trials.
+        ValueError: `total` is not positive, or `successes` is not between 0 and `total`.
     """
     if total <= 0 or not 0 <= successes <= total:
-        msg = f"no proportion: {successes} of {total}"
+        msg = f"invalid proportion: {successes} of {total}"
         raise ValueError(msg)
     z = normal_quantile(confidence)
     share, square = successes / total, z * z
@@ -38,36 +38,36 @@ def wilson(successes: float, total: float, confidence: float = CONFIDENCE) -> tu
 
 
 def clustered_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CONFIDENCE) -> Interval | None:
-    """Wilson's interval for attempts that come in clusters: (successes, trials) per task.
+    """Wilson's interval for clustered attempts, given (successes, trials) per task.
 
-    With one trial per task it is Wilson's own. With repeats, attempts at one task are not independent: the sample size is
-    replaced by the effective one, from the variance between tasks (the ratio estimator of survey sampling). Without any spread
-    between tasks the number of tasks is used, which is the smallest it could honestly be.
+    With one trial per task this is Wilson's interval. With repeats, attempts at one task are not independent, so the sample
+    size is replaced by the effective sample size from the variance between tasks (the ratio estimator of survey sampling).
+    Without variance between tasks, the number of tasks is used: the smallest defensible sample size.
     """
-    counted = [(good, total) for good, total in clusters if total]
-    successes, trials = sum(good for good, _ in counted), sum(total for _, total in counted)
+    counted = [(passed, total) for passed, total in clusters if total]
+    successes, trials = sum(passed for passed, _ in counted), sum(total for _, total in counted)
     if not trials:
         return None
     if trials == len(counted):
         return Interval(*wilson(successes, trials, confidence), confidence, "Wilson")
     share, tasks = successes / trials, len(counted)
-    spread = sum((good - share * total) ** 2 for good, total in counted)
+    squares = sum((passed - share * total) ** 2 for passed, total in counted)
     effective = float(tasks)
-    if spread > 0 and tasks > 1:
-        variance = tasks / (tasks - 1) * spread / trials**2
-        # A spread that few tasks show is itself unsure: Korn and Graubard (1998) let Student's t of that many say by how much.
-        unsure = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
-        effective = min(float(trials), max(1.0, unsure * share * (1 - share) / variance))
+    if squares > 0 and tasks > 1:
+        variance = tasks / (tasks - 1) * squares / trials**2
+        # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard (1998).
+        correction = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
+        effective = min(float(trials), max(1.0, correction * share * (1 - share) / variance))
     return Interval(*wilson(share * effective, effective, confidence), confidence, "Wilson, clustered by task")
 
 
 def newcombe_paired(
     both: int, only_a: int, only_b: int, neither: int, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """Interval for the difference B minus A of paired proportions: square-and-add of two Wilson intervals.
+    """Newcombe's interval for the difference B - A of paired proportions.
 
-    Newcombe 1998 (Statistics in Medicine 17, 2635), method 10: the correlation of the two outcomes enters with his
-    correction, which does not let a small sample claim that A and B go together.
+    Newcombe 1998 (Statistics in Medicine 17, 2635), method 10: combines two Wilson intervals and the correlation of the
+    outcomes, with a correction that keeps small samples from overstating the correlation.
     """
     total = both + only_a + only_b + neither
     if not total:
@@ -76,22 +76,22 @@ def newcombe_paired(
     low_a, high_a = wilson(both + only_a, total, confidence)
     low_b, high_b = wilson(both + only_b, total, confidence)
     margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)
-    together = float(both * neither - only_a * only_b)
-    if together > 0:
-        together = max(0.0, together - total / 2)
-    phi = together / math.sqrt(margins) if margins else 0.0
+    covariance = float(both * neither - only_a * only_b)
+    if covariance > 0:
+        covariance = max(0.0, covariance - total / 2)
+    phi = covariance / math.sqrt(margins) if margins else 0.0
     difference = share_b - share_a
 
-    def reach(one: float, other: float) -> float:
-        return math.sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+    def half_width(x: float, y: float) -> float:
+        return math.sqrt(max(0.0, x * x - 2 * phi * x * y + y * y))
 
-    low = difference - reach(share_b - low_b, high_a - share_a)
-    high = difference + reach(high_b - share_b, share_a - low_a)
+    low = difference - half_width(share_b - low_b, high_a - share_a)
+    high = difference + half_width(high_b - share_b, share_a - low_a)
     return Interval(max(-1.0, low), min(1.0, high), confidence, "Newcombe, paired")
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Student's t interval for the mean of per-task values; None when there is no spread to measure."""
+    """Student's t interval for the mean of per-task values, or None without variance."""
     count = len(values)
     if count < 2:
         return None

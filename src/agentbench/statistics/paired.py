@@ -1,8 +1,8 @@
-"""Two methods on the same tasks.
+"""Paired comparison of two methods on the same tasks.
 
-With one attempt per task and side: the 2x2 table, McNemar's test exact and mid-p, Newcombe's interval. With repeats the task
-stays the unit: per-task means, a sign-flip test over tasks (which is McNemar's exact test when there is one attempt per
-task) and a t interval. McNemar on repeated attempts would count one task several times, so it is not computed.
+With one attempt per task and side: the 2x2 table, McNemar's test (exact and mid-p) and Newcombe's interval. With repeats the
+task stays the unit: per-task means, a sign-flip test over tasks (which equals McNemar's exact test with one attempt per task)
+and a t interval. McNemar's test on repeated attempts would count one task several times, so it is not computed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentbench.statistics.power import Detectable, detectable_mean, detectable_
 from agentbench.statistics.trials import Rate, Trial
 
 ALPHA = 0.05
-FEW_SUMS = 200_000
-"""Work up to which the sign-flip test is counted in whole numbers; above, in floating point."""
-MOST_SUMS = 400_000_000
-"""Work above which it is approximated: about a second of counting."""
-SMALLEST_SWEEP = 5
-"""Discordant tasks below which not even a clean sweep reaches 0.05 under mid-p."""
-SMALLEST_EXACT_SWEEP = 6
-"""The same under the exact and the sign-flip test."""
+MAX_INTEGER_WORK = 200_000
+"""Up to this much work the sign-flip test counts in integers; above, in floating point."""
+MAX_EXACT_WORK = 400_000_000
+"""Above this much work (about a second) the sign-flip test uses a normal approximation."""
+MIN_DISCORDANT_MID_P = 5
+"""With fewer discordant tasks, mid-p cannot reach 0.05 even if all favour one side."""
+MIN_DISCORDANT_EXACT = 6
+"""The same limit for the exact and the sign-flip test."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTask:
-    """One task both sides have a counted attempt at."""
+    """One task at which both sides have a counted attempt: the value of each attempt, 0 or 1."""
 
     task: str
     a: tuple[int, ...]
@@ -55,14 +55,14 @@ class PairedTask:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What can be paired, and what cannot."""
+    """Tasks that can be paired, and tasks that cannot."""
 
     pairs: tuple[PairedTask, ...]
     only_a: tuple[str, ...]
     """Tasks that B did not run."""
     only_b: tuple[str, ...]
     uncounted: tuple[str, ...]
-    """Tasks both ran, where a side has no attempt inside the rate (all invalid by our or the task's fault)."""
+    """Tasks both ran, but where all attempts of one side are invalid and outside the rate."""
 
     @property
     def single(self) -> bool:
@@ -77,7 +77,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Contingency:
-    """Tasks by what each side did with them."""
+    """Number of tasks by which sides passed them."""
 
     both: int
     only_a: int
@@ -90,24 +90,24 @@ class Contingency:
 
 
 class Method(StrEnum):
-    """What the decision is made on."""
+    """What decides the comparison."""
 
     TEST = "mcnemar"
     """McNemar's mid-p with one attempt per task, the sign-flip test with repeats."""
     BOOTSTRAP = "bootstrap"
-    """Whether the bootstrap interval over tasks leaves 0 out."""
+    """Whether the bootstrap interval over tasks excludes 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """B against A. Probabilities are two-sided; None where the test does not apply, with the reason in `notes`."""
+    """Result of comparing B with A. P-values are two-sided, and None where a test does not apply (see `notes`)."""
 
     rate: Rate
     pairing: Pairing
     share_a: float
     share_b: float
     difference: float
-    """B minus A, as the mean of per-task differences."""
+    """B - A, the mean of per-task differences."""
     interval: Interval | None
     contingency: Contingency | None
     mcnemar_exact: float | None
@@ -115,31 +115,31 @@ class Comparison:
     sign_flip: float | None
     notes: tuple[str, ...]
     bootstrap: Interval | None = None
-    """Tasks drawn with replacement."""
+    """Interval from resampling tasks."""
     by_repository: Interval | None = None
-    """Repositories drawn with replacement; None when they are not known, or each task has its own."""
+    """Interval from resampling repositories; None if they are unknown or each task has its own."""
     detectable: Detectable | None = None
-    """What this comparison could have shown."""
+    """Minimum detectable effect."""
     method: Method = Method.TEST
 
     @property
     def p_value(self) -> float | None:
-        """The one the decision is made on: mid-p with one attempt per task, the sign-flip test with repeats."""
+        """The p-value that decides: mid-p with one attempt per task, sign-flip with repeats."""
         return self.mcnemar_mid_p if self.contingency else self.sign_flip
 
     @property
-    def differing(self) -> int:
-        """Tasks that the two sides did not do equally well."""
-        return sum(bool(one.difference) for one in self.pairing.pairs)
+    def discordant(self) -> int:
+        """Number of tasks at which the sides differ."""
+        return sum(bool(pair.difference) for pair in self.pairing.pairs)
 
     @property
-    def least(self) -> int:
-        """Tasks that must differ before even a clean sweep is shown by the test."""
-        return SMALLEST_SWEEP if self.contingency else SMALLEST_EXACT_SWEEP
+    def min_discordant(self) -> int:
+        """Number of discordant tasks below which the test cannot be significant."""
+        return MIN_DISCORDANT_MID_P if self.contingency else MIN_DISCORDANT_EXACT
 
     @property
     def better(self) -> str | None:
-        """`A` or `B` when the difference is shown at ALPHA, else None."""
+        """`A` or `B` if the difference is significant at ALPHA, else None."""
         if self.method is Method.BOOTSTRAP:
             if self.bootstrap is None or self.bootstrap.low <= 0 <= self.bootstrap.high:
                 return None
@@ -150,7 +150,7 @@ class Comparison:
 
 
 def pair(a: Sequence[Trial], b: Sequence[Trial], rate: Rate) -> Pairing:
-    """Join two sets of trials by task."""
+    """Pair two sets of trials by task."""
     left, right = _by_task(a, rate), _by_task(b, rate)
     common = [task for task in left if task in right]
     counted = [task for task in common if left[task] and right[task]]
@@ -170,23 +170,23 @@ def compare(
     method: Method = Method.TEST,
     repositories: Mapping[str, str] | None = None,
 ) -> Comparison | None:
-    """Compare what was paired; None when there is no pair. `repositories`: where each task comes from, if known."""
+    """Compare the paired tasks, or return None without any. `repositories` maps tasks to repositories where known."""
     pairs = pairing.pairs
     if not pairs:
         return None
-    differences = [one.difference for one in pairs]
+    differences = [pair.difference for pair in pairs]
     table = contingency(pairs) if pairing.single else None
     flipped = None if table else sign_flip(differences)
     interval = (
         newcombe_paired(table.both, table.only_a, table.only_b, table.neither, confidence)
         if table
-        else mean_interval([float(one) for one in differences], confidence)
+        else mean_interval(list(map(float, differences)), confidence)
     )
     return Comparison(
         rate=rate,
         pairing=pairing,
-        share_a=float(sum(one.mean_a for one in pairs) / len(pairs)),
-        share_b=float(sum(one.mean_b for one in pairs) / len(pairs)),
+        share_a=float(sum(pair.mean_a for pair in pairs) / len(pairs)),
+        share_b=float(sum(pair.mean_b for pair in pairs) / len(pairs)),
         difference=float(sum(differences, Fraction(0)) / len(pairs)),
         interval=interval,
         contingency=table,
@@ -194,12 +194,12 @@ def compare(
         mcnemar_mid_p=mcnemar_mid_p(table.only_a, table.only_b) if table else None,
         sign_flip=flipped.p_value if flipped else None,
         notes=tuple(_notes(pairing, table, interval, flipped)),
-        bootstrap=bootstrap_interval([float(one) for one in differences], confidence=confidence),
+        bootstrap=bootstrap_interval(list(map(float, differences)), confidence=confidence),
         by_repository=_by_repository(pairs, repositories, confidence),
         detectable=(
             detectable_single(table.only_a, table.only_b, len(pairs), alpha=ALPHA)
             if table
-            else detectable_mean([float(one) for one in differences], alpha=ALPHA)
+            else detectable_mean(list(map(float, differences)), alpha=ALPHA)
         ),
         method=method,
     )
@@ -208,112 +208,112 @@ def compare(
 def _by_repository(
     pairs: Sequence[PairedTask], repositories: Mapping[str, str] | None, confidence: float
 ) -> Interval | None:
-    if repositories is None or any(one.task not in repositories for one in pairs):
+    if repositories is None or any(pair.task not in repositories for pair in pairs):
         return None
-    sums: dict[str, list[float]] = {}
-    for one in pairs:
-        sums.setdefault(repositories[one.task], []).append(float(one.difference))
-    if len(sums) == len(pairs):
+    differences: dict[str, list[float]] = {}
+    for pair in pairs:
+        differences.setdefault(repositories[pair.task], []).append(float(pair.difference))
+    if len(differences) == len(pairs):
         return None
     return bootstrap_interval(
-        [math.fsum(values) for values in sums.values()],
-        [float(len(values)) for values in sums.values()],
+        [math.fsum(values) for values in differences.values()],
+        [float(len(values)) for values in differences.values()],
         by="repository",
         confidence=confidence,
     )
 
 
 def contingency(pairs: Sequence[PairedTask]) -> Contingency:
-    """The 2x2 table of pairs with one attempt per side."""
-    cells = [(one.a[0], one.b[0]) for one in pairs]
+    """Count the 2x2 table of pairs with one attempt per side."""
+    cells = [(pair.a[0], pair.b[0]) for pair in pairs]
     return Contingency(
         both=cells.count((1, 1)), only_a=cells.count((1, 0)), only_b=cells.count((0, 1)), neither=cells.count((0, 0))
     )
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
-    """Two-sided exact McNemar: the binomial tails of the discordant pairs under a fair coin."""
-    total, few = only_a + only_b, min(only_a, only_b)
-    tail = sum(math.comb(total, count) for count in range(few + 1))
+    """Two-sided exact McNemar test: binomial tails of the discordant pairs at probability 1/2."""
+    total, smaller = only_a + only_b, min(only_a, only_b)
+    tail = sum(math.comb(total, count) for count in range(smaller + 1))
     return float(min(Fraction(1), Fraction(2 * tail, 2**total)))
 
 
 def mcnemar_mid_p(only_a: int, only_b: int) -> float:
-    """Two-sided mid-p McNemar: tables as extreme as the observed one count half, more extreme ones whole.
+    """Two-sided mid-p McNemar test: tables as extreme as the observed one count half, more extreme ones count fully.
 
-    It keeps its level where the exact test is too careful (Fagerland, Lydersen and Laake 2013). Without any discordant pair
-    there is nothing to weigh, and the answer is 1.
+    It keeps its level where the exact test is too conservative (Fagerland, Lydersen and Laake 2013). Returns 1 without
+    discordant pairs.
     """
-    total, few = only_a + only_b, min(only_a, only_b)
+    total, smaller = only_a + only_b, min(only_a, only_b)
     if not total:
         return 1.0
-    beyond = sum(math.comb(total, count) for count in range(few))
-    mirrored = 1 if 2 * few == total else 2
-    return float(Fraction(2 * beyond, 2**total) + Fraction(mirrored * math.comb(total, few), 2 ** (total + 1)))
+    more_extreme = sum(math.comb(total, count) for count in range(smaller))
+    mirrored = 1 if 2 * smaller == total else 2
+    as_extreme = Fraction(mirrored * math.comb(total, smaller), 2 ** (total + 1))
+    return float(Fraction(2 * more_extreme, 2**total) + as_extreme)
 
 
 @dataclass(frozen=True, slots=True)
 class SignFlip:
     p_value: float
     exact: bool
-    """False: too many different sums to count; the normal approximation, which is good exactly then."""
+    """False if there are too many sums to count; then it is a normal approximation, which is accurate in that case."""
 
 
 def sign_flip(differences: Sequence[Fraction]) -> SignFlip:
-    """Two-sided randomisation test: how often random signs make the sum at least as extreme as it is.
+    """Two-sided randomisation test: how often random signs make the sum at least as extreme as observed.
 
     Under the null hypothesis each task's difference is as likely as its negative. The distribution of the sum is counted
-    exactly, by adding one task after the other to the ways in which every sum can be reached.
+    exactly, by adding one task at a time to the number of ways in which each sum can be reached.
     """
-    scale = math.lcm(*(one.denominator for one in differences)) if differences else 1
-    steps = [abs(int(one * scale)) for one in differences if one]
+    scale = math.lcm(*(difference.denominator for difference in differences)) if differences else 1
+    steps = [abs(int(difference * scale)) for difference in differences if difference]
     observed = abs(int(sum(differences, Fraction(0)) * scale))
     work = len(steps) * sum(steps)
-    if FEW_SUMS < work <= MOST_SUMS:
+    if MAX_INTEGER_WORK < work <= MAX_EXACT_WORK:
         return SignFlip(_flipped_share(steps, observed), exact=True)
-    if work > MOST_SUMS:
-        spread = math.sqrt(math.fsum(float(step) ** 2 for step in steps))
-        return SignFlip(2 * (1 - NormalDist().cdf(observed / spread)), exact=False)
+    if work > MAX_EXACT_WORK:
+        deviation = math.sqrt(math.fsum(float(step) ** 2 for step in steps))
+        return SignFlip(2 * (1 - NormalDist().cdf(observed / deviation)), exact=False)
     counts: Mapping[int, int] = {0: 1}
     for step in steps:
         after: dict[int, int] = {}
-        for reached, ways in counts.items():
-            after[reached + step] = after.get(reached + step, 0) + ways
-            after[reached - step] = after.get(reached - step, 0) + ways
+        for total, ways in counts.items():
+            after[total + step] = after.get(total + step, 0) + ways
+            after[total - step] = after.get(total - step, 0) + ways
         counts = after
-    extreme = sum(ways for reached, ways in counts.items() if abs(reached) >= observed)
+    extreme = sum(ways for total, ways in counts.items() if abs(total) >= observed)
     return SignFlip(float(Fraction(extreme, 2 ** len(steps))), exact=True)
 
 
 def _flipped_share(steps: Sequence[int], observed: int) -> float:
-    """The same count as shares: one vector over all sums that can be reached, one addition per task."""
-    reach = sum(steps)
-    shares = np.zeros(2 * reach + 1)
-    shares[reach] = 1.0
-    done = 0
+    """Return the same p-value from a vector of probabilities over all possible sums, one addition per task."""
+    largest = sum(steps)
+    shares = np.zeros(2 * largest + 1)
+    shares[largest] = 1.0
+    reached = 0
     for step in steps:
-        done += step
-        low, high = reach - done, reach + done + 1
+        reached += step
+        low, high = largest - reached, largest + reached + 1
         before = shares[low:high].copy()
         shares[low:high] = 0.0
         shares[low + step : high] += 0.5 * before[: len(before) - step]
         shares[low : high - step] += 0.5 * before[step:]
-    sums = np.abs(np.arange(-reach, reach + 1))
+    sums = np.abs(np.arange(-largest, largest + 1))
     return min(1.0, float(shares[sums >= observed].sum()))
 
 
 def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:
-    """Counted values per task, in order of repeats; a task without any keeps an empty tuple."""
+    """Return counted values per task in order of repeats; a task without any has an empty tuple."""
     tasks: dict[str, list[int]] = {}
-    for trial in sorted(trials, key=lambda one: (one.task, one.repeat)):
+    for trial in sorted(trials, key=lambda trial: (trial.task, trial.repeat)):
         values = tasks.setdefault(trial.task, [])
         if (value := trial.value(rate)) is not None:
             values.append(value)
     return {task: tuple(values) for task, values in tasks.items()}
 
 
-def _shown(table: Contingency | None, flipped: SignFlip | None) -> bool:
-    """Whether the test shows a difference."""
+def _significant(table: Contingency | None, flipped: SignFlip | None) -> bool:
     p = mcnemar_mid_p(table.only_a, table.only_b) if table else flipped.p_value if flipped else 1.0
     return p <= ALPHA
 
@@ -323,23 +323,22 @@ def _notes(
 ) -> list[str]:
     notes = []
     if table is None:
-        notes.append("McNemar's test is for one attempt per task; with repeats, per-task means are compared instead")
+        notes.append("With repeats, per-task means are compared; McNemar's test needs one attempt per task.")
     if flipped and not flipped.exact:
-        notes.append(
-            "the sign-flip test is a normal approximation: the numbers of attempts differ too much to count it out"
-        )
+        notes.append("The sign-flip p-value is a normal approximation: there are too many sums to count exactly.")
     if pairing.unequal:
-        notes.append(f"the sides have different numbers of counted attempts at {len(pairing.unequal)} tasks")
+        notes.append(f"A and B have different numbers of counted attempts at {len(pairing.unequal)} tasks.")
     if interval is None:
-        notes.append("no interval: the tasks show no spread to measure it by")
-    if interval and (interval.low > 0 or interval.high < 0) and not _shown(table, flipped):
+        notes.append("No confidence interval: the per-task differences have no variance.")
+    if interval and (interval.low > 0 or interval.high < 0) and not _significant(table, flipped):
         notes.append(
-            "the interval leaves 0 out and the test shows no difference: the test decides, it is the more careful"
+            "The interval excludes 0, but the test is not significant. The test decides because it is more conservative."
         )
     if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
-        notes.append(f"mid-p shows a difference at {ALPHA}; the exact test, which is more careful, does not")
-    differing = table.discordant if table else sum(bool(one.difference) for one in pairing.pairs)
-    least = SMALLEST_SWEEP if table else SMALLEST_EXACT_SWEEP
-    if differing < least:
-        notes.append(f"{differing} tasks differ; with fewer than {least} not even a clean sweep reaches {ALPHA}")
+        notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
+    discordant = table.discordant if table else sum(bool(pair.difference) for pair in pairing.pairs)
+    required = MIN_DISCORDANT_MID_P if table else MIN_DISCORDANT_EXACT
+    if discordant < required:
+        differ = "1 task differs" if discordant == 1 else f"{discordant} tasks differ"
+        notes.append(f"{differ}; at least {required} must differ for p < {ALPHA}, even if all favour one side.")
     return notes

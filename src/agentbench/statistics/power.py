@@ -1,8 +1,8 @@
-"""What a comparison could show: the minimum detectable effect of one that was made, power by simulation of one that is planned.
+"""Minimum detectable effect of a finished comparison, and simulated power of a planned one.
 
-Tasks differ in difficulty, so repeats of one task are correlated. The simulation takes the simplest model with a given
-correlation ρ within tasks (P5.3): a task is settled with probability ρ (every repeat ends alike, and both methods meet
-the same difficulty), else its repeats are independent. Then two repeats of a task correlate by exactly ρ.
+Tasks differ in difficulty, so repeats of one task are correlated. The simulation uses the simplest model with correlation ρ
+within tasks: with probability ρ a task is deterministic (all its repeats have the same outcome, and both methods face the same
+difficulty), otherwise its repeats are independent. Two repeats of a task then correlate by exactly ρ.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ _STEPS = 200
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """The smallest true difference that would be shown with probability `power`; None: not even the largest possible."""
+    """Minimum detectable effect: the smallest true difference that is significant with probability `power`."""
 
     effect: float | None
+    """None when even the largest possible difference would not be detected that reliably."""
     power: float
     alpha: float
     tasks: int
 
     def reaches(self, difference: float) -> bool:
-        """Whether a true difference of this size could be relied on to show."""
+        """Whether a true difference of this size would be detected with probability `power`."""
         return self.effect is not None and abs(difference) >= self.effect
 
 
 def detectable_single(
     only_a: int, only_b: int, tasks: int, *, alpha: float = ALPHA, power: float = POWER
 ) -> Detectable:
-    """For one attempt per task and side, from the share ψ of tasks that differ.
+    """Compute the effect for one attempt per task and side from the share ψ of discordant tasks.
 
-    Solves Miettinen's power equation of McNemar's test, z(1-α/2)·√ψ + z(power)·√(ψ - δ²) = δ·√n, for δ ≤ ψ. ψ is
-    estimated with one imaginary differing and one agreeing task added, so that no differing task does not claim certainty.
+    Solves Miettinen's power equation of McNemar's test, z(1-α/2)·√ψ + z(power)·√(ψ - δ²) = δ·√n, for δ ≤ ψ. The estimate
+    of ψ adds one discordant and one concordant task, so that ψ is never exactly 0 or 1.
     """
     if tasks < 1:
         return Detectable(None, power, alpha, tasks)
@@ -54,7 +55,7 @@ def detectable_single(
     def excess(effect: float) -> float:
         return effect * math.sqrt(tasks) - za * math.sqrt(psi) - zb * math.sqrt(max(0.0, psi - effect * effect))
 
-    # δ ≤ ψ: the difference cannot exceed the share of tasks that differ.
+    # The difference δ cannot exceed the share ψ of discordant tasks.
     if excess(psi) < 0:
         return Detectable(None, power, alpha, tasks)
     low, high = 0.0, psi
@@ -65,13 +66,13 @@ def detectable_single(
 
 
 def detectable_mean(differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> Detectable:
-    """For repeats, from the spread of per-task differences: (t(1-α/2) + t(power))·s/√n; None above 1 or without spread."""
+    """Compute the effect for repeats from per-task differences: (t(1-α/2) + t(power))·s/√n, None above 1 or if s is 0."""
     count = len(differences)
-    spread = float(np.std(np.asarray(differences), ddof=1)) if count > 1 else 0.0
-    if not spread:
+    deviation = float(np.std(np.asarray(differences), ddof=1)) if count > 1 else 0.0
+    if not deviation:
         return Detectable(None, power, alpha, count)
-    reach = t_quantile(1 - alpha, count - 1) + t_quantile(2 * power - 1, count - 1)
-    effect = reach * spread / math.sqrt(count)
+    quantiles = t_quantile(1 - alpha, count - 1) + t_quantile(2 * power - 1, count - 1)
+    effect = quantiles * deviation / math.sqrt(count)
     return Detectable(effect if effect <= 1 else None, power, alpha, count)
 
 
@@ -84,14 +85,14 @@ class Design:
     rate_a: float
     rate_b: float
     correlation: float
-    """ρ between repeats of one task, 0..1."""
+    """Correlation ρ between repeats of one task, from 0 to 1."""
 
     def __post_init__(self) -> None:
         if self.tasks < 2 or self.repeats < 1:
-            msg = f"a design needs at least 2 tasks and 1 repeat, not {self.tasks} and {self.repeats}"
+            msg = f"expected at least 2 tasks and 1 repeat, got {self.tasks} and {self.repeats}"
             raise ValueError(msg)
-        if not all(0 <= one <= 1 for one in (self.rate_a, self.rate_b, self.correlation)):
-            msg = "rates and the correlation within tasks lie between 0 and 1"
+        if not all(0 <= share <= 1 for share in (self.rate_a, self.rate_b, self.correlation)):
+            msg = "rates and correlation must be between 0 and 1"
             raise ValueError(msg)
 
 
@@ -99,36 +100,36 @@ class Design:
 class Power:
     design: Design
     power: float
-    """Share of simulated studies that showed the difference."""
+    """Share of simulated comparisons with a significant difference."""
     error: float
-    """Standard error of that share, from the number of simulations."""
+    """Standard error of that share."""
     simulations: int
 
 
 def simulate_power(
     design: Design, *, alpha: float = ALPHA, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED
 ) -> Power:
-    """How often a study of this design shows its difference, by Student's t over per-task differences."""
+    """Estimate how often a comparison of this design is significant, by Student's t test over per-task differences."""
     rng = np.random.default_rng(seed)
     shape = (simulations, design.tasks)
-    settled = rng.random(shape) < design.correlation
+    deterministic = rng.random(shape) < design.correlation
     difficulty = rng.random(shape)
     means = []
     for rate in (design.rate_a, design.rate_b):
-        free = rng.binomial(design.repeats, rate, size=shape) / design.repeats
-        means.append(np.where(settled, (difficulty < rate).astype(np.float64), free))
+        independent = rng.binomial(design.repeats, rate, size=shape) / design.repeats
+        means.append(np.where(deterministic, (difficulty < rate).astype(np.float64), independent))
     differences = means[1] - means[0]
     centre = differences.mean(axis=1)
     error = differences.std(axis=1, ddof=1) / math.sqrt(design.tasks)
     critical = t_quantile(1 - alpha, design.tasks - 1)
-    # Without any spread a study shows a difference only if every task has the same one.
-    shown = np.where(error > 0, np.abs(centre) > critical * error, np.abs(centre) > 0)
-    share = float(shown.mean())
+    # Without variance, a simulated comparison is significant only if all tasks share the same non-zero difference.
+    significant = np.where(error > 0, np.abs(centre) > critical * error, np.abs(centre) > 0)
+    share = float(significant.mean())
     return Power(design, share, math.sqrt(max(share * (1 - share), 1 / simulations) / simulations), simulations)
 
 
 def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED) -> tuple[str, ...]:
-    """Whether power behaves: more tasks, more repeats or a larger effect may not lower it. What does not, in words."""
+    """Check that more tasks, more repeats or a larger effect do not lower the power. Returns violations as sentences."""
     larger = min(1.0, max(0.0, base.rate_b + (base.rate_b - base.rate_a)))
     chains = {
         "tasks": [_with(base, tasks=base.tasks * factor) for factor in (1, 2, 4)],
@@ -137,10 +138,10 @@ def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL
     }
     problems = []
     for name, designs in chains.items():
-        found = [simulate_power(one, simulations=simulations, seed=seed) for one in designs]
-        for before, after in itertools.pairwise(found):
+        powers = [simulate_power(design, simulations=simulations, seed=seed) for design in designs]
+        for before, after in itertools.pairwise(powers):
             if after.power < before.power - 4 * math.hypot(before.error, after.error):
-                problems.append(f"power falls from {before.power:.3f} to {after.power:.3f} with more {name}")
+                problems.append(f"power drops from {before.power:.3f} to {after.power:.3f} with more {name}")
     return tuple(problems)
 
 

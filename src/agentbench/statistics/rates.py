@@ -1,4 +1,4 @@
-"""The rates of one run, each with its own denominator (P3.1). What is outside a rate is counted, never dropped silently."""
+"""Rates of one run, each with its own denominator. Attempts outside a rate are counted separately, never dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """`count` of `total`; the interval is None when nothing was counted."""
+    """`count` of `total`; the interval is None when `total` is 0."""
 
     count: int
     total: int
@@ -30,20 +30,20 @@ class Proportion:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Everything P3.1 wants apart."""
+    """All rates and counts of one run."""
 
     attempts: int
     tasks: int
     statuses: Mapping[RunStatus, int]
     invalid: Mapping[InvalidCause, int]
     acceptance: Proportion
-    """Success over scorable runs."""
+    """Successes over scorable attempts."""
     contract: Proportion
-    """Passed, over scorable runs and those the agent made invalid by an unsafe act."""
+    """Passes over scorable attempts and attempts made invalid by an unsafe action of the agent."""
     acceptance_error: Proportion
-    """Acceptance errors over scorable runs."""
+    """Acceptance errors over scorable attempts."""
     invalid_fraction: Proportion
-    """Invalid runs over all."""
+    """Invalid attempts over all attempts."""
 
     def of(self, rate: Rate) -> Proportion:
         return self.acceptance if rate is Rate.ACCEPTANCE else self.contract
@@ -54,7 +54,7 @@ class Rates:
 
 
 def rates(trials: Sequence[Trial], confidence: float = CONFIDENCE) -> Rates:
-    """All rates of a run."""
+    """Compute all rates of a run."""
     tally = Tally(trials)
     return Rates(
         attempts=len(trials),
@@ -71,47 +71,47 @@ def rates(trials: Sequence[Trial], confidence: float = CONFIDENCE) -> Rates:
 
 
 def endpoint(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENCE) -> Proportion:
-    """One rate over the trials it counts."""
+    """Compute one rate over the trials it counts."""
     return Tally(trials).proportion(lambda trial: trial.value(rate), confidence)
 
 
 class Tally:
-    """Trials sorted into the few kinds there are (status, passed, cause), counted per task.
+    """Trials grouped by (status, passed, cause) and counted per task.
 
-    A question is asked once of each kind instead of once of each trial, so a hundred thousand trials cost one pass.
+    There are few such groups, so each query evaluates one example per group instead of every trial.
     """
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         tasks: dict[str, int] = {}
-        kinds: dict[tuple[RunStatus, bool, InvalidCause | None], int] = {}
+        groups: dict[tuple[RunStatus, bool, InvalidCause | None], int] = {}
         self._examples: list[Trial] = []
-        places = np.empty((2, len(trials)), dtype=np.int64)
+        cells = np.empty((2, len(trials)), dtype=np.int64)
         for index, trial in enumerate(trials):
             key = (trial.status, trial.passed, trial.invalid_cause)
-            kind = kinds.get(key)
-            if kind is None:
-                kind = kinds[key] = len(kinds)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = len(groups)
                 self._examples.append(trial)
-            places[0, index] = tasks.setdefault(trial.task, len(tasks))
-            places[1, index] = kind
+            cells[0, index] = tasks.setdefault(trial.task, len(tasks))
+            cells[1, index] = group
         self.tasks = len(tasks)
-        width = max(1, len(kinds))
-        self._counts = np.bincount(places[0] * width + places[1], minlength=self.tasks * width).reshape(-1, width)
+        width = max(1, len(groups))
+        self._counts = np.bincount(cells[0] * width + cells[1], minlength=self.tasks * width).reshape(-1, width)
 
     def count(self, name: Callable[[Trial], K | None]) -> dict[K, int]:
-        """How many trials have each name; None is not counted."""
-        found: dict[K, int] = {}
-        for kind, example in enumerate(self._examples):
+        """Count trials by name; None is not counted."""
+        counts: dict[K, int] = {}
+        for group, example in enumerate(self._examples):
             key = name(example)
             if key is not None:
-                found[key] = found.get(key, 0) + int(self._counts[:, kind].sum())
-        return found
+                counts[key] = counts.get(key, 0) + int(self._counts[:, group].sum())
+        return counts
 
     def proportion(self, value: Callable[[Trial], int | None], confidence: float) -> Proportion:
-        """The share of 1 among trials with a value, tasks being the clusters."""
+        """Return the share of trials with value 1 among those with a value, clustered by task."""
         values = [value(example) for example in self._examples]
-        inside = [kind for kind, one in enumerate(values) if one is not None]
-        good = [kind for kind in inside if values[kind]]
-        totals, passed = (self._counts[:, picked].sum(axis=1) for picked in (inside, good))
+        counted = [group for group, number in enumerate(values) if number is not None]
+        successful = [group for group in counted if values[group]]
+        totals, passed = (self._counts[:, groups].sum(axis=1) for groups in (counted, successful))
         clusters = list(zip(passed.tolist(), totals.tolist(), strict=True))
         return Proportion(int(passed.sum()), int(totals.sum()), clustered_wilson(clusters, confidence))

@@ -1,7 +1,7 @@
-"""Several attempts per task: pass@k (one of k succeeds) and pass^k (all k succeed), unbiased.
+"""Unbiased pass@k (at least one of k attempts passes) and pass^k (all k attempts pass).
 
-Drawing k of a task's n attempts without replacement: with c successes, pass@k is 1 - C(n-c, k) / C(n, k) and pass^k is
-C(c, k) / C(n, k). Both are averaged over tasks that have at least k counted attempts.
+For a task with n attempts of which c passed, drawing k without replacement gives pass@k = 1 - C(n-c, k) / C(n, k) and
+pass^k = C(c, k) / C(n, k). Both are averaged over tasks with at least k counted attempts.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_REPEATS = 10
-"""Largest k that reports list."""
+MAX_K = 10
+"""Largest k in reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,47 +22,47 @@ class PassK:
     all_of: float
     """pass^k."""
     tasks: int
-    """Tasks with at least k counted attempts, over which both are means."""
+    """Number of tasks with at least k counted attempts."""
 
 
 def pass_at(successes: int, attempts: int, k: int) -> float:
-    """The chance that at least one of k attempts, drawn from these, succeeded.
+    """Return the probability that at least one of k drawn attempts passed.
 
     Raises:
-        ValueError: fewer than k attempts.
+        ValueError: there are fewer than k attempts.
     """
     _check(successes, attempts, k)
     return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
 
 
 def pass_hat(successes: int, attempts: int, k: int) -> float:
-    """The chance that all of k attempts, drawn from these, succeeded.
+    """Return the probability that all k drawn attempts passed.
 
     Raises:
-        ValueError: fewer than k attempts.
+        ValueError: there are fewer than k attempts.
     """
     _check(successes, attempts, k)
     return math.comb(successes, k) / math.comb(attempts, k)
 
 
-def pass_k(clusters: Sequence[tuple[int, int]], most: int = MOST_REPEATS) -> tuple[PassK, ...]:
-    """Both for k = 1, 2, … as far as some task has k attempts; (successes, attempts) per task."""
-    largest = min(most, max((attempts for _, attempts in clusters), default=0))
-    found = []
+def pass_k(clusters: Sequence[tuple[int, int]], max_k: int = MAX_K) -> tuple[PassK, ...]:
+    """Compute both for k = 1, 2, … up to the largest number of attempts, given (successes, attempts) per task."""
+    largest = min(max_k, max((attempts for _, attempts in clusters), default=0))
+    results = []
     for k in range(1, largest + 1):
-        fit = [(good, attempts) for good, attempts in clusters if attempts >= k]
-        found.append(
+        tasks = [(passed, attempts) for passed, attempts in clusters if attempts >= k]
+        results.append(
             PassK(
                 k,
-                math.fsum(pass_at(good, attempts, k) for good, attempts in fit) / len(fit),
-                math.fsum(pass_hat(good, attempts, k) for good, attempts in fit) / len(fit),
-                len(fit),
+                math.fsum(pass_at(passed, attempts, k) for passed, attempts in tasks) / len(tasks),
+                math.fsum(pass_hat(passed, attempts, k) for passed, attempts in tasks) / len(tasks),
+                len(tasks),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _check(successes: int, attempts: int, k: int) -> None:
     if not 1 <= k <= attempts or not 0 <= successes <= attempts:
-        msg = f"no k = {k} of {attempts} attempts with {successes} successes"
+        msg = f"invalid k = {k} for {attempts} attempts with {successes} successes"
         raise ValueError(msg)

@@ -1,8 +1,7 @@
-"""Time or cost to success under caps: the Kaplan–Meier estimator with Greenwood's variance (A-06).
+"""Time or cost to success under caps: the Kaplan–Meier estimator with Greenwood's variance.
 
-An attempt that passed is an event at what it used. One that was stopped by a cap, or that nobody could decide, is censored at
-what it had used: it might have succeeded later. One that ended by itself without success would not have: it stays in the
-risk set to the end.
+An attempt that passed is an event at the amount it used. An attempt stopped by a cap, or undecided, is censored at the amount it
+had used: it might have passed later. An attempt that ended on its own without passing stays in the risk set to the end.
 """
 
 from __future__ import annotations
@@ -22,24 +21,26 @@ Flags = NDArray[np.bool_]
 
 
 class Span(NamedTuple):
-    """One attempt: what it used, and whether it succeeded there. `never`: it ended without success by itself."""
+    """One attempt: the amount it used, and how it ended."""
 
     amount: float
     event: bool
+    """It passed."""
     never: bool = False
+    """It ended on its own without passing."""
 
 
 class Step(NamedTuple):
-    """The curve after one amount at which somebody succeeded."""
+    """The curve just after an amount at which an attempt passed."""
 
     amount: float
     at_risk: int
     events: int
     survival: float
-    """Share not yet successful."""
+    """Share of attempts that have not passed yet."""
     low: float
     high: float
-    """Log-log interval of it."""
+    """Log-log confidence interval of `survival`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Curve:
     attempts: int
     events: int
     amounts: Floats
-    """Where somebody succeeded, rising; the other arrays belong to it."""
+    """Amounts at which attempts passed, ascending; the arrays below are parallel to it."""
     at_risk: Floats
     counts: Floats
     survival: Floats
@@ -73,19 +74,19 @@ class Curve:
         return tuple(map(self.step, range(self.amounts.size)))
 
     def at(self, amount: float) -> float:
-        """Share not yet successful after this amount."""
+        """Return the share of attempts that have not passed after this amount."""
         index = int(np.searchsorted(self.amounts, amount, side="right"))
         return float(self.survival[index - 1]) if index else 1.0
 
     @property
     def median(self) -> float | None:
-        """The amount by which half have succeeded; None when the curve never gets there."""
+        """The amount by which half of the attempts have passed, or None if fewer than half did."""
         reached = np.flatnonzero(self.survival <= 0.5)
         return float(self.amounts[reached[0]]) if reached.size else None
 
 
 def kaplan_meier(spans: Sequence[Span], confidence: float = CONFIDENCE) -> Curve:
-    """The curve of `spans`."""
+    """Estimate the curve from spans."""
     used, event, never = zip(*spans, strict=True) if spans else ((), (), ())
     return curve(
         np.asarray(used, dtype=np.float64), np.asarray(event, dtype=bool), np.asarray(never, dtype=bool), confidence
@@ -93,12 +94,12 @@ def kaplan_meier(spans: Sequence[Span], confidence: float = CONFIDENCE) -> Curve
 
 
 def curve(used: Floats, event: Flags, never: Flags, confidence: float = CONFIDENCE) -> Curve:
-    """The same from arrays. At the same amount, successes come before censored ones."""
+    """Estimate the curve from arrays. At equal amounts, passes count before censored attempts."""
     finite = np.isfinite(used)
     used, event, never = used[finite], event[finite], never[finite]
     leaving = np.sort(used[~never])
     amounts, counts = np.unique(used[event], return_counts=True)
-    # Everybody who has not left before is at risk; those who never succeed never leave.
+    # An attempt is at risk until it passes or is censored; one that never passes stays at risk.
     at_risk = used.size - np.searchsorted(leaving, amounts, side="left")
     survival: Floats = np.cumprod(1 - counts / at_risk).astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -117,9 +118,9 @@ def curve(used: Floats, event: Flags, never: Flags, confidence: float = CONFIDEN
 
 
 def _log_log(survival: Floats, greenwood: Floats, z: float) -> tuple[Floats, Floats]:
-    """Intervals of survival shares that stay between 0 and 1; the point itself where there is none."""
+    """Return log-log interval bounds, which stay between 0 and 1; the point itself where none is defined."""
     low, high = survival.copy(), survival.copy()
-    fit = (survival > 0) & (survival < 1) & np.isfinite(greenwood)
-    half = z * np.sqrt(greenwood[fit]) / np.abs(np.log(survival[fit]))
-    low[fit], high[fit] = survival[fit] ** np.exp(half), survival[fit] ** np.exp(-half)
+    defined = (survival > 0) & (survival < 1) & np.isfinite(greenwood)
+    half = z * np.sqrt(greenwood[defined]) / np.abs(np.log(survival[defined]))
+    low[defined], high[defined] = survival[defined] ** np.exp(half), survival[defined] ** np.exp(-half)
     return low, high

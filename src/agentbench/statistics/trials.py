@@ -1,4 +1,4 @@
-"""One attempt as statistics sees it, and the two endpoints it can be counted under."""
+"""One attempt reduced to what statistics needs, and the two rates it can count in."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple, TypeVar
 
 from agentbench.core.reasons import InvalidCause, RunStatus
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Rate(StrEnum):
-    """Which success is counted. Both are always named, because their denominators differ."""
+    """What counts as success. Reports always name the rate, because the denominators differ."""
 
     CONTRACT = "contract"
-    """All four gates passed; a run made invalid by the agent's own unsafe act counts as not passed."""
+    """All four gates passed. An attempt made invalid by the agent's own unsafe action counts as not passed."""
     ACCEPTANCE = "acceptance"
-    """Every mandatory check passed, over scorable runs (P3.1)."""
+    """Every mandatory check passed, over scorable attempts."""
 
 
 class Trial(NamedTuple):
@@ -35,7 +35,7 @@ class Trial(NamedTuple):
         return self.status is not RunStatus.INVALID
 
     def value(self, rate: Rate) -> int | None:
-        """1 or 0, or None when the attempt stands outside this rate. An acceptance error is never a success."""
+        """Return 1 or 0, or None when the attempt is outside this rate. An acceptance error counts as 0."""
         if rate is Rate.ACCEPTANCE:
             return int(self.status is RunStatus.SUCCESS) if self.scorable else None
         if self.scorable:
@@ -43,11 +43,11 @@ class Trial(NamedTuple):
         return 0 if self.invalid_cause is InvalidCause.SAFETY else None
 
 
-def answered(trials: Sequence[Trial], question: Callable[[Trial], Answer]) -> list[Answer]:
-    """The answer for each trial to a question about its status, verdict and cause alone.
+def map_trials(trials: Sequence[Trial], function: Callable[[Trial], T]) -> list[T]:
+    """Apply a function that depends only on status, verdict and cause.
 
-    There are few kinds of trials, and each is asked once: a hundred thousand calls would take as long as reading a run.
+    It is called once per combination of these, not once per trial: 100,000 calls would take as long as reading the run.
     """
-    keys = [(one.status, one.passed, one.invalid_cause) for one in trials]
-    answers = {key: question(one) for key, one in dict(zip(keys, trials, strict=True)).items()}
-    return [answers[key] for key in keys]
+    keys = [(trial.status, trial.passed, trial.invalid_cause) for trial in trials]
+    values = {key: function(trial) for key, trial in dict(zip(keys, trials, strict=True)).items()}
+    return [values[key] for key in keys]

@@ -1,4 +1,4 @@
-"""What outcomes that nobody could decide might have been (A-06): the rate if all of them had failed, and if all had passed."""
+"""Bounds of the contract rate: if all undecided attempts had failed, and if all had passed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench.statistics.trials import Trial
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Over every attempt: those decided, and those that are not."""
+    """Counts over all attempts."""
 
     passed: int
     undecided: int
@@ -31,20 +31,19 @@ class Bounds:
 
 
 def undecided(trial: Trial) -> bool:
-    """Acceptance errors and runs invalid by anybody's fault but the agent's: correctness is not known."""
+    """Whether correctness is unknown: an acceptance error, or invalid for a reason other than the agent's safety stop."""
     if trial.status is RunStatus.INVALID:
         return trial.invalid_cause is not InvalidCause.SAFETY
     return trial.status is RunStatus.ACCEPTANCE_ERROR
 
 
 def bounds(trials: Sequence[Trial]) -> Bounds:
-    """Bounds of the contract rate."""
-    # What passed is decided.
-    return Bounds(sum(one.passed for one in trials), sum(map(undecided, trials)), len(trials))
+    """Compute the bounds of the contract rate."""
+    return Bounds(sum(trial.passed for trial in trials), sum(map(undecided, trials)), len(trials))
 
 
 def difference_bounds(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[float, float] | None:
-    """Smallest and largest B minus A, as mean of per-task differences over common tasks, whatever the undecided were."""
+    """Return the smallest and largest possible mean per-task difference B - A over common tasks, or None without any."""
     left, right = _by_task(a), _by_task(b)
     common = [task for task in left if task in right]
     if not common:

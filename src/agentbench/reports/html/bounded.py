@@ -1,4 +1,4 @@
-"""What goes into a page is bounded: long text is cut with a word about it, long lists end, deep nesting stops."""
+"""Bound the size of data on a page: long text, long lists and deep nesting are truncated."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from collections.abc import Mapping
 from agentbench.core.canonical import Json
 
 
-class Room:
-    """Bytes that are left for something on a page. What does not fit is left out, and what follows it too."""
+class ByteBudget:
+    """Bytes left for one part of a page."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
-    def takes(self, value: object) -> bool:
-        """Whether `value` still fits, as the page would hold it."""
+    def fits(self, value: object) -> bool:
+        """Charge `value` to the budget and report whether it still fits."""
         self.left -= len(json.dumps(value, separators=(",", ":")))
         return self.left >= 0
 
 
-LONGEST_TEXT = 20_000
-LONGEST_LIST = 2_000
-LONGEST_KEY = 200
-DEEPEST = 40
+MAX_TEXT = 20_000
+MAX_ITEMS = 2_000
+MAX_KEY = 200
+MAX_DEPTH = 40
 
 
-def bounded(value: object, *, text: int = LONGEST_TEXT, depth: int = 0) -> Json:
-    """`value` as JSON of bounded size."""
+def bounded(value: object, *, text: int = MAX_TEXT, depth: int = 0) -> Json:
+    """Return `value` as JSON of bounded size."""
     kind = type(value)
     if kind is str:
         return cut(str(value), text)
     if value is None or kind is bool or kind is int or kind is float:
-        return value  # type: ignore[return-value]  # the types just asked for
-    if depth > DEEPEST:
+        return value  # type: ignore[return-value]  # checked above
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
-        items = list(value.items())[:LONGEST_LIST]
-        return {str(key)[:LONGEST_KEY]: bounded(one, text=text, depth=depth + 1) for key, one in items}
+        items = list(value.items())[:MAX_ITEMS]
+        return {str(key)[:MAX_KEY]: bounded(item, text=text, depth=depth + 1) for key, item in items}
     if isinstance(value, list | tuple):
-        return [bounded(one, text=text, depth=depth + 1) for one in value[:LONGEST_LIST]]
+        return [bounded(item, text=text, depth=depth + 1) for item in value[:MAX_ITEMS]]
     return cut(str(value), text)
 
 
 def bounded_members(value: Mapping[str, object], *, text: int, items: int) -> dict[str, Json]:
-    """An object whose own lists hold at most `items`."""
-    cut_short = {key: one[:items] if isinstance(one, list) else one for key, one in value.items()}
-    return {key: bounded(one, text=text, depth=1) for key, one in cut_short.items()}
+    """Bound an object whose lists may have at most `items` elements."""
+    shortened = {key: member[:items] if isinstance(member, list) else member for key, member in value.items()}
+    return {key: bounded(member, text=text, depth=1) for key, member in shortened.items()}
 
 
-def cut(value: str, longest: int) -> str:
-    return value if len(value) <= longest else f"{value[:longest]}… ({len(value) - longest} more characters)"
+def cut(value: str, max_length: int) -> str:
+    omitted = len(value) - max_length
+    return value if omitted <= 0 else f"{value[:max_length]}… ({omitted} more characters)"

@@ -1,4 +1,4 @@
-"""What the page knows when it opens: runs, one short row per attempt, the comparison, the figures' numbers."""
+"""Data embedded in the page: runs, one short row per attempt, the comparison, the numbers of the charts."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from agentbench.core.reasons import Outcome, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication
-from agentbench.reports.figures import finite, total
 from agentbench.reports.gate import GateVerdict
-from agentbench.reports.html.bounded import Room, bounded, bounded_members
+from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
+from agentbench.reports.number_format import finite, total
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired_data import as_json as paired_json
+from agentbench.reports.paired import as_json as paired_json
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
 from agentbench.reports.summary import Summary
-from agentbench.reports.summary_data import as_json as summary_json
-from agentbench.reports.summary_text import enforced_lines, reproducibility_lines
+from agentbench.reports.summary import as_json as summary_json
+from agentbench.reports.summary_markdown import enforced_lines, reproducibility_lines
 from agentbench.verdict.terms import published_rubric
 
 COLUMNS = (
     "run", "id", "task", "repeat", "kind", "reason", "headline", "why", "gates", "workspace", "judge", "badge", "score", "duration",
     "cost", "review", "assurance", "truth",
 )  # fmt: skip
-MOST_NAMED = 400
-"""Tasks, strata and the like that a run's card lists."""
+MAX_LISTED = 400
+"""Tasks, strata and similar items listed per run."""
 FLIP_BYTES = 2_000_000
-MOST_LINKS = 5
-"""Attempts at one task that a flip leads to."""
+MAX_LINKS = 5
+"""Attempts linked per differing task."""
 _LETTERS = {Outcome.PASS: "p", Outcome.FAIL: "f", Outcome.ERROR: "e"}
 
 
 def attempt_row(run: int, row: Row, record: AttemptRecord, truth: str | None) -> list[Json]:
-    """One attempt in the list."""
+    """Return the row of one attempt, in the order of COLUMNS."""
     line = headline(record)
     _, _, why = line.partition(": ")
     return [
@@ -49,7 +49,7 @@ def attempt_row(run: int, row: Row, record: AttemptRecord, truth: str | None) ->
         row.reason,
         bounded(line, text=400),
         bounded(f"{row.reason}: {why}" if row.reason and why else str(row.reason or ""), text=300),
-        "".join(_LETTERS[one] for one in row.gates),
+        "".join(_LETTERS[outcome] for outcome in row.gates),
         bounded(row.workspace_verdict, text=20),
         bounded(row.judge, text=20),
         bounded(row.badge, text=60),
@@ -63,7 +63,7 @@ def attempt_row(run: int, row: Row, record: AttemptRecord, truth: str | None) ->
 
 
 def kind_of(row: Row) -> int:
-    """0 passed, 1 failed, 2 error, 3 invalid: as the headline says it."""
+    """Return 0 for passed, 1 failed, 2 error, 3 invalid."""
     if row.passed:
         return 0
     if row.status is RunStatus.INVALID:
@@ -71,49 +71,51 @@ def kind_of(row: Row) -> int:
     return 2 if row.reason is Reason.ACCEPTANCE_ERROR else 1
 
 
-def truths(found: Sequence[Adjudication]) -> dict[str, str]:
-    """What people found, by attempt; reviewers who disagree are shown as such."""
-    seen: dict[str, set[str]] = {}
-    for one in found:
-        seen.setdefault(one.attempt_id, set()).add(str(one.truth))
-    return {attempt: words.pop() if len(words) == 1 else "disputed" for attempt, words in seen.items()}
+def adjudicated(adjudications: Sequence[Adjudication]) -> dict[str, str]:
+    """Map attempts to the adjudicated truth, or to `disputed` if reviewers disagree."""
+    truths: dict[str, set[str]] = {}
+    for adjudication in adjudications:
+        truths.setdefault(adjudication.attempt_id, set()).add(str(adjudication.truth))
+    return {attempt: values.pop() if len(values) == 1 else "disputed" for attempt, values in truths.items()}
 
 
 def run_json(summary: Summary, name: str) -> dict[str, Json]:
-    """A run's numbers, without what the list of attempts has anyway."""
+    """Return the numbers of a run, without those that the list of attempts already has."""
     run, rows = summary.run, summary.run.rows
-    found = summary_json(summary)
+    numbers = summary_json(summary)
     for key in ("by_task", "needs_review", "run_dir", "hardest"):
-        found.pop(key)
+        numbers.pop(key)
     mean_cost = total([row.cost.total for row in rows]) / len(rows) if rows else 0.0
     mean_hours = total([row.duration for row in rows]) / 3600 / len(rows) if rows else 0.0
     return {
-        **bounded_members(found, text=500, items=MOST_NAMED),
+        **bounded_members(numbers, text=500, items=MAX_LISTED),
         "name": bounded(name, text=120),
         "folder": bounded(run.path.resolve().name, text=300),
         "agents": bounded(sorted({row.agent for row in rows}), text=120),
         "models": bounded(sorted({row.model for row in rows if row.model}), text=120),
         "versions": bounded(sorted({row.harness_version for row in rows}), text=120),
         "tokens": sum(row.usage.prompt_tokens + row.usage.completion_tokens for row in rows),
-        "enforced": bounded([_bare(line) for line in enforced_lines(summary)], text=500),
-        "artifacts": bounded([_bare(line) for line in reproducibility_lines(summary)], text=500),
+        "enforced": bounded([_unmarked(line) for line in enforced_lines(summary)], text=500),
+        "artifacts": bounded([_unmarked(line) for line in reproducibility_lines(summary)], text=500),
         "projection": {"per_attempt": finite(mean_cost) or 0.0, "hours": finite(mean_hours) or 0.0},
     }
 
 
-def _bare(line: str) -> str:
-    """A Markdown list item as plain words."""
+def _unmarked(line: str) -> str:
+    """Remove the Markdown of a list item."""
     return line.removeprefix("- ").replace("`", "")
 
 
 def names_of(summaries: Sequence[Summary]) -> list[str]:
-    """A short name per run: its variant, or the folder where variants repeat."""
-    variants = [", ".join(sorted({row.variant for row in one.run.rows})) or one.run.path.name for one in summaries]
+    """Return a short name per run: its variant, with the folder if variants repeat."""
+    variants = [
+        ", ".join(sorted({row.variant for row in summary.run.rows})) or summary.run.path.name for summary in summaries
+    ]
     if len(set(variants)) == len(variants):
         return variants
     return [
-        f"{variant} ({one.run.path.resolve().name[:19]} · {n})"
-        for n, (variant, one) in enumerate(zip(variants, summaries, strict=True), 1)
+        f"{variant} ({summary.run.path.resolve().name[:19]} · {number})"
+        for number, (variant, summary) in enumerate(zip(variants, summaries, strict=True), 1)
     ]
 
 
@@ -125,21 +127,21 @@ def page_json(
     gate: GateVerdict | None,
 ) -> dict[str, Json]:
     names = names_of(summaries)
-    runs = [run_json(one, name) for one, name in zip(summaries, names, strict=True)]
-    costs = {unit.unit for one in summaries for unit in one.spending if unit.total > 0}
-    unit = next(iter(costs)) if len(costs) == 1 else "hours"
+    runs = [run_json(summary, name) for summary, name in zip(summaries, names, strict=True)]
+    units = {spending.unit for summary in summaries for spending in summary.spending if spending.total > 0}
+    unit = next(iter(units)) if len(units) == 1 else "hours"
     for run in runs:
         projection = run["projection"]
         if unit == "hours" and isinstance(projection, dict):
             projection["per_attempt"] = projection["hours"]
     weights = published_rubric().weights
     return {
-        "title": f"{' against '.join(names)} · AgentBench" if comparison else f"{', '.join(names)[:120]} · AgentBench",
+        "title": f"{' vs. '.join(names)} · AgentBench" if comparison else f"{', '.join(names)[:120]} · AgentBench",
         "made": now_iso(),
         "version": __version__,
         "columns": list(COLUMNS),
         "runs": list(runs),
-        "attempts": [list(one) for one in attempts],
+        "attempts": [list(row) for row in attempts],
         "reviews": reviews,
         "weights": {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability},
         "projection": {"unit": unit},
@@ -149,31 +151,30 @@ def page_json(
 
 
 def comparison_json(report: PairedReport, index: dict[tuple[str, str], int]) -> dict[str, Json]:
-    """The comparison with attempts named by their place in the list; `index`: (run folder, attempt id) to place."""
-    told = paired_json(report)
-    told.pop("flips")
-    found = bounded_members(told, text=500, items=MOST_NAMED)
+    """Return the comparison with links to attempts. `index` maps (run folder, attempt id) to a position in the list."""
+    numbers = paired_json(report)
+    numbers.pop("flips")
+    comparison = bounded_members(numbers, text=500, items=MAX_LISTED)
     flips: list[Json] = [
         {
-            "task": bounded(one.task, text=300),
-            "a": one.mean_a,
-            "b": one.mean_b,
-            "why_a": bounded(list(one.why_a)[:MOST_LINKS], text=300),
-            "why_b": bounded(list(one.why_b)[:MOST_LINKS], text=300),
-            "attempts_a": _places(one.rows_a, report.a, index)[:MOST_LINKS],
-            "attempts_b": _places(one.rows_b, report.b, index)[:MOST_LINKS],
+            "task": bounded(flip.task, text=300),
+            "a": flip.mean_a,
+            "b": flip.mean_b,
+            "why_a": bounded(list(flip.headlines_a)[:MAX_LINKS], text=300),
+            "why_b": bounded(list(flip.headlines_b)[:MAX_LINKS], text=300),
+            "attempts_a": _positions(flip.rows_a, report.a, index)[:MAX_LINKS],
+            "attempts_b": _positions(flip.rows_b, report.b, index)[:MAX_LINKS],
         }
-        for one in report.flips
+        for flip in report.flips
     ]
-    room = Room(FLIP_BYTES)
-    found["flips"] = list(takewhile(room.takes, flips))
-    found["flipped"] = report.comparison.differing
-    for side in ("a", "b"):
-        named = found[side]
-        if isinstance(named, dict):
-            named.pop("origin")
-    return found
+    comparison["flips"] = list(takewhile(ByteBudget(FLIP_BYTES).fits, flips))
+    comparison["flipped"] = report.comparison.discordant
+    for key in ("a", "b"):
+        side = comparison[key]
+        if isinstance(side, dict):
+            side.pop("origin")
+    return comparison
 
 
-def _places(rows: Sequence[Row], side: Side, index: dict[tuple[str, str], int]) -> list[Json]:
+def _positions(rows: Sequence[Row], side: Side, index: dict[tuple[str, str], int]) -> list[Json]:
     return [index[key] for row in rows if (key := (str(side.folder), row.attempt_id)) in index]

@@ -1,4 +1,4 @@
-"""One attempt for the page: record, diff, output, findings, and its trace in parts that are loaded when somebody looks."""
+"""Data of one attempt: record, diff, output and findings, and its trace in parts that the page loads on demand."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ DIFF_BYTES = 400_000
 OUTPUT_BYTES = 16_000
 PART_EVENTS = 2_000
 PART_BYTES = 1_500_000
-WHOLE_EVENT = 60_000
-"""An event up to this many bytes is carried as it is."""
+MAX_WHOLE_EVENT = 60_000
+"""Larger events are truncated."""
 EVENT_TEXT = 12_000
-MOST_FINDINGS = 200
-MOST_REVIEWS = 12
+MAX_FINDINGS = 200
+MAX_REVIEWS = 12
 UNREADABLE = (
-    '{"seq":0,"t":0,"type":"unreadable","actor":"harness","payload":{"why":"not an event; ab verify says more"}}'
+    '{"seq":0,"t":0,"type":"unreadable","actor":"harness","payload":{"why":"not a valid event; see ab verify"}}'
 )
 _FINDINGS = frozenset({IntegrityFinding.type, MonitorAlert.type})
 
 
 @dataclass(slots=True)
 class Trace:
-    """What was seen of a trace while it was written out."""
+    """What writing a trace counted and collected."""
 
     parts: int = 0
     events: int = 0
     note: str = ""
     findings: list[Json] = field(default_factory=list)
-    """What the inspection of Δ and the monitors found, with the events that say so."""
+    """Integrity findings and monitor alerts with their event numbers."""
 
 
 def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]:
-    """Everything about an attempt but its events."""
+    """Return everything about an attempt except its events."""
     return {
         "record": bounded(record.model_dump(mode="json")),
-        "review": bounded(list(review_lines(record, folder))[:MOST_REVIEWS], text=500),
+        "review": bounded(list(review_lines(record, folder))[:MAX_REVIEWS], text=500),
         "findings": list(trace.findings),
         "diff": _diff(record, folder),
         "output": _output(record, folder),
@@ -54,7 +54,7 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
     }
 
 
-def _told(payload: object) -> dict[str, Json]:
+def _finding(payload: object) -> dict[str, Json]:
     if isinstance(payload, IntegrityFinding):
         return {
             "rule": payload.rule,
@@ -65,13 +65,12 @@ def _told(payload: object) -> dict[str, Json]:
             "excerpt": bounded(payload.excerpt, text=2000),
         }
     if isinstance(payload, MonitorAlert):
-        told = bounded(payload.detail, text=2000)
         return {
             "rule": payload.rule,
             "severity": payload.severity,
             "path": None,
             "line": None,
-            "detail": told,
+            "detail": bounded(payload.detail, text=2000),
             "excerpt": "",
         }
     return {}
@@ -79,7 +78,7 @@ def _told(payload: object) -> dict[str, Json]:
 
 def _diff(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
     path = evidence(folder, record.patch.path) if record.patch else None
-    data = _beginning(path, DIFF_BYTES)
+    data = _head(path, DIFF_BYTES)
     if path is None or data is None:
         return None
     size = path.stat().st_size
@@ -87,7 +86,7 @@ def _diff(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
 
 
 def _output(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
-    """The end of what the checks printed; there only when they did not all pass."""
+    """Return the end of the checks' output, unless the attempt passed."""
     if record.result.passed or not record.artifact_paths.passing_stdout:
         return None
     path = evidence(folder, record.artifact_paths.passing_stdout)
@@ -103,12 +102,12 @@ def _output(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
     return {"text": text, "cut": size > OUTPUT_BYTES} if text.strip() else None
 
 
-def _beginning(path: Path | None, most: int) -> bytes | None:
+def _head(path: Path | None, size: int) -> bytes | None:
     try:
         if path is None or not path.is_file():
             return None
         with path.open("rb") as file:
-            return file.read(most)
+            return file.read(size)
     except OSError:
         return None
 
@@ -116,8 +115,8 @@ def _beginning(path: Path | None, most: int) -> bytes | None:
 # --- trace --------------------------------------------------------------------------------------------------------------
 
 
-def trace_parts(record: AttemptRecord, folder: Path, seen: Trace) -> Iterator[str]:
-    """The events as JSON arrays of bounded size; `seen` counts them and keeps the findings."""
+def trace_parts(record: AttemptRecord, folder: Path, trace: Trace) -> Iterator[str]:
+    """Yield the events as JSON arrays of bounded size; counts and findings go to `trace`."""
     path = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
     if path is None or not path.is_file():
         return
@@ -128,31 +127,31 @@ def trace_parts(record: AttemptRecord, folder: Path, seen: Trace) -> Iterator[st
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
-                event = _event(raw[:-1], seen)
+                event = _event(raw[:-1], trace)
                 part.append(event)
                 size += len(event)
-                seen.events += 1
+                trace.events += 1
                 if len(part) == PART_EVENTS or size > PART_BYTES:
                     yield f"[{','.join(part)}]"
-                    seen.parts += 1
+                    trace.parts += 1
                     part, size = [], 0
     except OSError as error:
-        seen.note = f"the trace cannot be read to its end: {error.strerror}"
+        trace.note = f"the trace is incomplete: {error.strerror}"
     if part:
         yield f"[{','.join(part)}]"
-        seen.parts += 1
+        trace.parts += 1
 
 
-def _event(raw: bytes, seen: Trace) -> str:
-    """One event as the page reads it: the payload as it stands in the log, or cut when it is large."""
+def _event(raw: bytes, trace: Trace) -> str:
+    """Return one event as JSON: the payload as logged, or truncated if it is large."""
     try:
         line = read_line(raw)
-        if line.type in _FINDINGS and len(seen.findings) < MOST_FINDINGS:
-            seen.findings.append({"seq": line.seq, **_told(line.typed())})
+        if line.type in _FINDINGS and len(trace.findings) < MAX_FINDINGS:
+            trace.findings.append({"seq": line.seq, **_finding(line.typed())})
         text = line.payload.decode()
-        # What stands in a payload must be JSON, or the page could not read the rest.
+        # An invalid payload would make the whole part unreadable.
         value = json.loads(text)
-        if len(raw) > WHOLE_EVENT:
+        if len(raw) > MAX_WHOLE_EVENT:
             text = json.dumps(bounded(value, text=EVENT_TEXT))
     except (BadLine, ValueError, RecursionError):
         return UNREADABLE

@@ -1,4 +1,4 @@
-"""Writing the page: one `index.html` and, beside it, `data/` with a side file per attempt and the parts of its trace."""
+"""Write the report: `index.html`, and `data/` with a side file per attempt and per part of its trace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agentbench.core.errors import InputError
 from agentbench.record.durable import failed
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.gate import GateVerdict
-from agentbench.reports.html.bounded import Room
-from agentbench.reports.html.data import attempt_row, comparison_json, page_json, truths
+from agentbench.reports.html.bounded import ByteBudget
+from agentbench.reports.html.data import adjudicated, attempt_row, comparison_json, page_json
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.record_rows import Row
@@ -29,12 +29,12 @@ PAGE = "index.html"
 SIDE = "data"
 MARKER = "agentbench-report.txt"
 SCRIPTS = ("dom.js", "figures.js", "views.js", "attempt.js", "trace.js", "app.js")
-MOST_ATTEMPTS = 50_000
+MAX_ATTEMPTS = 50_000
 ROW_BYTES = 14_000_000
-"""Rows of attempts on one page; with reviews and flips it stays below 20 MB whatever the records say."""
+"""Limit for the rows of attempts; with reviews and flips the page stays below 20 MB."""
 REVIEW_BYTES = 2_000_000
 SINGLE_EVENTS = 20_000_000
-"""Bytes of events that a page of one attempt carries."""
+"""Limit for the events on a page of one attempt."""
 
 
 def write_page(
@@ -44,34 +44,34 @@ def write_page(
     comparison: PairedReport | None = None,
     gate: GateVerdict | None = None,
 ) -> Path:
-    """Write the report of some runs, and their comparison if there is one, into `folder`; the page.
+    """Write the report of some runs and their comparison into `folder`. Returns the path of the page.
 
     Raises:
-        InputError: the folder holds something that is no report, or cannot be made.
-        RecordError: it could not be written.
+        InputError: the folder cannot be created, or has files that are not a report.
+        RecordError: the report cannot be written.
     """
     _prepare(folder)
     summaries = [summarise(run) for run in runs]
-    most = MOST_ATTEMPTS // max(1, len(runs))
+    max_rows = MAX_ATTEMPTS // max(1, len(runs))
     attempts: list[list[Json]] = []
     reviews: dict[str, Json] = {}
     index: dict[tuple[str, str], int] = {}
-    room = Room(REVIEW_BYTES)
+    review_budget = ByteBudget(REVIEW_BYTES)
     try:
-        for number, one in enumerate(summaries):
-            rows = Room(ROW_BYTES // len(runs))
-            known = truths(one.adjudications)
-            # Those that did not pass first: a page has a bound, and they are what people look for.
-            ordered = sorted(one.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:most]
-            for row, record in zip(ordered, one.run.records(ordered), strict=True):
-                place, line = len(attempts), attempt_row(number, row, record, known.get(row.attempt_id))
-                if not rows.takes(line):
+        for number, summary in enumerate(summaries):
+            row_budget = ByteBudget(ROW_BYTES // len(runs))
+            truths = adjudicated(summary.adjudications)
+            # Attempts that did not pass come first, in case not all fit.
+            ordered = sorted(summary.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:max_rows]
+            for row, record in zip(ordered, summary.run.records(ordered), strict=True):
+                position, line = len(attempts), attempt_row(number, row, record, truths.get(row.attempt_id))
+                if not row_budget.fits(line):
                     break
-                told = _write_attempt(folder / SIDE, place, record, one.run.path)
+                data = _write_attempt(folder / SIDE, position, record, summary.run.path)
                 attempts.append(line)
-                index[str(one.run.path), row.attempt_id] = place
-                if row.needs_review and room.takes(told["review"]):
-                    reviews[str(place)] = told["review"]
+                index[str(summary.run.path), row.attempt_id] = position
+                if row.needs_review and review_budget.fits(data["review"]):
+                    reviews[str(position)] = data["review"]
         compared = comparison_json(comparison, index) if comparison else None
         data = page_json(summaries, attempts, reviews, compared, gate)
         data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
@@ -82,33 +82,32 @@ def write_page(
 
 
 def export_attempt(run: Run, row: Row) -> str:
-    """One attempt as one self-contained page: record, diff and trace in the file itself."""
+    """Return one attempt as a self-contained page with its record, diff and trace."""
     (record,) = run.records([row])
     events: list[Json] = []
-    size, seen = 0, Trace()
-    for text in trace_parts(record, run.path, seen):
+    size, trace = 0, Trace()
+    for text in trace_parts(record, run.path, trace):
         size += len(text)
         if size > SINGLE_EVENTS:
-            seen.note = "The beginning of the trace: the whole is in the run directory."
+            trace.note = "Only the beginning of the trace is shown; the run directory has all of it."
             break
         events += json.loads(text)
-    seen.events = len(events)
-    told = detail(record, run.path, seen)
-    trace = told["trace"]
-    if isinstance(trace, dict):
-        trace["inline"] = events
+    trace.events = len(events)
+    attempt = detail(record, run.path, trace)
+    counts = attempt["trace"]
+    if isinstance(counts, dict):
+        counts["inline"] = events
     summary = summarise(Run(run.path, run.run_id, run.suite, (row,), 0))
-    data = page_json(
-        [summary], [attempt_row(0, row, record, truths(summary.adjudications).get(row.attempt_id))], {}, None, None
-    )
-    return render({**data, "single": told}, alone=True)
+    truth = adjudicated(summary.adjudications).get(row.attempt_id)
+    data = page_json([summary], [attempt_row(0, row, record, truth)], {}, None, None)
+    return render({**data, "single": attempt}, self_contained=True)
 
 
-def render(data: Mapping[str, Json], *, alone: bool = False) -> str:
-    """The page around its data. Script and style are named by digest in its policy: nothing else runs or loads."""
+def render(data: Mapping[str, Json], *, self_contained: bool = False) -> str:
+    """Render the page. Its policy allows only the script and style with these digests."""
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
-    # Side files are scripts that our script asks for; a page of one attempt asks for none.
-    loading = "" if alone else " 'strict-dynamic'"
+    # Side files are scripts loaded by the page's script; a self-contained page loads none.
+    loading = "" if self_contained else " 'strict-dynamic'"
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'{loading}; style-src '{_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'"
@@ -120,44 +119,44 @@ def render(data: Mapping[str, Json], *, alone: bool = False) -> str:
         "DATA": embedded(data),
         "SCRIPT": script,
     }
-    # One pass: nothing that is filled in can be taken for a place to fill.
-    return re.sub("@([A-Z]+)@", lambda found: parts[found[1]], _asset("index.html"))
+    # A single pass, so that inserted text is never taken for a placeholder.
+    return re.sub("@([A-Z]+)@", lambda match: parts[match[1]], _asset("index.html"))
 
 
 def embedded(value: object) -> str:
-    """JSON that can stand inside a `<script>`: no tag or comment begins in it, whatever its strings hold."""
+    """Return JSON that is safe inside a `<script>`: no tag or comment can begin in it."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def side_file(key: str, text: str) -> str:
-    """A side file: a script that hands over one JSON text under its key. JSON as a string: no key of it is JavaScript."""
+    """Return a script that registers JSON under a key. The JSON is a string, so none of it is JavaScript."""
     return f'AB.put("{key}",{embedded(text)});\n'
 
 
-def _write_attempt(folder: Path, place: int, record: AttemptRecord, run: Path) -> Mapping[str, Json]:
-    seen = Trace()
-    for number, text in enumerate(trace_parts(record, run, seen)):
-        (folder / f"t{place}-{number}.js").write_text(side_file(f"t{place}-{number}", text), encoding="utf-8")
-    told = detail(record, run, seen)
-    text = json.dumps(told, allow_nan=False, separators=(",", ":"))
-    (folder / f"a{place}.js").write_text(side_file(f"a{place}", text), encoding="utf-8")
-    return told
+def _write_attempt(folder: Path, position: int, record: AttemptRecord, run: Path) -> dict[str, Json]:
+    trace = Trace()
+    for number, text in enumerate(trace_parts(record, run, trace)):
+        (folder / f"t{position}-{number}.js").write_text(side_file(f"t{position}-{number}", text), encoding="utf-8")
+    attempt = detail(record, run, trace)
+    text = json.dumps(attempt, allow_nan=False, separators=(",", ":"))
+    (folder / f"a{position}.js").write_text(side_file(f"a{position}", text), encoding="utf-8")
+    return attempt
 
 
 def _prepare(folder: Path) -> None:
-    """A folder for a report: new, empty, or one of an earlier report, which is replaced."""
+    """Create the folder, or clear the earlier report in it."""
     try:
         if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-            msg = f"{folder} is not empty and holds no report"
+            msg = f"{folder} is not empty and is not a report"
             raise InputError(msg, remedy="choose another folder with --out")
         shutil.rmtree(folder / SIDE, ignore_errors=True)
         (folder / SIDE).mkdir(parents=True)
         (folder / MARKER).write_text(
-            "A report written by `ab report`; open index.html. It may be deleted.\n", encoding="utf-8"
+            "Written by `ab report`. Open index.html. This folder can be deleted.\n", encoding="utf-8"
         )
     except OSError as error:
-        msg = f"cannot write a report into {folder}: {error.strerror or error}"
+        msg = f"cannot write the report to {folder}: {error.strerror or error}"
         raise InputError(msg, remedy="choose another folder with --out") from error
 
 

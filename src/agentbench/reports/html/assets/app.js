@@ -1,7 +1,7 @@
-/* Data, side files, addresses, keys. */
+/* Data, side files, routing, keyboard shortcuts. */
 const AB = {
   waiting: new Map(), known: new Map(),
-  /* A side file is a script that hands over one JSON text: `file://` allows no other way to read a file. */
+  /* Side files are scripts that register JSON, because pages opened from `file://` cannot read files. */
   put(key, json) { const value = JSON.parse(json); if (this.known.size > 200) this.known.clear(); this.known.set(key, value); const wait = this.waiting.get(key); if (wait) { this.waiting.delete(key); wait.resolve(value); } },
   load(key) {
     if (this.known.has(key)) return Promise.resolve(this.known.get(key));
@@ -10,7 +10,7 @@ const AB = {
     this.waiting.set(key, wait);
     const script = document.createElement("script");
     script.src = "data/" + key + ".js"; script.onload = () => script.remove();
-    script.onerror = () => { script.remove(); this.waiting.delete(key); wait.reject(new Error("data/" + key + ".js is missing: keep the folder beside the page")); };
+    script.onerror = () => { script.remove(); this.waiting.delete(key); wait.reject(new Error("data/" + key + ".js is missing: keep the data folder next to index.html")); };
     document.head.append(script);
     return wait.promise;
   },
@@ -42,13 +42,13 @@ function chrome() {
   const review = D.attempts.filter((row) => col(row, "review")).length;
   const link = (page, words, count) => h("a", { href: page === "overview" ? "#/" : "#/" + page, "data-page": page }, words, count ? h("span", { class: "count" }, whole(count)) : null);
   const mark = s("svg", { width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true" }, s("rect", { x: 1, y: 1, width: 20, height: 20, rx: 6, class: "f-accent" }), s("path", { d: "M6 11.5l3.4 3.4L16 8", fill: "none", stroke: "#fff", "stroke-width": 2.4, "stroke-linecap": "round", "stroke-linejoin": "round" }));
-  const theme = h("button", { class: "icon", "aria-label": "dark or light", title: "dark or light", onclick: () => { const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; root.dataset.theme = dark ? "light" : "dark"; } }, "◐");
-  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, D.runs.length > 0 && link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), D.runs.length > 0 && [link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)]), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keys", title: "keys", onclick: help }, "?")));
-  byId("foot").append(`Made ${D.made} by AgentBench ${D.version}. Computed from records alone; nothing here was loaded from a network.`);
+  const theme = h("button", { class: "icon", "aria-label": "toggle dark mode", title: "toggle dark mode", onclick: () => { const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; root.dataset.theme = dark ? "light" : "dark"; } }, "◐");
+  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, D.runs.length > 0 && link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), D.runs.length > 0 && [link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)]), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keyboard shortcuts", onclick: help }, "?")));
+  byId("foot").append(`Generated ${D.made} by AgentBench ${D.version} from recorded data. This page loads nothing from the network.`);
 }
 function help() {
-  const keys = [["/", "search"], ["↑ ↓ or j k", "move in a list"], ["Enter", "open"], ["[ ]", "previous, next attempt"], ["1 2 3 4", "verdict, diff, trace, record"], ["Esc", "back to the list"], ["g o, g a, g r", "overview, attempts, review queue"], ["t", "dark or light"]];
-  const box = h("dialog", { "aria-label": "Keys", onclose: () => box.remove() }, h("h2", {}, "Keys"), h("table", {}, h("tbody", {}, keys.map(([key, words]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, words))))), h("form", { method: "dialog" }, h("button", { class: "toggle" }, "close")));
+  const keys = [["/", "search"], ["↑ ↓ or j k", "move in a list"], ["Enter", "open"], ["[ ]", "previous, next attempt"], ["1 2 3 4", "verdict, diff, trace, record"], ["Esc", "back to the list"], ["g o, g a, g r", "overview, attempts, review queue"], ["t", "toggle dark mode"]];
+  const box = h("dialog", { "aria-label": "Keyboard shortcuts", onclose: () => box.remove() }, h("h2", {}, "Keyboard shortcuts"), h("table", {}, h("tbody", {}, keys.map(([key, words]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, words))))), h("form", { method: "dialog" }, h("button", { class: "toggle" }, "close")));
   document.body.append(box); box.showModal();
 }
 let before = "";
@@ -60,7 +60,7 @@ document.addEventListener("keydown", (event) => {
   const attempt = /^#\/attempt\/(\d+)/.exec(location.hash), tab = { 1: "verdict", 2: "diff", 3: "trace", 4: "record" }[event.key];
   if (event.key === "/") { const box = byId("search") || byId("find"); if (box) { event.preventDefault(); box.focus(); } else { go("#/attempts"); setTimeout(() => byId("search") && byId("search").focus(), 60); } }
   else if (event.key === "?") help();
-  else if (event.key === "t" && before !== "g") document.querySelector('[aria-label="dark or light"]').click();
+  else if (event.key === "t" && before !== "g") document.querySelector('[aria-label="toggle dark mode"]').click();
   else if (before === "g" && { o: 1, a: 1, r: 1, c: 1 }[event.key]) go({ o: "#/", a: "#/attempts", r: "#/review", c: "#/comparison" }[event.key]);
   else if (tab && byId("tab-" + tab)) byId("tab-" + tab).click();
   else if (attempt && (event.key === "[" || event.key === "]")) { const order = D.order || D.attempts.map((_, i) => i), to = order[order.indexOf(Number(attempt[1])) + (event.key === "]" ? 1 : -1)]; if (to !== undefined) go("#/attempt/" + to); }

@@ -1,5 +1,5 @@
-/* The page of one attempt: verdict, gates, scorers, judge, diff, trace. */
-const GATES = { G1: "patch validity", G2: "build and static checks", G3: "functional acceptance", G4: "safety and policy" };
+/* One attempt: verdict, gates, scorers, judge, diff, trace. */
+const GATES = { G1: "patch applies", G2: "builds", G3: "passes checks", G4: "is safe" };
 
 function attemptView(index, tab, detail) {
   const row = D.attempts[index], record = detail.record, kind = kindOf(row);
@@ -19,28 +19,28 @@ function attemptView(index, tab, detail) {
     h("div", { class: "row" }, !D.single && h("a", { href: "#/attempts" }, "← attempts"), h("span", { class: "spacer" }), !D.single && step(-1, "←", "previous attempt"), !D.single && step(1, "→", "next attempt")),
     h("section", { class: "card hero " + kind }, h("div", { class: "row" }, badge(kind, wordOf(row)), h("h1", {}, safe(record.task_id)), h("span", { class: "dim" }, `${safe(record.suite)} · repeat ${record.repeat} · ${safe(record.variant)}`), record.needs_review && badge("accent", "needs review")), h("div", { class: "lead" }, safe(col(row, "headline"))),
       detail.review.length > 0 && h("ul", { class: "small", style: { margin: "0", "padding-left": "18px" } }, detail.review.map((why) => h("li", {}, safe(why))))),
-    threeGates(record, row), bar, panel);
+    independentVerdicts(record, row), bar, panel);
   open(views[tab] ? tab : "verdict");
   return view;
 }
 
-/* Three signals that never change each other, beside the contract's own verdict. */
-function threeGates(record, row) {
+/* Contract, scorers and judge are independent: none changes another. */
+function independentVerdicts(record, row) {
   const judge = record.judge, tile = (name, value, sub) => h("section", { class: "card tile" }, h("span", { class: "eyebrow" }, name), h("div", { class: "value" }, value), h("div", { class: "sub" }, sub));
-  const objective = record.workspace_verdict, told = [];
-  if (judge && judge.verdict === "PASS" && objective === "FAIL") told.push("the judge passes it, a required scorer does not");
-  if (judge && judge.verdict === "FAIL" && objective === "PASS") told.push("scorers pass, the judge is not convinced");
-  if (record.result.passed && objective === "FAIL") told.push("the fresh verdict passes, a required scorer in the live workspace fails");
-  if (!record.result.passed && objective === "PASS" && record.scorers.length) told.push("the fresh verdict does not pass, the scorers in the live workspace do");
-  if (judge && judge.verdict === "PASS" && !record.result.passed) told.push("the judge passes it, the contract does not");
-  if (judge && judge.verdict === "FAIL" && record.result.passed) told.push("the contract passes, the judge does not");
-  for (const tag of record.tags) if (tag.id === "oracle.disagreement") told.push("live and fresh disagree about the same command" + (tag.attributes.command ? ": " + safe(tag.attributes.command) : ""));
+  const objective = record.workspace_verdict, disagreements = [];
+  if (judge && judge.verdict === "PASS" && objective === "FAIL") disagreements.push("the judge passes, a required scorer fails");
+  if (judge && judge.verdict === "FAIL" && objective === "PASS") disagreements.push("the scorers pass, the judge fails");
+  if (record.result.passed && objective === "FAIL") disagreements.push("the contract passes, a required scorer in the live workspace fails");
+  if (!record.result.passed && objective === "PASS" && record.scorers.length) disagreements.push("the contract does not pass, the scorers in the live workspace pass");
+  if (judge && judge.verdict === "PASS" && !record.result.passed) disagreements.push("the judge passes, the contract does not");
+  if (judge && judge.verdict === "FAIL" && record.result.passed) disagreements.push("the contract passes, the judge fails");
+  for (const tag of record.tags) if (tag.id === "oracle.disagreement") disagreements.push("live workspace and grading replica disagree about the same command" + (tag.attributes.command ? ": " + safe(tag.attributes.command) : ""));
   return h("div", { class: "stack" }, h("div", { class: "grid four", id: "gates3" },
     tile("Contract", [badge(kindOf(row), wordOf(row)), dots(col(row, "gates"))], `${record.run_status.replace("_", " ")}${record.attribution ? ", attributed to " + record.attribution : ""} · assurance ${col(row, "assurance") || "none"}`),
-    tile("Objective checks", verdictBadge(record.scorers.length ? objective : "N/A"), record.scorers.length ? `${plural(record.scorers.length, "scorer")}, mean score ${record.mean_score === null ? "–" : record.mean_score.toFixed(2)}` : "no scorers"),
-    tile("Judge verdict", verdictBadge(judge ? judge.verdict : "none"), judge ? safe(judge.failure_mode || judge.model) : "no judge"),
+    tile("Scorers", verdictBadge(record.scorers.length ? objective : "N/A"), record.scorers.length ? `${plural(record.scorers.length, "scorer")}, mean score ${record.mean_score === null ? "–" : record.mean_score.toFixed(2)}` : "no scorers configured"),
+    tile("Judge", verdictBadge(judge ? judge.verdict : "none"), judge ? safe(judge.failure_mode || judge.model) : "no judge configured"),
     tile("Run badge", badge(record.run_badge === "completed" ? "pass" : "error", record.run_badge), safe(record.termination.code.replaceAll("_", " ")))),
-    told.length > 0 && h("div", { class: "note", role: "note", id: "disagreements" }, h("strong", {}, "Signals disagree: "), told.join("; "), ". Named, not resolved."));
+    disagreements.length > 0 && h("div", { class: "note", role: "note", id: "disagreements" }, h("strong", {}, "Verdicts disagree: "), disagreements.join("; "), "."));
 }
 
 const SHOWN_TESTS = 12;
@@ -52,15 +52,15 @@ function verdictTab(record, detail, index) {
     h("div", { class: "inset" }, check.why && h("div", { class: "why" }, safe(check.why)), h("pre", {}, "$ " + safe(check.command)), check.failing_tests.length > 0 && h("div", {}, h("h3", {}, plural(check.failing_tests.length, "failing test")), named(check.failing_tests.slice(0, SHOWN_TESTS)), check.failing_tests.length > SHOWN_TESTS && h("details", { class: "more" }, h("summary", {}, whole(check.failing_tests.length - SHOWN_TESTS) + " more"), named(check.failing_tests.slice(SHOWN_TESTS, 2000)))))));
   return h("div", { class: "grid verdict" },
     h("div", { class: "stack" },
-      card("Gates", null, Object.entries(record.gates).map(([gate, one]) => h("div", { class: "gate" }, h("strong", {}, gate), h("span", {}, GATES[gate]), badge(one.outcome, one.outcome), h("span", { class: "why" }, safe(one.why || (one.passed ? "" : "no reason given")))))),
-      record.checks.length > 0 && card("Acceptance checks", "Taken in a fresh sandbox the agent never touched.", checks),
-      detail.output && card("Output of the last check", detail.output.cut ? "its end" : null, h("pre", {}, safe(detail.output.text))),
+      card("Gates", null, Object.entries(record.gates).map(([gate, one], i) => h("div", { class: "gate" }, h("strong", {}, i + 1), h("span", {}, GATES[gate]), badge(one.outcome, one.outcome), h("span", { class: "why" }, safe(one.why || (one.passed ? "" : "no reason recorded")))))),
+      record.checks.length > 0 && card("Acceptance checks", "Run in a fresh sandbox that the agent never touched.", checks),
+      detail.output && card("Output of the last check", detail.output.cut ? "last part" : null, h("pre", {}, safe(detail.output.text))),
       record.scorers.length > 0 && scorersCard(record), judgeCard(record.judge)),
     h("div", { class: "stack" },
-      card("Attempt", null, facts([["agent", record.agent], ["model", record.model.name || "none"], ["ended", record.termination.code.replaceAll("_", " ")], ["because", record.termination.rationale], ["category", record.termination.category || ""], ["progress", record.progress.f2p_total || record.progress.p2p_total ? `${record.progress.f2p_passed} of ${record.progress.f2p_total} mended, ${record.progress.p2p_kept} of ${record.progress.p2p_total} kept` : ""], ["score", record.score === null ? "none: not all gates passed" : record.score.toFixed(3)], ["patch", record.patch ? `${plural(record.patch.files, "file")}, +${record.patch.added} −${record.patch.removed}` : "none"], ["time", `${secs(record.duration_sec)}, agent ${secs(record.usage.wall_sec)}`], ["used", `${plural(record.usage.tool_calls, "tool call")}, ${plural(record.usage.model_requests, "model request")}, ${whole(record.usage.prompt_tokens + record.usage.completion_tokens)} tokens`], ["cost", money(record.cost.total, record.cost.unit)], ["limits", `${record.limits.timeout_sec} s, ${record.limits.tool_timeout_sec} s a command`]])),
+      card("Attempt", null, facts([["agent", record.agent], ["model", record.model.name || "none"], ["ended", record.termination.code.replaceAll("_", " ")], ["reason", record.termination.rationale], ["category", record.termination.category || ""], ["progress", record.progress.f2p_total || record.progress.p2p_total ? `${record.progress.f2p_passed} of ${record.progress.f2p_total} fail-to-pass, ${record.progress.p2p_kept} of ${record.progress.p2p_total} pass-to-pass tests passed` : ""], ["score", record.score === null ? "none: a gate did not pass" : record.score.toFixed(3)], ["patch", record.patch ? `${plural(record.patch.files, "file")}, +${record.patch.added} −${record.patch.removed}` : "none"], ["time", `${secs(record.duration_sec)}, agent ${secs(record.usage.wall_sec)}`], ["usage", `${plural(record.usage.tool_calls, "tool call")}, ${plural(record.usage.model_requests, "model request")}, ${whole(record.usage.prompt_tokens + record.usage.completion_tokens)} tokens`], ["cost", money(record.cost.total, record.cost.unit)], ["limits", `${record.limits.timeout_sec} s agent phase, ${record.limits.tool_timeout_sec} s per command`]])),
       card("Components", null, Object.entries(record.components).map(([name, value]) => h("div", { class: "row", style: { "justify-content": "space-between", padding: "3px 0" } }, h("span", { class: "dim" }, name), h("span", { class: "num" }, value === null ? "–" : value.toFixed(2))))),
-      record.tags.length > 0 && card("Tags", "Each with the events that prove it.", record.tags.map((tag) => h("div", { class: "row", style: { padding: "4px 0" } }, badge("line", tag.id), tag.gate && h("span", { class: "dim small" }, tag.gate), tag.evidence.slice(0, 6).map(seq), h("span", { class: "small dim", style: { "overflow-wrap": "anywhere" } }, safe(Object.entries(tag.attributes).map(([k, v]) => `${k} ${typeof v === "object" ? JSON.stringify(v) : v}`).join(", ")))))),
-      detail.findings.length > 0 && card("Findings", "Inspection of Δ and monitors; live against fresh.", detail.findings.map((one) => h("div", { style: { padding: "6px 0", "border-top": "1px solid var(--line)" } }, h("div", { class: "row" }, badge({ gate: "fail", terminate: "fail", penalty: "error", error: "error" }[one.severity] || "none", one.severity), h("strong", {}, safe(one.rule)), seq(one.seq)), h("div", { class: "why" }, safe((one.path ? one.path + (one.line ? ":" + one.line : "") + ": " : "") + one.detail)), one.excerpt && h("pre", {}, safe(one.excerpt)))))));
+      record.tags.length > 0 && card("Tags", "With the events that prove them.", record.tags.map((tag) => h("div", { class: "row", style: { padding: "4px 0" } }, badge("line", tag.id), tag.gate && h("span", { class: "dim small" }, GATES[tag.gate]), tag.evidence.slice(0, 6).map(seq), h("span", { class: "small dim", style: { "overflow-wrap": "anywhere" } }, safe(Object.entries(tag.attributes).map(([k, v]) => `${k} ${typeof v === "object" ? JSON.stringify(v) : v}`).join(", ")))))),
+      detail.findings.length > 0 && card("Findings", "From the inspection of the patch and from monitors.", detail.findings.map((one) => h("div", { style: { padding: "6px 0", "border-top": "1px solid var(--line)" } }, h("div", { class: "row" }, badge({ gate: "fail", terminate: "fail", penalty: "error", error: "error" }[one.severity] || "none", one.severity), h("strong", {}, safe(one.rule)), seq(one.seq)), h("div", { class: "why" }, safe((one.path ? one.path + (one.line ? ":" + one.line : "") + ": " : "") + one.detail)), one.excerpt && h("pre", {}, safe(one.excerpt)))))));
 }
 
 function scorersCard(record) {
@@ -73,34 +73,34 @@ function scorersCard(record) {
 function judgeCard(judge) {
   if (!judge) return null;
   const tile = (name, value) => h("div", { class: "score" }, h("div", { class: "sub" }, name), h("div", { class: "big num" }, value === null ? "–" : value, h("span", { class: "sub" }, value === null ? "" : " / 5")));
-  return h("section", { class: "card", id: "judge" }, h("header", {}, h("h2", {}, "Judge verdict"), h("span", { class: "spacer" }), verdictBadge(judge.verdict)),
+  return h("section", { class: "card", id: "judge" }, h("header", {}, h("h2", {}, "Judge"), h("span", { class: "spacer" }), verdictBadge(judge.verdict)),
     h("div", { class: "body stack" }, h("div", { class: "tiles" }, tile("Task completion", judge.task_completion), tile("Instruction adherence", judge.instruction_adherence), tile("Efficiency", judge.efficiency)), judge.failure_mode && h("div", { class: "row" }, h("span", { class: "dim" }, "failure mode"), badge("fail", judge.failure_mode)),
       judge.facts.length > 0 && h("table", { id: "facts" }, h("thead", {}, h("tr", {}, ["claim", "verdict", "evidence"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, judge.facts.map((fact) => h("tr", {}, h("td", { class: "name" }, safe(fact.claim)), h("td", {}, badge(/^(true|supported|verified|pass|correct|yes)/i.test(fact.verdict) ? "pass" : /^(false|refuted|contradicted|fail|incorrect|no)/i.test(fact.verdict) ? "fail" : "none", fact.verdict)), h("td", { class: "name" }, safe(fact.evidence)))))),
       judge.reasoning && h("pre", {}, safe(judge.reasoning)), h("div", { class: "sub" }, `${safe(judge.model)} · scored ${safe(judge.scored_at)}`)));
 }
 
 /* --- diff ------------------------------------------------------------------------------------------------------------- */
-const MOST_LINES = 3000;
+const MAX_LINES = 3000;
 function diffTab(diff, record) {
-  if (!diff) return h("p", { class: "card empty" }, record.patch ? "The patch is not in the run directory any more." : "No patch was extracted.");
-  if (!diff.text) return h("p", { class: "card empty" }, "The patch is empty: nothing was changed.");
+  if (!diff) return h("p", { class: "card empty" }, record.patch ? "The patch is no longer in the run directory." : "No patch was extracted.");
+  if (!diff.text) return h("p", { class: "card empty" }, "The patch is empty.");
   const files = [];
   for (const line of diff.text.split("\n")) {
     if (line.startsWith("diff --git ") || !files.length) files.push({ name: line.startsWith("diff --git ") ? line.slice(11).replace(/^a\/(.*) b\/.*$/, "$1") : "patch", lines: [] });
     files[files.length - 1].lines.push(line);
   }
-  let budget = MOST_LINES;
+  let budget = MAX_LINES;
   const out = files.map((file, n) => {
     const plus = file.lines.filter((l) => l.startsWith("+") && !l.startsWith("+++")).length, minus = file.lines.filter((l) => l.startsWith("-") && !l.startsWith("---")).length;
     const here = h("div", { class: "diff" }), open = budget > 0 && n < 60;
     if (open) { budget -= file.lines.length; here.append(diffTable(file.lines)); }
     return h("details", { class: "file", open, ontoggle: (e) => { if (e.target.open && !here.firstChild) here.append(diffTable(file.lines)); } }, h("summary", {}, h("span", { class: "grow" }, safe(file.name)), h("span", { class: "plus" }, "+" + plus), h("span", { class: "minus" }, "−" + minus)), here);
   });
-  return h("div", { class: "stack" }, diff.cut && h("div", { class: "note" }, `The patch has ${whole(diff.bytes)} bytes; its beginning is shown. The whole is ${safe(record.patch.path)} in the run directory.`), out);
+  return h("div", { class: "stack" }, diff.cut && h("div", { class: "note" }, `Showing the beginning of ${whole(diff.bytes)} bytes; the full patch is ${safe(record.patch.path)} in the run directory.`), out);
 }
 function diffTable(lines, from = 0) {
   const body = h("tbody", {}); let left = 0, right = 0;
-  const part = lines.slice(0, MOST_LINES);
+  const part = lines.slice(0, MAX_LINES);
   for (const line of part) {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line); let cls = "ctx", a = "", b = "";
     if (hunk) { cls = "hunk"; left = +hunk[1]; right = +hunk[2]; }
@@ -109,8 +109,8 @@ function diffTable(lines, from = 0) {
     else if (line.startsWith("+")) { cls = "add"; b = right++; } else if (line.startsWith("-")) { cls = "del"; a = left++; } else if (line.startsWith(" ")) { a = left++; b = right++; } else cls = "meta";
     body.append(h("tr", { class: cls }, h("td", { class: "ln" }, a), h("td", { class: "ln" }, b), h("td", { class: "tx" }, safe(cut(line, 4000)) || " ")));
   }
-  return h("div", {}, h("table", {}, body), lines.length > MOST_LINES && h("p", { class: "empty" }, `${whole(lines.length - MOST_LINES)} more lines in the patch file`));
+  return h("div", {}, h("table", {}, body), lines.length > MAX_LINES && h("p", { class: "empty" }, `${whole(lines.length - MAX_LINES)} more lines in the patch file`));
 }
 function recordTab(record) {
-  return h("div", { class: "stack" }, card("Identity", null, facts(["attempt_id", "run_id", "study_id", "contract_id", "task_digest", "acceptance_id", "env_digest", "config_class", "harness_version", "seed", "observability", "supersedes", "trace_head"].map((name) => [name, record[name] === null ? "none" : h("span", { class: "mono" }, safe(record[name]))]))), card("Whole record", "One line of attempts.jsonl; long values are cut.", h("pre", { style: { "max-height": "none" } }, safe(JSON.stringify(record, null, 2)))));
+  return h("div", { class: "stack" }, card("Identity", null, facts(["attempt_id", "run_id", "study_id", "contract_id", "task_digest", "acceptance_id", "env_digest", "config_class", "harness_version", "seed", "observability", "supersedes", "trace_head"].map((name) => [name, record[name] === null ? "none" : h("span", { class: "mono" }, safe(record[name]))]))), card("Full record", "One line of attempts.jsonl; long values are truncated.", h("pre", { style: { "max-height": "none" } }, safe(JSON.stringify(record, null, 2)))));
 }

@@ -1,12 +1,12 @@
 "use strict";
-/* Everything on the page is made here: elements by name, text as text nodes. Nothing is ever parsed as markup. */
+/* Helpers that build the page: elements by name, text as text nodes. Nothing is parsed as markup. */
 const SVG = "http://www.w3.org/2000/svg";
 
 function put(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "style") for (const [key, one] of Object.entries(value)) node.style.setProperty(key, one);
+    else if (name === "style") for (const [key, style] of Object.entries(value)) node.style.setProperty(key, style);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   for (const child of children.flat(4)) {
@@ -19,7 +19,7 @@ const h = (tag, attributes, ...children) => put(document.createElement(tag), att
 const s = (tag, attributes, ...children) => put(document.createElementNS(SVG, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 
-/* Text an agent chose may turn direction or hide: such characters are shown, not obeyed. */
+/* Control and bidirectional characters in untrusted text are shown as escapes. */
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const safe = (text) => String(text ?? "").replace(ODD, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
@@ -45,8 +45,8 @@ const card = (title, sub, ...body) =>
 const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, v]) => v !== null && v !== undefined && v !== "").map(([k, v]) => [h("dt", {}, k), h("dd", {}, v instanceof Node ? v : safe(v))]));
 const say = (text) => { byId("say").textContent = text; };
 
-/* A list of any length: only rows in view exist. */
-class Rolling {
+/* A virtual list: only rows in view exist in the DOM. */
+class VirtualList {
   constructor({ height, rowHeight, draw, open, label, fit }) {
     this.rowHeight = rowHeight; this.draw = draw; this.open = open; this.items = []; this.at = -1;
     this.pad = h("div", { class: "vt-pad" });
@@ -62,7 +62,7 @@ class Rolling {
     this.last = null;
     this.paint();
   }
-  /* For paper: every row, as far as that is sensible. */
+  /* For printing: up to 3000 rows. */
   all() { this.whole = true; this.last = null; this.paint(); this.whole = false; this.last = null; }
   paint() {
     const from = this.whole ? 0 : Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - 8);

@@ -1,4 +1,4 @@
-/* Figures: SVG made of elements, labels as text nodes. */
+/* Charts: SVG elements with labels as text nodes. */
 function frame(width, height, label, ...children) {
   return s("svg", { class: "fig", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, preserveAspectRatio: "xMidYMid meet" }, s("title", {}, label), children);
 }
@@ -12,7 +12,7 @@ function bars(rows, label) {
   }));
 }
 
-/* Shares with intervals, one line each; `zero` draws a line at no difference. */
+/* Forest plot: shares with intervals; `zero` draws a line at no difference. */
 function forest(rows, { low, high, zero, label, format, band }) {
   const width = 640, left = 170, right = rows.some((row) => row.note) ? 130 : 20, step = 34, span = high - low || 1;
   const x = (v) => left + ((Math.min(high, Math.max(low, v)) - low) / span) * (width - left - right);
@@ -59,17 +59,17 @@ function survival(runs, key, xlabel, xformat) {
     points.push([most, points[points.length - 1][1]]);
     return { name: run.name, cls: "k" + (runs.indexOf(run) % 6), points };
   });
-  return h("div", { class: "stack" }, lines(series, { label: "Share succeeded by " + xlabel, xlabel, xformat, yformat: (v) => Math.round(v * 100) + "%", ymax: 1, step: true }),
+  return h("div", { class: "stack" }, lines(series, { label: "Share passed by " + xlabel, xlabel, xformat, yformat: (v) => Math.round(v * 100) + "%", ymax: 1, step: true }),
     h("div", { class: "legend" }, withData.map((run) => h("span", {}, h("i", { class: "k" + (runs.indexOf(run) % 6) }), safe(run.name)))));
 }
 
 function weightsFigure(weights) {
-  const gates = [["G1", "patch validity"], ["G2", "build and static"], ["G3", "acceptance"], ["G4", "safety, policy"]];
+  const gates = [["1", "patch applies"], ["2", "builds"], ["3", "passes checks"], ["4", "is safe"]];
   const entries = Object.entries(weights), width = 640; let x = 0;
   const cls = ["k0", "k4", "k3"];
-  return frame(width, 150, "Gates all have to pass; then the weights of the graded dimensions",
+  return frame(width, 150, "All gates must pass; then the score is weighted",
     gates.map(([id, name], i) => s("g", {}, s("rect", { x: i * 162, y: 4, width: 150, height: 46, rx: 8, class: "f-soft" }), text(i * 162 + 14, 24, id, { class: "strong" }), text(i * 162 + 14, 41, name, { class: "dimt" }), i < 3 && text(i * 162 + 156, 32, "›", { "text-anchor": "middle" }))),
-    text(0, 76, "and only then, weighted:", { class: "dimt" }),
+    text(0, 76, "then the score, weighted:", { class: "dimt" }),
     entries.map(([name, weight], i) => {
       const w = weight * width, at = x; x += w;
       return s("g", { class: cls[i % 3] }, s("rect", { x: at, y: 86, width: Math.max(0, w - 4), height: 30, rx: 6, class: "f-k", opacity: ".85" }), s("text", { x: at + 2, y: 134 }, `${safe(name)} ${weight.toFixed(2)}`));
@@ -78,7 +78,7 @@ function weightsFigure(weights) {
 
 function flipsFigure(flips) {
   const shown = flips.slice(0, 24), width = 640, left = 220, middle = (width + left) / 2, half = (width - left) / 2 - 46, step = 24;
-  return frame(width, shown.length * step + 22, "Tasks that differ: left A did better, right B did better",
+  return frame(width, shown.length * step + 22, "Tasks that differ: A better on the left, B better on the right",
     text(middle - 8, 12, "A better", { "text-anchor": "end", class: "dimt" }), text(middle + 8, 12, "B better", { class: "dimt" }),
     s("line", { x1: middle, x2: middle, y1: 18, y2: shown.length * step + 20, class: "s-ink" }),
     shown.map((flip, i) => {

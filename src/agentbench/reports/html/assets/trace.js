@@ -1,7 +1,7 @@
-/* The trace as a timeline: a strip over time, a list of any length, one event in full. */
+/* The trace: a timeline, a list of events, one event in full. */
 const GROUPS = [
   ["setup", "setup", /^(attempt_opened|task_started|identity_bound|setup_|briefing|stage_changed)/], ["agent", "agent", /^(agent_turn|delegation)/], ["model", "model", /^llm_/], ["tool", "tools", /^tool_call/], ["change", "changes", /^(workspace_mutated|patch_)/],
-  ["check", "acceptance", /^(build_|static_|tests_|acceptance_check|scorer_result|judge_result|gates_decided)/], ["monitor", "monitors", /^(monitor_alert|intervention|operator_decision|resource_sample|integrity_finding)/], ["end", "ending", /./],
+  ["check", "acceptance", /^(build_|static_|tests_|acceptance_check|scorer_result|judge_result|gates_decided)/], ["monitor", "monitors", /^(monitor_alert|intervention|operator_decision|resource_sample|integrity_finding)/], ["end", "end", /./],
 ];
 const groupOf = (type) => GROUPS.find(([, , fits]) => fits.test(type))[0];
 const ACTORS = ["agent", "harness", "monitor", "operator"];
@@ -15,11 +15,11 @@ function describe(event) {
   if (t === "acceptance_check") return `${p.check_id}: ${ok(p.outcome)}${p.why ? ", " + p.why : ""}`;
   if (/_started$/.test(t) && p.command) return p.command;
   if (/_finished$/.test(t) && p.outcome) return `${p.step}: ${p.outcome}, ${secs(p.duration_us / 1e6)}`;
-  if (t === "setup_command_finished") return `exit ${p.exit_code}${p.cached ? ", from the prepared environment" : ", " + secs(p.duration_us / 1e6)}`;
+  if (t === "setup_command_finished") return `exit ${p.exit_code}${p.cached ? ", cached" : ", " + secs(p.duration_us / 1e6)}`;
   if (t === "termination") return `${p.code}: ${p.rationale}`;
   if (t === "monitor_alert") return `${p.severity} ${p.rule}: ${p.detail}`;
   if (t === "integrity_finding") return `${p.severity} ${p.rule}: ${p.detail}`;
-  if (t === "gates_decided") return Object.entries(p.gates || {}).map(([g, o]) => `${g} ${o.outcome}`).join(", ");
+  if (t === "gates_decided") return Object.entries(p.gates || {}).map(([g, o]) => `${GATES[g] || g}: ${o.outcome}`).join(", ");
   if (t === "scorer_result") return `${p.name}: ${p.verdict}`;
   if (t === "judge_result") return `${p.verdict} ${p.failure_mode || ""}`;
   if (t === "llm_request") return `${p.model}`;
@@ -35,11 +35,11 @@ function describe(event) {
 
 function traceTab(index, detail) {
   const total = detail.trace.events, holder = h("div", { class: "stack" });
-  if (!total) return h("p", { class: "card empty" }, detail.trace.note || "No trace in the run directory.");
+  if (!total) return h("p", { class: "card empty" }, detail.trace.note || "The run directory has no trace.");
   const off = new Set(), actorsOff = new Set(), state = { q: "" };
   let events = detail.trace.inline || [], parts = 0;
   const strip = h("div", {}), count = h("span", { class: "sub", id: "shown" }), pane = h("div", { class: "card pane", id: "event", tabindex: "0", "aria-label": "Selected event" }, h("p", { class: "empty" }, "Select an event."));
-  const list = new Rolling({ rowHeight: 34, height: () => Math.max(300, innerHeight - 330), label: "Events", draw: (event) => row(event), open: (event) => showEvent(event) });
+  const list = new VirtualList({ rowHeight: 34, height: () => Math.max(300, innerHeight - 330), label: "Events", draw: (event) => row(event), open: (event) => showEvent(event) });
   list.follow = true;
   const more = h("div", { class: "row noprint" });
   const start = () => (events.length ? events[0].t : 0);

@@ -1,6 +1,6 @@
-/* The pages about many attempts. */
+/* Overview, list of attempts, review queue, comparison. */
 const KINDS = ["pass", "fail", "error", "invalid"];
-const C = {}; /* column name -> index of an attempt's row */
+const C = {}; /* column name -> index in the row of an attempt */
 let D = null;
 
 const col = (row, name) => row[C[name]];
@@ -8,9 +8,10 @@ const kindOf = (row) => KINDS[col(row, "kind")];
 const wordOf = (row) => ({ pass: "PASS", fail: "FAIL", error: "ERROR", invalid: "INVALID" })[kindOf(row)];
 const runOf = (row) => D.runs[col(row, "run")];
 
+const GATE_NAMES = ["patch applies", "builds", "passes checks", "is safe"];
 function dots(gates) {
   const kinds = { p: "pass", f: "fail", e: "error" };
-  return h("span", { class: "dots", role: "img", "aria-label": [...gates].map((g, i) => `G${i + 1} ${kinds[g]}`).join(", ") }, [...gates].map((g, i) => h("span", { class: "dot " + kinds[g], title: `G${i + 1} ${kinds[g]}`, "aria-hidden": "true" }, i + 1)));
+  return h("span", { class: "dots", role: "img", "aria-label": [...gates].map((g, i) => `${GATE_NAMES[i]}: ${kinds[g]}`).join(", ") }, [...gates].map((g, i) => h("span", { class: "dot " + kinds[g], title: `${GATE_NAMES[i]}: ${kinds[g]}`, "aria-hidden": "true" }, i + 1)));
 }
 const verdictBadge = (verdict) => badge({ PASS: "pass", FAIL: "fail", ERROR: "error", unparseable: "error" }[verdict] || "none", verdict || "none");
 
@@ -19,11 +20,11 @@ function overview() {
   return h("div", { class: "stack" },
     D.comparison && comparisonHero(true),
     h("section", {}, h("h1", { class: "vh" }, "Runs"), h("div", { class: "grid " + (many ? "four" : "") }, D.runs.map(runCard))),
-    D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: the numbers are provisional. "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
+    D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Provisional because of protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
     matrixCard(),
     h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
     h("div", { class: "grid two" }, timeCard(), costCard()),
-    h("div", { class: "grid two" }, card("Gates and weights", "A policy choice of the project, not a measurement. No gate makes up for another.", weightsFigure(D.weights)), survivalCard()),
+    h("div", { class: "grid two" }, card("Gates and weights", "Every gate must pass. The weights are a policy choice, not a measurement.", weightsFigure(D.weights)), survivalCard()),
     h("div", { class: "grid two" }, projectionCard(), tradeoffCard()),
     h("div", { class: "grid " + (many ? "two" : "") }, D.runs.map((run) => detailsOfRun(run, many))));
 }
@@ -33,7 +34,7 @@ function runCard(run) {
   return h("a", { class: "card tile", href: "#/attempts?run=" + D.runs.indexOf(run) },
     h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.deviations.length > 0 && badge("error", "provisional")),
     h("div", { class: "big num" }, c.share === null ? "–" : pct(c.share)),
-    h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "nothing to score", c.interval ? ` · 95% ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
+    h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "no scorable attempts", c.interval ? ` · 95% CI ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
     h("div", { class: "sub" }, plural(run.tasks, "task") + " · " + plural(run.attempts, "attempt") + (invalid.count ? " · " + invalid.count + " invalid" : "")),
     h("div", { class: "small", style: { color: "var(--ink-2)" } }, "agent " + safe(run.agents.join(", ")) + (run.models.length ? " · " + safe(run.models.join(", ")) : "")));
 }
@@ -44,18 +45,18 @@ function ratesCard() {
     return { name: (D.runs.length > 1 ? run.name + " · " : "") + name, value: one.share, low: one.interval && one.interval.low, high: one.interval && one.interval.high, fill: key === "contract" ? "f-accent" : "f-line", tip: `${one.count} of ${one.total}`, note: one.interval ? `${pct(one.interval.low)} to ${pct(one.interval.high)}` : "" };
   }));
   const errors = D.runs.map((run) => run.rates);
-  return card("Rates with 95% intervals", "contract: all four gates · acceptance: all mandatory checks. Each has its own denominator.",
-    forest(rows, { low: 0, high: 1, label: "Rates with intervals", format: (v) => Math.round(v * 100) + "%" }),
+  return card("Rates with 95% confidence intervals", "Contract: all four gates pass. Acceptance: all mandatory checks pass. The denominators differ.",
+    forest(rows, { low: 0, high: 1, label: "Rates with confidence intervals", format: (v) => Math.round(v * 100) + "%" }),
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["run", "contract", "acceptance", "acceptance errors", "invalid", "bounds"].map((x) => h("th", {}, x)))),
-      h("tbody", {}, D.runs.map((run) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), ["contract", "acceptance", "acceptance_error", "invalid"].map((key) => h("td", { class: "num" }, `${run.rates[key].count} of ${run.rates[key].total}`)), h("td", { class: "num", title: "over all attempts, if every undecided one had failed, or passed" }, run.undecided.attempts ? `${pct(run.undecided.worst)} to ${pct(run.undecided.best)}` : "–")))))));
+      h("tbody", {}, D.runs.map((run) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), ["contract", "acceptance", "acceptance_error", "invalid"].map((key) => h("td", { class: "num" }, `${run.rates[key].count} of ${run.rates[key].total}`)), h("td", { class: "num", title: "share of all attempts if every undecided one fails, and if every one passes" }, run.undecided.attempts ? `${pct(run.undecided.worst)} to ${pct(run.undecided.best)}` : "–")))))));
 }
 
 function reasonsCard() {
   const counts = {};
   for (const run of D.runs) for (const [name, n] of Object.entries(run.failure_reasons)) counts[name] = (counts[name] || 0) + n;
   const rows = Object.entries(counts).sort((x, y) => y[1] - x[1]).map(([name, value]) => ({ name, value, cls: /SETUP|BASELINE|SANDBOX|INTERRUPTED|OPERATOR/.test(name) ? "f-invalid" : name === "ACCEPTANCE_ERROR" ? "f-error" : "f-fail" }));
-  return card("Why attempts did not pass", "One reason each, the first that applies.", rows.length ? bars(rows, "Failure reasons") : h("p", { class: "empty" }, "Every attempt passed."),
-    h("h3", { style: { "margin-top": "14px" } }, "Gate vectors"), h("table", {}, h("tbody", {}, vectors().slice(0, 8).map(([gates, n]) => h("tr", {}, h("td", {}, dots(gates)), h("td", { class: "r" }, plural(n, "attempt")))))));
+  return card("Failure reasons", "One per attempt: the first that applies.", rows.length ? bars(rows, "Failure reasons") : h("p", { class: "empty" }, "Every attempt passed."),
+    h("h3", { style: { "margin-top": "14px" } }, "Gate outcomes"), h("table", {}, h("tbody", {}, vectors().slice(0, 8).map(([gates, n]) => h("tr", {}, h("td", {}, dots(gates)), h("td", { class: "r" }, plural(n, "attempt")))))));
 }
 function vectors() {
   const counts = {};
@@ -81,29 +82,29 @@ function matrixCard() {
     const href = picked.length > 1 ? "#/attempts?q=" + encodeURIComponent("task:" + col(D.attempts[picked[0]], "task")) + "&run=" + col(D.attempts[picked[0]], "run") : "#/attempt/" + picked[0];
     return h("a", { class: "cell " + kind, href, title: safe(col(D.attempts[picked[0]], "headline")) }, h("span", { "aria-hidden": "true" }, MARK[kind] || "±"), words);
   };
-  return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tasks"), h("p", { class: "sub" }, `${plural(tasks.size, "task")}, the hardest first` + (tasks.size > most ? `; ${most} shown, the list of attempts has all` : ""))),
+  return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tasks"), h("p", { class: "sub" }, `${plural(tasks.size, "task")}, hardest first` + (tasks.size > most ? `; showing ${most}, see Attempts for all` : ""))),
     h("div", { class: "body scroll" }, h("table", { class: "matrix" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "task"), D.runs.map((run) => h("th", { scope: "col" }, safe(run.name))))), h("tbody", {}, sorted.slice(0, most).map(([task, cells]) => h("tr", {}, h("th", { scope: "row", class: "name", style: { position: "static", color: "var(--ink)", "font-weight": "500", "font-size": "13.5px" } }, safe(task)), cells.map((picked) => h("td", {}, cell(picked)))))))));
 }
 
 function timeCard() {
-  return card("Time by outcome", "From start to end of an attempt.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["run", "outcome"].map((x) => h("th", {}, x)), ["attempts", "median", "90%", "longest"].map((x) => h("th", { class: "r" }, x)))),
+  return card("Time by outcome", "Duration of an attempt.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["run", "outcome"].map((x) => h("th", {}, x)), ["attempts", "median", "90th percentile", "longest"].map((x) => h("th", { class: "r" }, x)))),
     h("tbody", {}, D.runs.flatMap((run) => run.times.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", {}, one.outcome), h("td", { class: "r" }, one.attempts), h("td", { class: "r" }, secs(one.median_sec)), h("td", { class: "r" }, secs(one.p90_sec)), h("td", { class: "r" }, secs(one.longest_sec)))))))));
 }
 function costCard() {
   const units = new Set(D.runs.flatMap((run) => run.cost.map((one) => one.unit))), same = units.size === 1;
-  return card("Cost by phase", "Model, execution, people, overhead, judge. " + (same ? `Unit: ${safe([...units][0])}.` : "Units are never added up."), h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", {}, "run"), !same && h("th", {}, "unit"), ["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
+  return card("Cost by phase", (same ? `Unit: ${safe([...units][0])}.` : "Different units are not added."), h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", {}, "run"), !same && h("th", {}, "unit"), ["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
     h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), !same && h("td", { class: "dim" }, safe(one.unit)), ["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => h("td", { class: "r" }, few(one[key]))), h("td", { class: "r" }, whole(run.tokens)))))))));
 }
 function survivalCard() {
   if (!D.runs.length) return null;
-  const figure = survival(D.runs, "time_to_success", "time of the agent's phase", (v) => (v ? secs(v) : "0"));
-  return card("Success over time", "Kaplan–Meier: attempts stopped by a cap or undecided are censored.", figure || h("p", { class: "empty" }, "Nothing succeeded."));
+  const figure = survival(D.runs, "time_to_success", "time in the agent phase", (v) => (v ? secs(v) : "0"));
+  return card("Success over time", "Kaplan–Meier estimate; attempts stopped by a cap or undecided are censored.", figure || h("p", { class: "empty" }, "No attempt passed."));
 }
-const unitWords = (unit) => (unit === "hours" ? "hours of attempts" : `cost (${safe(unit)})`);
+const unitWords = (unit) => (unit === "hours" ? "hours" : `cost (${safe(unit)})`);
 function projectionCard() {
   const p = D.projection, x = [10, 20, 50, 100, 200, 500, 1000];
   const series = D.runs.map((run, i) => ({ name: run.name, cls: "k" + (i % 6), points: [[0, 0], ...x.map((n) => [n, n * run.projection.per_attempt])] }));
-  return card("Cost projection", "A model for planning, not spending: the mean of this data times the number of attempts" + (p.unit === "hours" ? "; no prices are recorded, so hours of attempts." : "."),
+  return card("Cost projection", "Mean of this data times the number of attempts" + (p.unit === "hours" ? ", in hours because no prices are recorded." : "."),
     lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", ylabel: unitWords(p.unit), xformat: (v) => whole(Math.round(v)), yformat: few }), legend(D.runs.map((run) => run.name)));
 }
 function tradeoffCard() {
@@ -111,7 +112,7 @@ function tradeoffCard() {
   const p = D.projection, sizes = [5, 8, 12, 20, 30, 50, 80, 120, 200, 320, 500];
   const series = D.runs.filter((run) => run.rates.contract.share !== null).map((run) => ({ name: run.name, cls: "k" + (D.runs.indexOf(run) % 6), points: sizes.map((n) => [n * run.projection.per_attempt, half(run.rates.contract.share, n)]) }));
   if (!series.length) return null;
-  return card("Cost against precision", "A model: what a 95% interval of a given half-width would cost at the rates seen here, one attempt per task.",
+  return card("Cost and precision", "Projected cost of a 95% confidence interval of a given half-width at these rates, with one attempt per task.",
     lines(series, { label: "Half-width of the interval by cost", xlabel: unitWords(p.unit), ylabel: "half-width, points", xformat: few, yformat: (v) => "±" + few(v * 100) }), legend(series.map((one) => one.name)));
 }
 
@@ -119,18 +120,18 @@ function listed(title, lines) {
   return lines && lines.length ? h("details", {}, h("summary", {}, h("span", { class: "grow" }, title), h("span", { class: "count" }, lines.length)), h("div", { class: "inset" }, lines.map((line) => h("div", { class: "small mono", style: { "overflow-wrap": "anywhere" } }, safe(line))))) : null;
 }
 function detailsOfRun(run, many) {
-  const strata = run.strata.length && h("details", {}, h("summary", {}, h("span", { class: "grow" }, "Strata"), h("span", { class: "count" }, run.strata.length)), h("div", { class: "inset" }, h("table", {}, h("thead", {}, h("tr", {}, ["stratum", "value", "tasks", "contract rate", "95% interval"].map((x) => h("th", {}, x)))), h("tbody", {}, run.strata.map((one) => h("tr", {}, h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", {}, one.tasks), h("td", {}, `${one.contract.count} of ${one.contract.total} (${pct(one.contract.share)})`), h("td", {}, one.contract.interval ? `${pct(one.contract.interval.low)} to ${pct(one.contract.interval.high)}` : "–")))))));
-  const repeats = run.pass_k.length && h("details", {}, h("summary", {}, h("span", { class: "grow" }, "Repeats: pass@k and pass^k")), h("div", { class: "inset" }, h("table", {}, h("thead", {}, h("tr", {}, ["k", "one of k passes", "all k pass", "tasks"].map((x) => h("th", {}, x)))), h("tbody", {}, run.pass_k.map((one) => h("tr", {}, h("td", {}, one.k), h("td", {}, pct(one.pass_at_k)), h("td", {}, pct(one.pass_hat_k)), h("td", {}, one.tasks)))))));
+  const strata = run.strata.length && h("details", {}, h("summary", {}, h("span", { class: "grow" }, "Strata"), h("span", { class: "count" }, run.strata.length)), h("div", { class: "inset" }, h("table", {}, h("thead", {}, h("tr", {}, ["stratum", "value", "tasks", "contract rate", "95% CI"].map((x) => h("th", {}, x)))), h("tbody", {}, run.strata.map((one) => h("tr", {}, h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", {}, one.tasks), h("td", {}, `${one.contract.count} of ${one.contract.total} (${pct(one.contract.share)})`), h("td", {}, one.contract.interval ? `${pct(one.contract.interval.low)} to ${pct(one.contract.interval.high)}` : "–")))))));
+  const repeats = run.pass_k.length && h("details", {}, h("summary", {}, h("span", { class: "grow" }, "Repeats: pass@k and pass^k")), h("div", { class: "inset" }, h("table", {}, h("thead", {}, h("tr", {}, ["k", "at least one of k passes", "all k pass", "tasks"].map((x) => h("th", {}, x)))), h("tbody", {}, run.pass_k.map((one) => h("tr", {}, h("td", {}, one.k), h("td", {}, pct(one.pass_at_k)), h("td", {}, pct(one.pass_hat_k)), h("td", {}, one.tasks)))))));
   const truth = run.truth.length && h("details", { open: true }, h("summary", {}, h("span", { class: "grow" }, `False positives and negatives (${plural(run.adjudications, "adjudication")})`)), h("div", { class: "inset" }, h("table", {}, h("thead", {}, h("tr", {}, ["category", "correct but rejected", "defect but passed"].map((x) => h("th", {}, x)))), h("tbody", {}, run.truth.map((one) => h("tr", {}, h("td", {}, safe(one.category)), h("td", {}, `${one.false_positive.count} of ${one.false_positive.total}`), h("td", {}, `${one.false_negative.count} of ${one.false_negative.total}`)))))));
   return card(many ? safe(run.name) : "About this run", null, facts([["run", run.folder], ["suite", run.suite], ["harness", run.versions.join(", ")], ["assurance", Object.entries(run.assurance).map(([k, n]) => `${k} ${n}`).join(", ")], ["mean score", run.mean_score === null ? "none" : `${run.mean_score.toFixed(3)} over ${plural(run.scored, "attempt")} that passed all gates`], ["superseded", run.superseded || ""]]),
-    strata || null, repeats || null, truth || null, listed("Flaky tasks", run.flaky), listed("Enforced caps and limits", run.enforced), listed("Reproducibility artifacts", run.artifacts));
+    strata || null, repeats || null, truth || null, listed("Flaky tasks", run.flaky), listed("Enforced limits", run.enforced), listed("Reproducibility", run.artifacts));
 }
 
 /* --- attempts --------------------------------------------------------------------------------------------------------- */
 const COLUMNS = [
   ["verdict", "kind", "104px"], ["task", "task", "minmax(150px,1.4fr)"], ["run", "run", "minmax(90px,.8fr)"], ["why", "headline", "minmax(150px,2.2fr)"], ["gates", "gates", "100px"], ["scorers", "workspace", "74px"], ["judge", "judge", "74px"], ["run badge", "badge", "100px"], ["score", "score", "54px", "r"], ["time", "duration", "76px", "r"], ["cost", "cost", "84px", "r"],
 ];
-/* A column that no attempt has anything for takes no room. */
+/* Hide columns without any value. */
 function columnsShown() {
   const any = (name, none) => D.attempts.some((row) => !none.includes(col(row, name)));
   const gone = { workspace: !any("workspace", ["N/A", null]), judge: !any("judge", [null]), cost: !any("cost", [0, null]), run: D.runs.length < 2, score: !any("score", [null]) };
@@ -157,7 +158,7 @@ function filtered(query) {
   return found;
 }
 function attemptsView(query) {
-  const list = new Rolling({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go("#/attempt/" + i) });
+  const list = new VirtualList({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go("#/attempt/" + i) });
   const state = { ...query }, columns = columnsShown(), keys = new Set(columns.map((one) => one[1]));
   const total = h("span", { class: "sub", id: "total" });
   const head = h("div", { class: "vt-head" });
@@ -165,7 +166,7 @@ function attemptsView(query) {
     const found = filtered(state);
     D.order = found;
     list.show(found);
-    total.textContent = `${whole(found.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are left out of this page, --format csv lists all` : "");
+    total.textContent = `${whole(found.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are not on this page, use --format csv for all` : "");
     say(total.textContent);
     const text = Object.entries(state).filter(([, v]) => v).map(([k, v]) => k + "=" + encodeURIComponent(v)).join("&");
     history.replaceState(null, "", "#/attempts" + (text ? "?" + text : ""));
@@ -174,7 +175,7 @@ function attemptsView(query) {
   };
   const select = (name, label, options) => h("select", { class: "field", "aria-label": label, id: "f-" + name, onchange: (e) => { state[name] = e.target.value; refresh(); } }, h("option", { value: "" }, label), options.map(([value, words]) => h("option", { value, selected: String(state[name] ?? "") === value }, words)));
   const reasons = [...new Set(D.attempts.map((row) => col(row, "reason")).filter(Boolean))].sort();
-  const empty = h("p", { class: "empty", hidden: true }, "No attempt fits these filters.");
+  const empty = h("p", { class: "empty", hidden: true }, "No attempts match these filters.");
   const search = h("input", { class: "field search", type: "search", id: "search", placeholder: "Search tasks and reasons   ( / )", "aria-label": "Search", value: state.q || "", oninput: (e) => { state.q = e.target.value; refresh(); } });
   const view = h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Attempts"), total),
     h("div", { class: "filters" }, search, D.runs.length > 1 && select("run", "all runs", D.runs.map((run, i) => [String(i), safe(run.name)])), select("verdict", "all verdicts", KINDS.map((k) => [k, k])), select("reason", "all reasons", reasons.map((r) => [r, r])),
@@ -205,46 +206,46 @@ const small = (verdict) => (verdict && verdict !== "N/A" ? verdictBadge(verdict)
 
 function reviewView() {
   const picked = D.attempts.map((row, i) => i).filter((i) => col(D.attempts[i], "review"));
-  return h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Review queue"), h("span", { class: "sub" }, plural(picked.length, "attempt") + " a person should look at. None of this changes a verdict.")),
+  return h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Review queue"), h("span", { class: "sub" }, plural(picked.length, "attempt") + " flagged for review. Adjudications do not change verdicts.")),
     picked.length ? h("div", { class: "stack" }, picked.slice(0, 300).map((i) => {
       const row = D.attempts[i], judged = col(row, "truth");
       return h("section", { class: "card tile" }, h("div", { class: "row" }, badge(kindOf(row), wordOf(row)), h("a", { href: "#/attempt/" + i, style: { "font-weight": "620" } }, safe(col(row, "task")) + (col(row, "repeat") > 1 ? " · " + col(row, "repeat") : "")), h("span", { class: "dim" }, safe(runOf(row).name)), h("span", { class: "spacer" }), judged ? badge(judged === "correct" ? "pass" : judged === "incorrect" ? "fail" : "none", "adjudicated: " + judged) : badge("accent", "open")),
-        h("div", { class: "why" }, safe(col(row, "headline"))), h("ul", { style: { margin: "0", "padding-left": "18px" } }, (D.reviews[i] || ["a person should look at this attempt"]).map((why) => h("li", {}, safe(why)))),
+        h("div", { class: "why" }, safe(col(row, "headline"))), h("ul", { style: { margin: "0", "padding-left": "18px" } }, (D.reviews[i] || ["needs review"]).map((why) => h("li", {}, safe(why)))),
         h("div", { class: "small dim mono" }, `ab adjudicate RUN --attempt ${safe(col(row, "id"))} --truth correct|incorrect|undecidable --minutes N`));
-    }), picked.length > 300 && h("p", { class: "dim" }, `and ${picked.length - 300} more: filter the attempts by “needs review”`)) : h("p", { class: "empty card" }, "Nothing is waiting for a person."));
+    }), picked.length > 300 && h("p", { class: "dim" }, `and ${picked.length - 300} more: filter Attempts by “needs review”`)) : h("p", { class: "empty card" }, "No attempts need review."));
 }
 
 /* --- comparison ------------------------------------------------------------------------------------------------------- */
 function comparisonHero(link) {
   const c = D.comparison, kind = c.better ? "pass" : "invalid", [, word, rest] = /^([^:]*): (.*)$/.exec(c.decision) || [0, safe(c.decision), ""];
   return h("section", { class: "card hero " + (D.gate ? { holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict] : kind) },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, "A"), h("strong", {}, safe(c.a.name)), h("span", { class: "eyebrow" }, "against B"), h("strong", {}, safe(c.b.name)), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "cannot detect"), link && h("span", { class: "spacer" }), link && h("a", { href: "#/comparison" }, "the comparison →")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, "A"), h("strong", {}, safe(c.a.name)), h("span", { class: "eyebrow" }, "vs. B"), h("strong", {}, safe(c.b.name)), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "underpowered"), link && h("span", { class: "spacer" }), link && h("a", { href: "#/comparison" }, "Comparison →")),
     D.gate && h("div", { class: "row" }, badge({ holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict], D.gate.line)),
     h("div", { class: "lead" }, word, h("div", { class: "rest" }, safe(rest))));
 }
 function comparisonView() {
   const c = D.comparison, main = c.comparisons[c.rate], other = Object.entries(c.comparisons).filter(([k]) => k !== c.rate);
   const rows = [];
-  const span = (one) => (one ? `${pts(one.low)} to ${pts(one.high)}` : "no interval");
+  const span = (one) => (one ? `${pts(one.low)} to ${pts(one.high)}` : "no CI");
   const add = (name, one) => one && rows.push({ name, value: main.difference, low: one.low, high: one.high, stroke: "s-accent", tip: one.method, note: span(one) });
   add(main.interval ? main.interval.method : "", main.interval);
   add("bootstrap over tasks", main.bootstrap);
   add("bootstrap over repositories", main.bootstrap_by_repository);
   for (const [name, one] of other) rows.push({ name: name + " rate", value: one.difference, low: one.interval && one.interval.low, high: one.interval && one.interval.high, stroke: "s-ink", fill: "f-line", note: span(one.interval) });
-  if (c.undecided_bounds && c.undecided_bounds[1] - c.undecided_bounds[0] > 1e-9) rows.push({ name: "bounds of the undecided", value: null, low: c.undecided_bounds[0], high: c.undecided_bounds[1], stroke: "s-b", note: span({ low: c.undecided_bounds[0], high: c.undecided_bounds[1] }) });
+  if (c.undecided_bounds && c.undecided_bounds[1] - c.undecided_bounds[0] > 1e-9) rows.push({ name: "undecided bounds", value: null, low: c.undecided_bounds[0], high: c.undecided_bounds[1], stroke: "s-b", note: span({ low: c.undecided_bounds[0], high: c.undecided_bounds[1] }) });
   const reach = Math.max(0.1, ...rows.flatMap((r) => [Math.abs(r.low ?? 0), Math.abs(r.high ?? 0), Math.abs(r.value ?? 0)]), main.minimum_detectable_effect || 0);
   const edge = Math.min(1, Math.ceil(reach * 10) / 10), mde = main.minimum_detectable_effect;
   const t = main.contingency;
   const held = c.comparability;
-  const heldLines = [...held.across_versions.map((x) => "different contract versions: " + x), ...held.differences, ...held.deviations, ...(held.unknown ? ["results made elsewhere do not say under which contract and configuration they were made"] : [])];
-  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["McNemar mid-p", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["McNemar exact", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["sign-flip p", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["unsafe only in B", c.new_safety.join(", ")]]);
+  const heldLines = [...held.across_versions.map((x) => "Different contract versions: " + x), ...held.differences, ...held.deviations, ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : [])];
+  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["p (sign-flip)", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Comparison"), comparisonHero(false),
-    D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 cannot be decided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
-    h("div", { class: heldLines.length ? "note" : "note info" }, heldLines.length ? [h("strong", {}, "Comparability: "), safe(heldLines.join("; "))] : "Comparable: the two sides share contracts, configuration class, seeds and harness version."),
+    D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 undecided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
+    h("div", { class: heldLines.length ? "note" : "note info" }, heldLines.length ? [h("strong", {}, "Comparability: "), safe(heldLines.join("; "))] : "Comparable: A and B have the same contracts, configuration class, seeds and harness version."),
     h("div", { class: "grid two" },
-      card("B minus A", (mde === null ? "This comparison cannot detect any difference reliably." : `The grey band is what it cannot detect: true differences below ${(mde * 100).toFixed(1)} points would often be missed.`), forest(rows, { low: -edge, high: edge, zero: true, band: mde === null ? [-edge, edge] : [-mde, mde], label: "Difference of rates with intervals", format: (v) => (v ? pts(v).replace(/\.0$/, "") : "0") }), numbers),
-      card(t ? "Tasks by outcome" : "Notes", `${plural(main.tasks, "task")}, ${c.rate} rate`, t && h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, "B passed"), h("th", {}, "B did not"))), h("tbody", {}, h("tr", {}, h("th", {}, "A passed"), h("td", { class: "big" }, t.both), h("td", { class: "big", style: { color: "var(--a)" } }, t.only_a)), h("tr", {}, h("th", {}, "A did not"), h("td", { class: "big", style: { color: "var(--b)" } }, t.only_b), h("td", { class: "big" }, t.neither)))),
+      card("B − A", (mde === null ? "Underpowered: no effect is reliably detectable." : `Minimum detectable effect: ${(mde * 100).toFixed(1)} points (grey band).`), forest(rows, { low: -edge, high: edge, zero: true, band: mde === null ? [-edge, edge] : [-mde, mde], label: "Difference of rates with confidence intervals", format: (v) => (v ? pts(v).replace(/\.0$/, "") : "0") }), numbers),
+      card(t ? "Tasks by outcome" : "Notes", `${plural(main.tasks, "task")}, ${c.rate} rate`, t && h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, "B passed"), h("th", {}, "B did not pass"))), h("tbody", {}, h("tr", {}, h("th", {}, "A passed"), h("td", { class: "big" }, t.both), h("td", { class: "big", style: { color: "var(--a)" } }, t.only_a)), h("tr", {}, h("th", {}, "A did not pass"), h("td", { class: "big", style: { color: "var(--b)" } }, t.only_b), h("td", { class: "big" }, t.neither)))),
         main.notes.length > 0 && h("ul", { class: "small dim", style: { "padding-left": "18px", margin: "12px 0 0" } }, main.notes.map((n) => h("li", {}, safe(n)))))),
-    h("div", { class: "grid two" }, card("Flips", c.flips.length ? `${plural(c.flipped, "task")} did not go alike` + (c.flipped > 24 ? ", the 24 largest shown" : "") : null, c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "Both sides did every task equally well.")), survivalCard()),
-    c.flips.length > 0 && card("Tasks that differ", "Each side leads to its attempt." + (c.flipped > 300 ? ` The 300 largest of ${whole(c.flipped)}; --format csv lists all.` : ""), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
+    h("div", { class: "grid two" }, card("Difference by task", c.flips.length ? `${plural(c.flipped, "task")} with different results` + (c.flipped > 24 ? ", showing the 24 largest" : "") : null, c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "No task differs.")), survivalCard()),
+    c.flips.length > 0 && card("Tasks that differ", "Links lead to the attempts." + (c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : ""), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
 }

@@ -1,4 +1,4 @@
-"""Numbers in words: shares, points, intervals, probabilities, times. One way to write each, everywhere."""
+"""Number formats shared by all reports: shares, points, intervals, p-values, times, costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def percent(share: float | None) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of shares in percentage points, with its sign."""
+    """Format a difference of shares as signed percentage points."""
     return f"{difference * 100:+.1f} points"
 
 
@@ -26,8 +26,8 @@ def share_interval(interval: Interval | None) -> str:
 
 def point_interval(interval: Interval | None) -> str:
     if interval is None:
-        return "no interval"
-    return f"{interval.confidence:.0%} interval {interval.low * 100:+.1f} to {interval.high * 100:+.1f}"
+        return "no CI"
+    return f"{interval.confidence:.0%} CI {interval.low * 100:+.1f} to {interval.high * 100:+.1f}"
 
 
 def counted(proportion: Proportion) -> str:
@@ -35,9 +35,7 @@ def counted(proportion: Proportion) -> str:
 
 
 def probability(p: float | None) -> str:
-    if p is None:
-        return "not given"
-    return f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+    return "" if p is None else f"{p:.3g}"
 
 
 def seconds(duration: float) -> str:
@@ -49,7 +47,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def total(values: Sequence[float]) -> float:
-    """The exact sum. What no float can hold is infinite, which every format shows as such, never as a number."""
+    """Return the exact sum, or infinity if a float cannot hold it."""
     try:
         return math.fsum(values)
     except OverflowError:
@@ -57,10 +55,10 @@ def total(values: Sequence[float]) -> float:
 
 
 def amount(value: float) -> str:
-    """A cost or another quantity without a fixed scale."""
-    return "beyond measure" if not math.isfinite(value) else f"{value:,.4g}" if abs(value) < 1e15 else f"{value:.3e}"
+    """Format a cost or another quantity without a fixed scale."""
+    return "overflow" if not math.isfinite(value) else f"{value:,.4g}" if abs(value) < 1e15 else f"{value:.3e}"
 
 
 def finite(value: float | None) -> float | None:
-    """For JSON, which has no infinity."""
+    """Replace infinity and NaN by None, because JSON has neither."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,79 @@
+"""Simulated power of a planned paired comparison, with larger designs beside it and a sanity check of the simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agentbench.core.canonical import Json
+from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.reports.escape import columns
+from agentbench.reports.number_format import percent, plural
+from agentbench.statistics.power import POWER, Design, Power, sanity, simulate_power
+
+MAX_SIMULATED_TASKS = 40_000_000
+"""Simulated task means per design; larger designs get fewer simulations."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReport:
+    power: Power
+    larger: tuple[Power, ...]
+    """The same design with more tasks."""
+    problems: tuple[str, ...]
+    """Violations found by the sanity check."""
+    seed: int
+
+
+def estimate_power(design: Design, seed: int = PROTOCOL_SEED) -> PowerReport:
+    """Simulate a design and larger ones, and run the sanity check."""
+    simulations = max(200, min(2000, MAX_SIMULATED_TASKS // (4 * design.tasks)))
+    larger = [replace(design, tasks=design.tasks * factor) for factor in (2, 4)]
+    return PowerReport(
+        power=simulate_power(design, simulations=simulations, seed=seed),
+        larger=tuple(simulate_power(design, simulations=simulations, seed=seed) for design in larger),
+        problems=sanity(design, simulations=simulations, seed=seed),
+        seed=seed,
+    )
+
+
+def as_text(report: PowerReport) -> str:
+    design = report.power.design
+    word = "SUFFICIENT" if report.power.power >= POWER else "UNDERPOWERED"
+    attempts = plural(design.repeats, "attempt")
+    lines = [
+        (
+            f"{word}: {percent(report.power.power)} power to detect {percent(design.rate_a)} vs. {percent(design.rate_b)}"
+            f" with {design.tasks} tasks and {attempts} per task (target {percent(POWER)})"
+        ),
+        "",
+    ]
+    rows = [("tasks", "power")] + [
+        (str(power.design.tasks), f"{percent(power.power)} ± {power.error * 100:.1f}")
+        for power in (report.power, *report.larger)
+    ]
+    lines += columns(rows)
+    lines += [
+        "",
+        "Simulated with an assumed correlation within tasks; Student's t test over per-task differences at 0.05.",
+    ]
+    lines += [f"SANITY CHECK FAILED: {problem}" for problem in report.problems] or [
+        "Sanity check passed: power does not drop with more tasks, more repeats or a larger effect."
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(report: PowerReport) -> dict[str, Json]:
+    design = report.power.design
+    return {
+        "tasks": design.tasks,
+        "repeats": design.repeats,
+        "rate_a": design.rate_a,
+        "rate_b": design.rate_b,
+        "correlation": design.correlation,
+        "power": report.power.power,
+        "standard_error": report.power.error,
+        "simulations": report.power.simulations,
+        "seed": report.seed,
+        "larger": [{"tasks": power.design.tasks, "power": power.power} for power in report.larger],
+        "problems": list(report.problems),
+    }
