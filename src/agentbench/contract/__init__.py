@@ -7,6 +7,6 @@
     complexity.measure        measure size and imports of a source tree
     templates.new_task        write a new task or suite
 
-Loading goes through `yaml_document` (YAML to values with line numbers), `schema_problems` (schema), `consistency` (rules
-between keys and files) and `load`.
+Loading goes through `yaml_document` (YAML to values with line numbers), `schema_problems` (schema), `consistency`
+(rules between keys and files) and `load`.
 """

@@ -13,8 +13,8 @@ from agentbench.contract.task_files import is_file
 _FULL_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 _NO_REQUIRED_TESTS = (
-    "names no required tests and the task has no reference to collect them from: a patch that stops a failing test from "
-    "running goes unnoticed (list the ids, or add a reference and run `ab task lock`)"
+    "names no required tests and the task has no reference to collect them from, so a patch that stops a failing test "
+    "from running goes unnoticed (list the ids, or add a reference and run `ab task lock`)"
 )
 
 

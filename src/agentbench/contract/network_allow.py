@@ -1,8 +1,8 @@
 """Entries of `network_allow` and the destinations that requests name.
 
-An entry is a host (`pypi.org`), all subdomains of a host (`*.pythonhosted.org`) or an IP address, with a port unless it is
-80 or 443 (`index.example:8080`). A non-public destination (loopback, private, link-local, …) must be given as an address
-with a port.
+An entry is a host (`pypi.org`), all subdomains of a host (`*.pythonhosted.org`) or an IP address, with a port unless it
+is 80 or 443 (`index.example:8080`). A non-public destination (loopback, private, link-local, …) must be given as an
+address with a port.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is public. IPv6 addresses that embed an IPv4 address count only if they are mapped ones."""
+    """Return whether an address is public. Of the IPv6 addresses that embed an IPv4 address, only mapped ones can be."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

@@ -106,7 +106,7 @@ class Setup(Model):
 
 
 class Validation(Model):
-    """The short form of `oracle`: a command that must fail on the base repository and one that must pass after the patch."""
+    """The short form of `oracle`: a command that must fail on the base repository, and one that must pass with a patch."""
 
     failing_command: NonEmpty
     """Must fail on the base repository after setup."""

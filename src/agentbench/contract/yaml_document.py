@@ -1,7 +1,7 @@
 """Read a YAML file into plain JSON values, with the line of every key.
 
-Only a subset is accepted: one document, no tags, no merge keys, no numbers that YAML readers disagree about. Bytes, nodes
-and depth are limited before anything is built, so an alias bomb is an error and not a hang.
+Only a subset is accepted: one document, no tags, no merge keys, no numbers that YAML readers disagree about. Bytes,
+nodes and depth are limited before anything is built, so an alias bomb is an error and not a hang.
 """
 
 from __future__ import annotations

@@ -204,9 +204,8 @@ def _verify_in_candidates(
     first: UnsuitableCommit | None = None
     for environment in environments.candidates(wanted_env, lab):
         if first is None:
-            tell(
-                f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {max(2, request.repeats)} times each"
-            )
+            repeats = max(2, request.repeats)
+            tell(f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {repeats} times each")
         else:
             tell(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
         try:

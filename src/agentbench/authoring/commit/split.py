@@ -161,7 +161,7 @@ def is_runnable(path: str) -> bool:
 
 
 def _is_test_data(path: str) -> bool:
-    """Return whether a file is data or a helper of some tests: in a test folder, not documentation, not for all tests."""
+    """Return whether a file in a test folder is data or a helper of some tests, not documentation or configuration."""
     parts = PurePosixPath(path)
     if parts.name in _RUNNER_FILES or parts.name.startswith("__init__.") or "requirements" in parts.name:
         return False

@@ -28,7 +28,7 @@ class Flags:
 
     leaks: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    """Names that hidden tests use and the reference adds, but that neither the base repository nor the statement has."""
+    """Names that hidden tests use and the reference adds, but neither base repository nor statement mentions."""
     thin: bool = False
 
     def lines(self) -> list[str]:
@@ -84,7 +84,7 @@ def _is_code(line: str) -> bool:
 
 
 def _names(source: bytes) -> set[str]:
-    """Return the names that a test imports, passes as keywords or reads as attributes, without the standard library's."""
+    """Return the names that a test imports, passes as keywords or reads as attributes, except standard library ones."""
     try:
         tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):

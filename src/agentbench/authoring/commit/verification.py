@@ -120,7 +120,10 @@ def setup_log_tail(steps: Sequence[SetupStep]) -> str:
         text += "\n  cannot reach the package index: check the network and the index settings (ab doctor)"
     elif "(from versions: none)" in output:
         # Without retries, pip prints only this about an index that does not answer.
-        text += "\n  not found on any index, or no index can be reached: check the name, the network and the index settings (ab doctor)"
+        text += (
+            "\n  not found on any index, or no index can be reached: check the name, the network and the index settings"
+        )
+        text += " (ab doctor)"
     return f"last lines of the log:\n  {text}"
 
 
@@ -224,8 +227,8 @@ class _VerificationRuns:
             raise UnsuitableCommit(
                 "tests cannot run",
                 f"on the parent: {with_error_first(run.problem)}{f', in {test}' if test else ''}",
-                remedy="the parent kills the test process, so tests have no outcomes; choose another commit, or write the task "
-                "by hand with a test that starts its own process (ab task new)"
+                remedy="the parent kills the test process, so tests have no outcomes; choose another commit, or write "
+                "the task by hand with a test that starts its own process (ab task new)"
                 if test
                 else "",
             )
@@ -242,7 +245,7 @@ class _VerificationRuns:
             "hangs on parent",
             f"tests take {fixed.duration_sec:.1f} s with the fix and more than {limit} s on the parent{where}: "
             "every failed attempt would run into the timeout",
-            remedy="choose another commit, or write the task by hand with a test that has its own timeout (ab task new)",
+            remedy="choose another commit, or write a task by hand whose test has its own timeout (ab task new)",
         )
 
     # --- the fix ----------------------------------------------------------------------------------------------
@@ -268,7 +271,8 @@ class _VerificationRuns:
             place = f" ({severe.path}:{severe.line})" if severe.path and severe.line else ""
             raise UnsuitableCommit(
                 "refused by the oracle",
-                f"grading rejects the fix itself, so no similar solution could pass: {severe.rule}: {severe.detail}{place}",
+                f"grading rejects the fix itself, so no similar solution could pass: {severe.rule}: "
+                f"{severe.detail}{place}",
             )
         return decided
 
@@ -333,7 +337,8 @@ class _VerificationRuns:
             last_line = next((reason.splitlines()[-1] for reason in failing.values() if reason), "")
             return UnsuitableCommit(
                 "dependency drift",
-                f"tests fail even with the fix, with dependencies newer than the commit ({list_tests(drifted)}): {last_line}",
+                f"tests fail even with the fix, with dependencies newer than the commit ({list_tests(drifted)}): "
+                f"{last_line}",
                 remedy="use a package index that publishes upload times, so that older versions can be chosen",
             )
         return error

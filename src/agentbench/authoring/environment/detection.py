@@ -1,7 +1,7 @@
 """Detect how to install a repository for its tests, from its packaging, test requirements and test runner.
 
-Pure: reads files through a function it is given. The result is a list of plans, the most faithful first; installing them
-decides which one works.
+Pure: reads files through a function it is given. The result is a list of plans, the most faithful first; installing
+them decides which one works.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _KEY_PLUGINS = {
     "mock_use_standalone_module": "pytest-mock",
 }
 _DISABLED = {"pytest-randomly": "no:randomly", "pytest-enabler": "no:enabler"}
-"""Plugins to disable: a verdict must not depend on the order of tests, or on the linters that pytest-enabler turns on."""
+"""Plugins to disable, so that a verdict depends neither on the order of tests nor on linters that run as tests."""
 _SCM = {
     r"setuptools[_-]scm|hatch-vcs|vcs-versioning|flit_scm": "SETUPTOOLS_SCM_PRETEND_VERSION",
     r"\bpbr\b": "PBR_VERSION",

@@ -1,4 +1,4 @@
-"""Install candidate environments for a commit's tests, starting with the project's own requirements on the commit's day.
+"""Install candidate environments for a commit's tests, starting with the project's own requirements on its day.
 
 A lock that worked for one commit is reused for commits with the same packaging on days with the same releases.
 """
@@ -133,7 +133,7 @@ class EnvironmentResolver:
         return [lock for lock in locks if request.pin and self._same_releases(lock, day)]
 
     def _same_releases(self, lock: _KnownLock, day: str) -> bool:
-        """Return whether nothing in a lock has a newer release on another day, so that resolving would give the same."""
+        """Return whether resolving on another day would give the same, because nothing in the lock has a newer release."""
         if lock.day == day:
             return True
         names = [line.split("==")[0] for line in lock.freeze]

@@ -51,7 +51,10 @@ def with_tool_files(project: Mapping[str, object], read: Read) -> Mapping[str, o
 
 
 def hints(read: Read, project: Mapping[str, object], config: configparser.RawConfigParser, python: str = "") -> Hints:
-    """Read requirements from tox, else nox, plus Hatch's test environment (or its default one if no group is for tests)."""
+    """Read requirements from tox, else nox, and from Hatch's test environment.
+
+    Hatch's default environment counts if it has no test environment and the project has no group for tests.
+    """
     tox = _tox(read("tox.ini"), project, python)
     lines = list(tox.requirements)
     if config.has_option("options", "tests_require"):

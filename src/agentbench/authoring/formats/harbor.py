@@ -1,4 +1,4 @@
-"""Exchange with Harbor: export a task as its folder (task.toml, instruction.md, environment/, tests/, solution/) and back.
+"""Export tasks as Harbor folders (task.toml, instruction.md, environment/, tests/, solution/) and import such folders.
 
 Tasks that the other format cannot express are rejected; nothing is dropped silently.
 """
@@ -66,7 +66,7 @@ def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
     unsupported = [check.id for check in checks if check.kind == "probe" or check.parser == "junit"]
     if unsupported:
         raise InputError(
-            f"{task.id}: check `{unsupported[0]}` is a probe or reads a report; only commands and pytest can be exported"
+            f"{task.id}: check `{unsupported[0]}` is a probe or reads a report; only commands and pytest are supported"
         )
     unlisted = [
         check.id for check in checks if check.parser == "pytest" and not check.fail_to_pass and not check.pass_to_pass

@@ -24,7 +24,8 @@ class Candidates:
 def choose(history: Sequence[Commit], patch: Callable[[Commit, Sequence[bytes]], bytes]) -> Candidates:
     """Choose the commits worth a run, newest first, without reverted fixes and without copies from other branches.
 
-    `patch` returns what a commit changes at some paths; it is called only to compare commits with equal subject and files.
+    `patch` returns what a commit changes at some paths. It is called only to compare commits with equal subjects and
+    files.
     """
     reverted = [match[1] for commit in history for match in _REVERTS.finditer(commit.message)]
     chosen: list[Commit] = []
