@@ -117,7 +117,7 @@ def test_parent_that_kills_the_test_process_is_rejected(repo: Path, lab: Lab) ->
     put(repo, {"calc.py": "import os\n\n\ndef half(value):\n    os._exit(0)\n"}, "Break")
     error = rejection(repo, lab, "def test_odd():\n    assert half(3) == 1.5\n")
     assert error.kind == "tests cannot run"
-    assert error.message.endswith("ended with 0 before its end, in tests/test_calc.py::test_odd")
+    assert error.message.endswith("pytest did not finish (exit 0), in tests/test_calc.py::test_odd")
     assert "starts its own process" in error.remedy
 
 
