@@ -1,4 +1,6 @@
-"""Create tasks from commits of a repository and from the files of other benchmarks.
+"""Tasks from commits and from other benchmarks.
+
+Owns the creation of task folders:
 
     commit/        one commit: read, split, verify in the sandbox, write the task folder
     harvest/       many commits of a history, and the flake screen of a suite

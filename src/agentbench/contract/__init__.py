@@ -1,4 +1,6 @@
-"""Tasks as files: schema, loading, identities, suites, scenarios and lock files. Runs nothing and fetches nothing.
+"""Tasks as files.
+
+Owns the schema of `task.yaml`, loading, identities, suites, scenarios and lock files. Must not run or fetch anything.
 
     load.load_task            load a task folder, or report every problem in it
     suite.load_suite          load a suite by name; `demo` is bundled
