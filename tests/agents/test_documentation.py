@@ -1,4 +1,4 @@
-"""docs/agents.md covers every agent, option and tool."""
+"""docs/how-to/bring-your-agent.md covers every agent, option and tool."""
 
 from __future__ import annotations
 

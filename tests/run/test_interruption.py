@@ -99,8 +99,8 @@ def test_repeated_interrupts_lose_nothing(slow: Slow) -> None:
         time.sleep(0.02)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "interrupted: what is in flight is ended and written down" in err
-    assert "loses nothing either" in err
+    assert "Stopping 2 running attempts and saving their records…" in err
+    assert "nothing is lost" in err
     assert "Traceback" not in err
     records = slow.records()
     assert [(record["final"], record["run_status"]) for record in records] == [(True, "invalid")] * 2

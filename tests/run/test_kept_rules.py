@@ -70,7 +70,7 @@ def test_later_version_uses_the_rules_kept_in_the_run(run: Path, monkeypatch: py
     assert report.skipped == ()
     # With the later rules, the recorded decision has no cause, so the kept ones were used before.
     monkeypatch.setattr("agentbench.record.audit.kept_rules", lambda _run, _name: later)
-    assert "no event gives this decision" in str(verified(run).problems[0])
+    assert "this decision does not follow from the events" in str(verified(run).problems[0])
 
 
 @pytest.mark.req("E-12")
@@ -93,5 +93,5 @@ def test_unusable_kept_rules_skip_the_recomputation(
         kept.write_bytes(before)
     assert report.ok
     (why,) = report.skipped
-    assert why.startswith("decisions of breakers and monitors: rules differ (sha256:")
-    assert "does not keep them (attempts: 1)" in why
+    assert why.startswith("decisions of breakers and monitors: made with other rules (sha256:")
+    assert "does not store (attempts: 1)" in why

@@ -1,11 +1,11 @@
-"""Ctrl-C during a study: the first ends what is in flight, further ones cannot keep that from being written down."""
+"""Ctrl-C during a run: the first one stops running attempts, further ones do not prevent their records from being saved."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -13,40 +13,45 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def patiently() -> Iterator[None]:
-    """Inside, the first interrupt is raised as ever; every further one is answered with words."""
+def graceful_interrupts(running: Callable[[], int]) -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first SIGINT or SIGTERM, and only print a message at further ones.
+
+    `running` returns the number of attempts that the first interrupt stops.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     if before[signal.SIGINT] == signal.SIG_IGN:
-        # Whoever started us in the background wants it so.
+        # Started in the background with SIGINT ignored: leave it so.
         yield
         return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, _still_saving)
+        count = running()
+        _print(f"Stopping {count} running attempt{'' if count == 1 else 's'} and saving their records…")
+        raise KeyboardInterrupt
+
     try:
         for number in _SIGNALS:
-            signal.signal(number, _first)
+            signal.signal(number, stop)
         yield
     finally:
-        # After an interrupt there is nothing left to interrupt but the exit itself, and its code is the answer.
-        interrupted = signal.getsignal(signal.SIGINT) == _again
+        # After an interrupt only the exit itself is left, and a further signal must not change its code.
+        interrupted = signal.getsignal(signal.SIGINT) == _still_saving
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
 
-def _first(_number: int, _frame: FrameType | None) -> None:
-    for number in _SIGNALS:
-        signal.signal(number, _again)
-    _say("interrupted: what is in flight is ended and written down (a few seconds)")
-    raise KeyboardInterrupt
-
-
-def _again(_number: int, _frame: FrameType | None) -> None:
-    _say(
-        f"still writing down what was in flight; `kill -9 {os.getpid()}` loses nothing either: `ab run --resume` goes on"
+def _still_saving(_number: int, _frame: FrameType | None) -> None:
+    _print(
+        f"Still saving records. To stop now, run `kill -9 {os.getpid()}`; "
+        "nothing is lost, and `ab run --resume RUN` continues the run."
     )
 
 
-def _say(text: str) -> None:
-    # Not click.echo: the signal may have come in the middle of one, and its stream's lock is not ours to take twice.
+def _print(text: str) -> None:
+    # Not click.echo: the signal can interrupt one, which holds the lock of its stream.
     os.write(2, f"\n{text}\n".encode())

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agentbench.cli.fail_on import Condition, held, parse
-from agentbench.cli.interrupts import patiently
+from agentbench.cli.interrupts import graceful_interrupts
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result
 from agentbench.cli.progress import Progress
@@ -85,7 +85,7 @@ def resume_run(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, *, 
 
 def _execute(study: Study, progress: Progress, *, quiet: bool) -> StudyResult:
     completed = False
-    with patiently():
+    with graceful_interrupts(progress.running):
         try:
             study.execute()
             completed = True

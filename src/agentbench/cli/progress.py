@@ -36,6 +36,10 @@ class Progress:
         if not self._quiet:
             click.echo(f"{agent}: installing: {step.command} ({step.duration_sec:.0f} s)", err=True)
 
+    def running(self) -> int:
+        """Return the number of running attempts. Takes no lock: called from a signal handler."""
+        return len(self._running)
+
     def planned(self, rows: int) -> None:
         self._total += rows
 
@@ -52,10 +56,10 @@ class Progress:
     def finished(self, row: PlanRow, record: AttemptRecord) -> None:
         from agentbench.record.headline import headline
 
-        if self._quiet:
-            return
         with self._lock:
             self._running.pop(row.key, None)
+            if self._quiet:
+                return
             self._done += 1
             self._passed += record.result.passed
             label = f"{record.task_id} · {record.variant}" + (f" · repeat {record.repeat}" if record.repeat > 1 else "")
