@@ -124,7 +124,7 @@ class Candidate:
             )
         except HarnessError as error:
             step = StepResult("build", Outcome.ERROR, f"harness error: {error.message}")
-        events.step_finished(context, BuildFinished, "build", completed, (step.outcome, step.why))
+        events.step_finished(context, BuildFinished, step, completed)
         return step
 
     def _build_result(self, completed: Completed) -> StepResult:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from agentbench.acceptance.grading_context import CheckOutcome, CheckResult, Finding, GradingContext
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from agentbench.acceptance.grading_context import CheckOutcome, CheckResult, Finding, GradingContext, StepResult
+from agentbench.contract.schema import Check
 from agentbench.core.command import Completed, Stream
-from agentbench.core.reasons import Outcome
 from agentbench.trace.blobs import excerpt
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -12,11 +15,15 @@ from agentbench.trace.events import (
     BuildStarted,
     Excerpt,
     IntegrityFinding,
+    PatchApplied,
     StaticFinished,
     StaticStarted,
     TestsFinished,
     TestsStarted,
 )
+from agentbench.tree.entry import Entry, FileWrite, Kind
+from agentbench.workspace.diff.compare import ChangeKind, FileChange
+from agentbench.workspace.diff.events import file_digests
 
 MAX_FAILING_TESTS = 200
 
@@ -27,6 +34,45 @@ def microseconds(seconds: float) -> int:
 
 def _excerpt(context: GradingContext, stream: Stream | bytes) -> Excerpt:
     return excerpt(stream, store=context.blobs)
+
+
+def patch_applied(
+    context: GradingContext,
+    patch: bytes,
+    writes: Sequence[FileWrite],
+    base: Mapping[bytes, Entry],
+    result: StepResult,
+    *,
+    fuzz: int = 0,
+) -> None:
+    """Log the event that says whether the patch applied."""
+    files, _ = file_digests([change for write in writes if (change := _change(write, base.get(write.path)))])
+    context.log.append(
+        PatchApplied(
+            call_id=None,
+            files=files,
+            patch=_excerpt(context, patch),
+            fuzz=fuzz,
+            outcome=result.outcome,
+            why=result.why,
+        )
+    )
+
+
+def _change(write: FileWrite, before: Entry | None) -> FileChange | None:
+    after = _entry(write)
+    if before is None and after is None:
+        return None
+    kind: ChangeKind = "added" if before is None else "deleted" if after is None else "modified"
+    return FileChange(write.path, kind, before, after)
+
+
+def _entry(write: FileWrite) -> Entry | None:
+    content = write.symlink if write.symlink is not None else write.content
+    if content is None:
+        return None
+    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
+    return Entry(write.path, kind, write.executable, len(content), hashlib.sha256(content).hexdigest())
 
 
 def step_started(
@@ -42,26 +88,25 @@ def step_started(
 def step_finished(
     context: GradingContext,
     kind: type[BuildFinished | StaticFinished],
-    step: str,
+    result: StepResult,
     completed: Completed | None,
-    decided: tuple[Outcome, str],
 ) -> None:
     """Log the end of a step. `completed` is None if nothing ran: no command is declared, or it could not start."""
     context.log.append(
         kind(
-            step=step,
-            outcome=decided[0],
+            step=result.step,
+            outcome=result.outcome,
             exit_code=completed.exit_code if completed else None,
             timed_out=completed.timed_out if completed else False,
             duration_us=microseconds(completed.duration_sec) if completed else 0,
             stdout=_excerpt(context, completed.stdout if completed else b""),
             stderr=_excerpt(context, completed.stderr if completed else b""),
-            why=decided[1],
+            why=result.why,
         )
     )
 
 
-def tests_finished(context: GradingContext, step: str, outcome: CheckOutcome) -> None:
+def _tests_finished(context: GradingContext, step: str, outcome: CheckOutcome) -> None:
     context.log.append(
         TestsFinished(
             step=step,
@@ -74,6 +119,30 @@ def tests_finished(context: GradingContext, step: str, outcome: CheckOutcome) ->
             why=outcome.why,
         )
     )
+
+
+class CheckStep:
+    """One run of a check in the log: one start event, one finish event."""
+
+    def __init__(self, context: GradingContext, check: Check, name: str) -> None:
+        self._context = context
+        self._check = check
+        self._name = name
+        self._started = False
+
+    def start(self) -> None:
+        """Log the start; call it once the replica is built, since the build is a step of its own."""
+        if not self._started:
+            self._started = True
+            command = self._check.command or self._check.candidate or ""
+            step_started(self._context, TestsStarted, self._name, command, self._check.timeout_sec)
+
+    def finish(self, outcome: CheckOutcome) -> None:
+        self.start()
+        _tests_finished(self._context, self._name, outcome)
+
+    def substep(self, number: int) -> CheckStep:
+        return CheckStep(self._context, self._check, f"{self._name}~{number}")
 
 
 def check_decided(context: GradingContext, result: CheckResult) -> None:

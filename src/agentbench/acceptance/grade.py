@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance import events
 from agentbench.acceptance.candidate import BuildFailed, Candidate
+from agentbench.acceptance.checks.exit_status import step_result
 from agentbench.acceptance.checks.pytest.base_survey import survey
 from agentbench.acceptance.checks.pytest.check import required_files, requirement_of
 from agentbench.acceptance.checks.pytest.run import workspace_interpreter
@@ -29,13 +30,14 @@ from agentbench.acceptance.grading_context import (
 )
 from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspect
 from agentbench.acceptance.protected import GradedTree, Protection
-from agentbench.acceptance.replica import NONE, base_entries
-from agentbench.acceptance.steps import log_application, run_static
+from agentbench.acceptance.replica import NONE, STATIC_TIMEOUT_SEC, base_entries, shell
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
+from agentbench.core.command import Completed
 from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Gate, Outcome
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import StaticFinished, StaticStarted
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.limits import TreeTooLarge
@@ -71,7 +73,7 @@ def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, 
         why = f"harness error: {error.message}"
         return _not_applied(context, patch, base, StepResult("apply", Outcome.ERROR, why))
     application = StepResult("apply", Outcome.PASS)
-    log_application(context, patch, planned.writes, base, application, fuzz=planned.fuzz)
+    events.patch_applied(context, patch, planned.writes, base, application, fuzz=planned.fuzz)
     candidate = Candidate(context, base, planned.writes, protection_of(context), decoys=decoys)
     static = _run_static(candidate)
     checks = _run_checks(candidate, static)
@@ -90,7 +92,7 @@ def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, 
 def _not_applied(
     context: GradingContext, patch: bytes, base: Mapping[bytes, Entry], application: StepResult
 ) -> Acceptance:
-    log_application(context, patch, (), base, application)
+    events.patch_applied(context, patch, (), base, application)
     checks = tuple(_skip(context, check, Gate.G1, application.outcome) for check in context.loaded.checks)
     return Acceptance(application, (), checks, ())
 
@@ -132,14 +134,36 @@ def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:
         return ()
     try:
         with candidate.replica() as sandbox:
-            return run_static(context, sandbox)
+            return _run_static_commands(context, sandbox)
     except BuildFailed:
         return ()
     except (HarnessError, PatchInvalid) as error:
         outcome = Outcome.FAIL if isinstance(error, PatchInvalid) else Outcome.ERROR
+        result = StepResult("static", outcome, error.message)
         events.step_started(context, StaticStarted, "static", "", 0)
-        events.step_finished(context, StaticFinished, "static", None, (outcome, error.message))
-        return (StepResult("static", outcome, error.message),)
+        events.step_finished(context, StaticFinished, result, None)
+        return (result,)
+
+
+def _run_static_commands(context: GradingContext, sandbox: Sandbox) -> tuple[StepResult, ...]:
+    """Run every static command in the built replica, also after one that failed."""
+    declared = context.loaded.task.oracle.static
+    return tuple(
+        _run_static_command(context, sandbox, f"static#{number}", line)
+        for number, line in enumerate(() if declared == NONE else declared, start=1)
+    )
+
+
+def _run_static_command(context: GradingContext, sandbox: Sandbox, step: str, line: str) -> StepResult:
+    events.step_started(context, StaticStarted, step, line, STATIC_TIMEOUT_SEC)
+    completed: Completed | None = None
+    try:
+        completed = sandbox.run(shell(context, line, STATIC_TIMEOUT_SEC))
+        result = step_result(context, step, line, completed, STATIC_TIMEOUT_SEC)
+    except HarnessError as error:
+        result = StepResult(step, Outcome.ERROR, f"harness error: {error.message}")
+    events.step_finished(context, StaticFinished, result, completed)
+    return result
 
 
 def _run_checks(candidate: Candidate, static: Sequence[StepResult]) -> tuple[CheckResult, ...]:

@@ -21,9 +21,9 @@ from agentbench.acceptance.checks.required_tests import (
     summarize,
     tally,
 )
+from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext, with_run
 from agentbench.acceptance.replica import shell
-from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes

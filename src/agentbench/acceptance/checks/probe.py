@@ -23,9 +23,9 @@ from agentbench.acceptance.candidate import BaseCandidate, Candidate
 from agentbench.acceptance.checks.exit_status import timed_out
 from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
+from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, grading_spec
-from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.reasons import Assurance, Outcome

@@ -9,8 +9,8 @@ from agentbench.acceptance.checks.command import run_exit_code_check, run_junit_
 from agentbench.acceptance.checks.probe import run_probe_check
 from agentbench.acceptance.checks.pytest.check import PytestCheck, run_plain
 from agentbench.acceptance.decoys.decoy_check import run_with_decoys
+from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult
-from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, TaskError

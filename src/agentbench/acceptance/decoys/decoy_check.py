@@ -16,8 +16,8 @@ from agentbench.acceptance.checks.pytest.check import PytestCheck, run_plain
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.decoy_plan import decoy_plan
 from agentbench.acceptance.decoys.decoy_runs import DecoyPlan, DecoyRun, DecoyTarget, combine_runs, run_decoys
+from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
-from agentbench.acceptance.steps import CheckStep
 from agentbench.core.errors import ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads

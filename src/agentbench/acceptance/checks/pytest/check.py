@@ -31,11 +31,11 @@ from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, ru
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
+from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour
 from agentbench.acceptance.protected import GradedTree
 from agentbench.acceptance.replica import declares_build
-from agentbench.acceptance.steps import CheckStep
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes
