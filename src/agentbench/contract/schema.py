@@ -13,7 +13,8 @@ LimitStrength = Literal["hard", "monitored", "absent"]
 Severity = Literal["gate", "penalty"]
 StageName = Literal["inspect", "write", "test"]
 
-Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+SLUG = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+Slug = Annotated[str, StringConstraints(pattern=SLUG)]
 Hex64 = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 

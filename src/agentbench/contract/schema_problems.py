@@ -16,14 +16,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean, nearest
+from agentbench.contract.schema import SLUG
 from agentbench.contract.yaml_document import Document, Value, descend
 
 M = TypeVar("M", bound=BaseModel)
 
 _PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": (
-        "up to 128 letters, digits, dots, dashes and underscores, starting with a letter or digit"
-    ),
+    SLUG: ("up to 128 letters, digits, dots, dashes and underscores, starting with a letter or digit"),
     r"^(sha256:)?[0-9a-f]{64}$": "64 lower-case hexadecimal digits",
     r"^3\.\d+$": 'a Python version such as "3.11"',
     r"^/[^\x00]*$": "an absolute path such as /workspace",

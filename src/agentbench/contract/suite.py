@@ -12,11 +12,11 @@ from agentbench.contract.identity import identify
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.scenario import Scenario, load_scenario
+from agentbench.contract.schema import SLUG
 from agentbench.core.canonical import digest
 from agentbench.core.errors import ContractError
 
 DEMO = "demo"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def suite_folder(name: str, tasks_dir: Path) -> Path:
     known = available(tasks_dir)
     if name in known:
         return tasks_dir / name
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(SLUG, name):
         raise ContractError(
             f"invalid suite name {name!r}", remedy="pass the name of the suite's folder, and its parent as --tasks-dir"
         )
@@ -106,7 +106,7 @@ def available(tasks_dir: Path) -> list[str]:
     names = {DEMO}
     try:
         for folder in tasks_dir.iterdir():
-            if _NAME.fullmatch(folder.name) and any(folder.glob(f"*/{TASK_NAME}")):
+            if re.fullmatch(SLUG, folder.name) and any(folder.glob(f"*/{TASK_NAME}")):
                 names.add(folder.name)
     except OSError:
         pass

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
+from agentbench.contract.schema import SLUG
 from agentbench.contract.suite import DEMO
 from agentbench.core.errors import ContractError, InputError
 
 FIRST_TASK = "median-even"
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def new_task(folder: Path, options: NewTask) -> LoadedTask:
 
 
 def _check_name(name: str, kind: str) -> None:
-    if not _SLUG.fullmatch(name):
+    if not re.fullmatch(SLUG, name):
         raise InputError(f"invalid {kind} name {name!r}", remedy="use letters, digits, dots, dashes and underscores")
 
 

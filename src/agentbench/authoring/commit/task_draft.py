@@ -11,11 +11,11 @@ from pathlib import Path
 import yaml
 
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
+from agentbench.contract.schema import SLUG
 from agentbench.core.errors import InputError
 
 CHECK = "tests"
 NOTES_NAME = "notes.md"
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def check_name(name: str, what: str) -> str:
     Raises:
         InputError: the name is not valid; `what` says in the message where it comes from.
     """
-    if _SLUG.fullmatch(name) is None:
+    if re.fullmatch(SLUG, name) is None:
         msg = f"{what}: expected letters, digits, '.', '_' and '-', starting with a letter or digit; got {name!r}"
         raise InputError(msg)
     return name

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.environment.requirements import at
 
 _RELEASED = {6: "2016-12", 7: "2018-06", 8: "2019-10", 9: "2020-10", 10: "2021-10", 11: "2022-10", 12: "2023-10", 13: "2024-10", 14: "2025-10"}  # fmt: skip
 _CLAUSE = re.compile(r"(>=|<=|===?|!=|~=|>|<|\^|~|(?<![\w.*]))\s*(\d+)(?:\.(\d+))?(\.\d+)?[\d.]*(\.\*)?")
@@ -38,7 +39,9 @@ def choose_python(
     usual = int(default.split(".")[1])
     named = {
         int(minor)
-        for minor in _CLASSIFIER.findall(f"{project} {script} {[config.items(one) for one in config.sections()]}")
+        for minor in _CLASSIFIER.findall(
+            f"{project} {script} {[config.items(section) for section in config.sections()]}"
+        )
     }
     # Projects are not tested with interpreters that do not exist yet: prefer the newest of the commit's day, or the
     # default if that is older.
@@ -59,10 +62,7 @@ def released(python: str) -> str | None:
 
 def _requires(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> str:
     for keys in (("project", "requires-python"), ("tool", "poetry", "dependencies", "python")):
-        value: object = project
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, str):
+        if isinstance(value := at(project, *keys), str):
             return value
     if config.has_option("options", "python_requires"):
         return str(config.get("options", "python_requires"))

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench.authoring.commit.task_draft import dump_yaml
+from agentbench.authoring.environment.requirements import at
 from agentbench.authoring.formats.dockerfiles import make_standalone
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
@@ -299,10 +300,7 @@ _UNSUPPORTED = {
 
 def _check_supported(source: Path, settings: Mapping[str, object]) -> None:
     for keys, feature in _UNSUPPORTED.items():
-        value: object = settings
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value:
+        if at(settings, *keys):
             raise InputError(f"{source / 'task.toml'}: {'.'.join(keys)}: tasks do not support {feature}")
 
 
@@ -337,15 +335,13 @@ def _document(target: Path, settings: Mapping[str, object], workdir: str, *, sol
 
 
 def _number(settings: Mapping[str, object], section: str, key: str, default: float) -> float:
-    table = settings.get(section)
-    value = table.get(key) if isinstance(table, Mapping) else None
+    value = at(settings, section, key)
     return value if isinstance(value, int | float) and value >= 1 else default
 
 
 def _megabytes(settings: Mapping[str, object], key: str, default: int) -> int:
     """Read `memory_mb = 2048`, or the older form `memory = "2G"`."""
-    table = settings.get("environment")
-    old = table.get(key) if isinstance(table, Mapping) else None
+    old = at(settings, "environment", key)
     match = re.fullmatch(r"(?i)\s*(\d+(?:\.\d+)?)\s*([gm])i?b?\s*", old) if isinstance(old, str) else None
     if match:
         default = int(float(match[1]) * (1024 if match[2].lower() == "g" else 1))
