@@ -1,6 +1,6 @@
-"""What a tool call costs an agent: through the session, with its events in the log and its effects looked for.
+"""Measures the cost of a tool call through the session, including its events and the detection of its effects.
 
-A small project (200 files, 1 MB). Every call goes through rules, guard and monitors, is carried out in the sandbox or on its
+A small project (200 files, 1 MB). Every call passes the rules and monitors, is executed in the sandbox or on its
 tree, and writes its events (start, changes, end) to a log on disk, as in an attempt.
 
     python -m bench.calls [--sandbox bwrap|docker] [--calls N]
@@ -32,7 +32,7 @@ LINE = "def function_{0}_{1}(value):\n    return value + {1}  # what the callers
 
 
 def project(folder: Path) -> None:
-    """200 modules of about 5 kB."""
+    """Write 200 modules of about 5 kB."""
     for number in range(200):
         path = folder / f"package_{number // 20}" / f"module_{number}.py"
         path.parent.mkdir(exist_ok=True)
@@ -44,14 +44,14 @@ PATIENT = ("identical_calls", "no_progress_calls", "burst_calls", "failed_writes
 
 
 def rules() -> Rules:
-    """Nothing slows the session down or ends it early: what a call costs is measured, not what is done about too many."""
+    """Return rules under which no breaker slows the session down or ends it, because only the cost of calls is measured."""
     thresholds = dataclasses.replace(published_thresholds(), **dict.fromkeys(PATIENT, UNLIMITED))
     return Rules(caps=Caps(budget=Budget(tool_calls=UNLIMITED)), thresholds=thresholds)
 
 
 @contextmanager
 def session(backend: Backend, prepared: Prepared, record: Path, spec: SandboxSpec) -> Iterator[Session]:
-    """An agent's session in a sandbox of its own, with its log in a folder."""
+    """Open a session in its own sandbox, with its log in a folder."""
     with (
         backend.open(spec, prepared) as box,
         EventLog.create(record / "events.jsonl") as log,
@@ -70,7 +70,7 @@ def added(number: int) -> str:
 
 
 def kinds(agent: Session) -> dict[str, Callable[[int], ToolResult]]:
-    """One call of each kind; all but the patches leave the workspace as it is."""
+    """Return one call of each kind. Only patches and the changing command modify the workspace."""
     return {
         "run `true`": lambda _: agent.run("true"),
         "run `cat` of a file": lambda number: agent.run(f"cat package_0/module_{number % 20}.py"),
@@ -101,7 +101,7 @@ def measure(name: str, calls: int, report: Report) -> None:
 
 
 def timed(kind: str, call: Callable[[int], ToolResult], times: int) -> list[float]:
-    """After a few that warm up; each must have worked."""
+    """Return the times of calls after a warm-up. Exits if a call fails."""
     took = []
     for number in range(-5, times):
         results: list[ToolResult] = []

@@ -1,4 +1,4 @@
-"""What the gateway adds to a model's own time, whether a stream's first byte waits, and what waiting attempts cost in memory."""
+"""Measures the latency the gateway adds, the time to a stream's first byte, and the memory of waiting gateways."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONVERSATION = [{"role": "user", "content": "def f(x):\n    return x\n" * 400}]
 
 
 class Model(BaseHTTPRequestHandler):
-    """An upstream in a process of its own: it answers at once, or after the seconds that `seed` says."""
+    """An upstream in its own process. It answers at once, or after the seconds given by `seed`."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -63,7 +63,7 @@ class Model(BaseHTTPRequestHandler):
         for event in [*(json.dumps(event) for event in events), "[DONE]"]:
             data = f"data: {event}\n\n".encode()
             self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-            # Far apart: what holds events back would show.
+            # Far apart, so that buffering would show.
             time.sleep(0.003)
         self.wfile.write(b"0\r\n\r\n")
 
@@ -95,7 +95,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def ask(client: http.client.HTTPConnection, *, wait: float = 0, stream: bool = False) -> tuple[float, float]:
-    """One request; seconds until the first byte of the body, and until its end."""
+    """Send one request. Returns the seconds until the first byte of the body and until its end."""
     body: dict[str, Any] = {"model": "m", "messages": CONVERSATION, "seed": wait, "max_tokens": 100, "stream": stream}
     begin = time.perf_counter()
     client.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
@@ -109,7 +109,7 @@ def ask(client: http.client.HTTPConnection, *, wait: float = 0, stream: bool = F
 
 
 def waiting_clients(paths: list[str], pipe: Connection) -> None:
-    """In a process of their own: they stand for the sandboxes."""
+    """Clients in their own process, in place of sandboxes."""
     times: list[float] = []
 
     def one(path: str) -> None:
@@ -128,7 +128,7 @@ def resident_mb() -> float:
 
 
 class Harness:
-    """Gateways as a run makes them: a log and blobs each, one ledger and one transport for all."""
+    """Gateways as a run creates them: each has a log and blobs, all share one ledger and one transport."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
@@ -156,7 +156,7 @@ def compare(
     through: Callable[[], tuple[float, float]],
     part: int,
 ) -> None:
-    """Alternating, so that whatever else the machine does falls on both."""
+    """Alternate both, so that other load on the machine affects them equally."""
     pairs = [(direct()[part] * 1000, through()[part] * 1000) for _ in range(REQUESTS)]
     plain, longer = [one for one, _ in pairs], [two for _, two in pairs]
     report.times(f"{name}, direct", plain)
@@ -165,7 +165,7 @@ def compare(
 
 
 def waiting(report: Report, harness: Harness, paths: list[str]) -> None:
-    """Gateways alone, without attempts around them (those are in bench.waiting)."""
+    """Measure gateways alone; bench.waiting measures whole attempts."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     clients = context.Process(target=waiting_clients, args=(paths, there))

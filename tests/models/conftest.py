@@ -24,7 +24,7 @@ OpenRig = Callable[..., Rig]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Start a service that behaves as told: one behaviour per request, the last for all that follow."""
+    """Start a service with one behaviour per request; the last applies to all further requests."""
     servers: list[Server] = []
 
     def start(*behaviours: Behaviour) -> Server:
@@ -49,7 +49,7 @@ def transport() -> Iterator[Transport]:
 
 @pytest.fixture
 def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
-    """A client's side of a service that behaves as told."""
+    """Return an upstream for a service with the given behaviours."""
 
     def make(
         *behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any
@@ -61,7 +61,7 @@ def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[OpenRig]:
+def open_rig(tmp_path: Path) -> Iterator[OpenRig]:
     rigs: list[Rig] = []
 
     def make(upstream: Upstream, **options: Any) -> Rig:
@@ -70,5 +70,5 @@ def rig(tmp_path: Path) -> Iterator[OpenRig]:
         return rigs[-1]
 
     yield make
-    for one in rigs:
-        one.close()
+    for rig in rigs:
+        rig.close()

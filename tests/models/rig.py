@@ -1,4 +1,4 @@
-"""A gateway with everything around it: what answers, a ledger, a log, and a real forwarder as in a sandbox."""
+"""A gateway with an upstream, a ledger, a log, and a real forwarder as in a sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def script(*answers: Mapping[str, Any], after: str = "fail") -> TranslatedUpstre
 
 @dataclass
 class Rig:
-    """A metered_model with its log. `url` leads to a gateway once `open_gateway` was called."""
+    """A metered model with its log. `url` is the gateway's once `open_gateway` was called."""
 
     folder: Path
     upstream: Upstream

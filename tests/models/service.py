@@ -1,4 +1,4 @@
-"""A model service of our own on loopback: real HTTP, and every way in which a service can go wrong."""
+"""A model service on loopback: real HTTP, with every way in which a service can fail."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def drop(self) -> None:
-        """End the connection as a crash would."""
+        """Close the connection as a crash would."""
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
@@ -135,7 +135,7 @@ def hang(handler: Handler, _: dict[str, Any]) -> None:
 
 
 def until_gone(noticed: threading.Event) -> Behaviour:
-    """Says nothing at all, and notices when nobody waits for it any more."""
+    """Send nothing, and notice when the client disconnects."""
 
     def behave(handler: Handler, _: dict[str, Any]) -> None:
         handler.connection.settimeout(30)
@@ -193,7 +193,7 @@ def shorter_than_promised(handler: Handler, _: dict[str, Any]) -> None:
 
 
 def fifty_megabytes(handler: Handler, _: dict[str, Any]) -> None:
-    """Without a length: the reader must notice by itself."""
+    """Send no content-length, so that the reader must count."""
     handler.send_response(200)
     handler.send_header("content-type", "application/json")
     handler.send_header("transfer-encoding", "chunked")

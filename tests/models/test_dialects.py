@@ -284,7 +284,7 @@ def test_all_line_endings_and_comments_are_parsed(line: str) -> None:
 # --- hostile answers -------------------------------------------------------------------------------------------------
 
 JSON = st.recursive(
-    # Infinity and NaN are no JSON: no answer with them comes this far.
+    # Infinity and NaN are not JSON; a response with them is refused earlier.
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=10),
     lambda inner: (
         st.lists(inner, max_size=3)

@@ -1,4 +1,4 @@
-"""A service is asked for an answer, and for nothing that would lead out of the sandbox."""
+"""Requests lose everything that would let the service reach out of the sandbox."""
 
 from __future__ import annotations
 
@@ -111,20 +111,20 @@ class _Heard:
         raise ModelFault("heard")
 
 
-def test_forbidden_parts_are_logged_but_not_sent(rig: OpenRig) -> None:
+def test_forbidden_parts_are_logged_but_not_sent(open_rig: OpenRig) -> None:
     heard = _Heard()
-    one = rig(heard).open_gateway()
+    rig = open_rig(heard).open_gateway()
     with pytest.raises(openai.APIError):
-        one.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
+        rig.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
     assert heard.bodies == [{"input": "hi", "model": "vendor/model", "store": False}]
-    assert one.requests()[0].parameters["left_out"] == "web_search"
+    assert rig.requests()[0].parameters["left_out"] == "web_search"
     with pytest.raises(openai.BadRequestError, match="must not fetch"):
-        one.openai().chat.completions.create(
+        rig.openai().chat.completions.create(
             model="m",
             messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}],
         )
     assert len(heard.bodies) == 1
-    assert [response.status for response in one.responses()][1] == "rejected"
+    assert [response.status for response in rig.responses()][1] == "rejected"
 
 
 JSON = st.recursive(

@@ -58,9 +58,9 @@ ANTHROPIC_TOOLS: list[Any] = [{"name": "run", "input_schema": {"type": "object"}
 
 
 @pytest.mark.req("T-05")
-def test_openai_chat(rig: OpenRig) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    got = one.openai().chat.completions.create(model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS)
+def test_openai_chat(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    got = rig.openai().chat.completions.create(model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS)
     message = got.choices[0].message
     assert message.content == CALLS["text"]
     assert [
@@ -72,11 +72,11 @@ def test_openai_chat(rig: OpenRig) -> None:
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("asked", [True, False])
-def test_openai_chat_stream(rig: OpenRig, asked: bool) -> None:
-    one = rig(script(CALLS)).open_gateway()
+def test_openai_chat_stream(open_rig: OpenRig, asked: bool) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
     options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     text, arguments, usages = "", {0: "", 1: ""}, 0
-    for chunk in one.openai().chat.completions.create(
+    for chunk in rig.openai().chat.completions.create(
         model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS, stream=True, **options
     ):
         usages += chunk.usage is not None
@@ -89,13 +89,13 @@ def test_openai_chat_stream(rig: OpenRig, asked: bool) -> None:
     assert text == CALLS["text"]
     assert [json.loads(a) for a in arguments.values()] == [w for _, w in WANTED]
     assert usages == asked, "a client that did not ask must not see the chunk without choices"
-    assert one.responses()[0].prompt_tokens == 100
+    assert rig.responses()[0].prompt_tokens == 100
 
 
 @pytest.mark.req("T-05")
-def test_openai_responses(rig: OpenRig) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    got = one.openai().responses.create(model="gpt-x", input="hi", instructions="be brief", tools=FLAT_TOOLS)
+def test_openai_responses(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    got = rig.openai().responses.create(model="gpt-x", input="hi", instructions="be brief", tools=FLAT_TOOLS)
     assert got.output_text == CALLS["text"]
     assert [(c.name, json.loads(c.arguments)) for c in got.output if c.type == "function_call"] == WANTED
     assert got.usage is not None
@@ -107,22 +107,22 @@ def test_openai_responses(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_openai_responses_stream(rig: OpenRig) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    with one.openai().responses.stream(model="gpt-x", input=PROMPT, tools=FLAT_TOOLS) as stream:
+def test_openai_responses_stream(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    with rig.openai().responses.stream(model="gpt-x", input=PROMPT, tools=FLAT_TOOLS) as stream:
         numbers = [event.sequence_number for event in stream if hasattr(event, "sequence_number")]
         got = stream.get_final_response()
     assert numbers == sorted(set(numbers))
     assert got.status == "completed"
     assert got.output_text == CALLS["text"]
     assert [(c.name, json.loads(c.arguments)) for c in got.output if c.type == "function_call"] == WANTED
-    assert one.responses()[0].completion_tokens == 20
+    assert rig.responses()[0].completion_tokens == 20
 
 
 @pytest.mark.req("T-05")
-def test_anthropic_messages(rig: OpenRig) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    got = one.anthropic().messages.create(
+def test_anthropic_messages(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    got = rig.anthropic().messages.create(
         model="claude-x", max_tokens=100, system="be brief", messages=PROMPT, tools=ANTHROPIC_TOOLS
     )
     assert got.stop_reason == "tool_use"
@@ -132,9 +132,9 @@ def test_anthropic_messages(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_anthropic_messages_stream(rig: OpenRig) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    with one.anthropic().messages.stream(
+def test_anthropic_messages_stream(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    with rig.anthropic().messages.stream(
         model="claude-x", max_tokens=100, messages=PROMPT, tools=ANTHROPIC_TOOLS
     ) as stream:
         text = "".join(stream.text_stream)
@@ -146,33 +146,35 @@ def test_anthropic_messages_stream(rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_models_and_token_counts_for_both_clients(rig: OpenRig) -> None:
-    one = rig(script()).open_gateway()
-    assert [m.id for m in one.openai().models.list()] == ["vendor/model"]
-    assert [m.id for m in one.anthropic().models.list()] == ["vendor/model"]
-    counted = one.anthropic().messages.count_tokens(model="x", messages=[{"role": "user", "content": "word " * 100}])
+def test_models_and_token_counts_for_both_clients(open_rig: OpenRig) -> None:
+    rig = open_rig(script()).open_gateway()
+    assert [m.id for m in rig.openai().models.list()] == ["vendor/model"]
+    assert [m.id for m in rig.anthropic().models.list()] == ["vendor/model"]
+    counted = rig.anthropic().messages.count_tokens(model="x", messages=[{"role": "user", "content": "word " * 100}])
     assert 50 <= counted.input_tokens <= 250
-    assert one.requests() == []
+    assert rig.requests() == []
 
 
 @pytest.mark.req("T-05", "R-09")
-def test_service_gets_pinned_model_and_key_but_no_client_headers(rig: OpenRig, serve: Serve, transport: Any) -> None:
+def test_service_gets_pinned_model_and_key_but_no_client_headers(
+    open_rig: OpenRig, serve: Serve, transport: Any
+) -> None:
     from agentbench.models.client.endpoint import Endpoint
     from agentbench.models.keys import Secret
 
     server = serve(good)
-    one = rig(ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
-    one.metered_model.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
-    with one.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
+    rig = open_rig(ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
+    rig.metered_model.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
+    with rig.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
         assert "".join(stream.text_stream) == "hello"
     path, headers, body = server.seen[0]
     assert path == "/v1/chat/completions"
     assert headers["authorization"] == f"Bearer {KEY}"
     assert not any(name.startswith(("x-stainless", "anthropic", "x-api-key")) for name in headers)
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("pinned/model", 0.5, 9)
-    events = (one.folder / "events.jsonl").read_text()
+    events = (rig.folder / "events.jsonl").read_text()
     assert KEY not in events
-    assert one.requests()[0].parameters["asked_model"] == "claude-x"
+    assert rig.requests()[0].parameters["asked_model"] == "claude-x"
 
 
 # --- budget ----------------------------------------------------------------------------------------------------------
@@ -181,35 +183,35 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 
 
 @pytest.mark.req("T-05", "M-05")
-def test_spent_budget_is_an_api_error_without_upstream_request(rig: OpenRig) -> None:
-    one = rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
-    one.openai().chat.completions.create(model="m", messages=PROMPT)
+def test_spent_budget_is_an_api_error_without_upstream_request(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
+    rig.openai().chat.completions.create(model="m", messages=PROMPT)
     with pytest.raises(openai.RateLimitError, match="attempt's budget is spent") as quota:
-        one.openai().chat.completions.create(model="m", messages=PROMPT)
+        rig.openai().chat.completions.create(model="m", messages=PROMPT)
     assert quota.value.code == "insufficient_quota"
     with pytest.raises(openai.RateLimitError):
-        one.openai().responses.create(model="m", input="hi")
+        rig.openai().responses.create(model="m", input="hi")
     with pytest.raises(openai.RateLimitError):
-        one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
+        rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
     with pytest.raises(anthropic.APIStatusError, match="attempt's budget is spent") as billing:
-        one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
+        rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
-    assert one.metered_model.stopped is not None
-    assert one.metered_model.stopped.code == "cost_cap"
-    assert [r.status for r in one.responses()] == ["ok"] + ["budget"] * 4
-    assert [r.cost_micro_usd for r in one.responses()] == [120_000, 0, 0, 0, 0]
+    assert rig.metered_model.stopped is not None
+    assert rig.metered_model.stopped.code == "cost_cap"
+    assert [r.status for r in rig.responses()] == ["ok"] + ["budget"] * 4
+    assert [r.cost_micro_usd for r in rig.responses()] == [120_000, 0, 0, 0, 0]
 
 
 @pytest.mark.req("T-05")
-def test_clients_do_not_retry_a_spent_budget(rig: OpenRig) -> None:
-    one = rig(script(CALLS), caps=Caps(tokens=0)).open_gateway()
+def test_clients_do_not_retry_a_spent_budget(open_rig: OpenRig) -> None:
+    rig = open_rig(script(CALLS), caps=Caps(tokens=0)).open_gateway()
     with pytest.raises(openai.RateLimitError):
-        one.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
+        rig.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
     with pytest.raises(anthropic.APIStatusError):
-        one.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
-    assert len(one.requests()) == 2
-    assert one.metered_model.stopped is not None
-    assert one.metered_model.stopped.code == "token_cap"
+        rig.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
+    assert len(rig.requests()) == 2
+    assert rig.metered_model.stopped is not None
+    assert rig.metered_model.stopped.code == "token_cap"
 
 
 # --- faults of the service -------------------------------------------------------------------------------------------
@@ -230,27 +232,27 @@ def test_clients_do_not_retry_a_spent_budget(rig: OpenRig) -> None:
 )
 @pytest.mark.req("T-05", "T-06")
 def test_service_fault_reaches_each_client_as_its_own_error(
-    rig: OpenRig, reach: Reach, behaviour: Behaviour, code: int, label: str
+    open_rig: OpenRig, reach: Reach, behaviour: Behaviour, code: int, label: str
 ) -> None:
-    one = rig(reach(behaviour)).open_gateway()
+    rig = open_rig(reach(behaviour)).open_gateway()
     asks: list[Callable[[], object]] = [
-        lambda: one.openai().chat.completions.create(model="m", messages=PROMPT),
-        lambda: one.openai().responses.create(model="m", input="hi"),
-        lambda: one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT),
+        lambda: rig.openai().chat.completions.create(model="m", messages=PROMPT),
+        lambda: rig.openai().responses.create(model="m", input="hi"),
+        lambda: rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT),
     ]
     for ask in asks:
         with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as caught:
             ask()
         assert getattr(caught.value, "status_code", None) == code
-    assert [r.status for r in one.responses()] == [label] * 3
-    assert all(r.error and r.cost_micro_usd == 0 for r in one.responses())
-    assert one.metered_model.fault is not None
+    assert [r.status for r in rig.responses()] == [label] * 3
+    assert all(r.error and r.cost_micro_usd == 0 for r in rig.responses())
+    assert rig.metered_model.fault is not None
 
 
 @pytest.mark.req("T-05")
-def test_single_500_is_retried_unnoticed(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(status(500), good)).open_gateway()
-    assert one.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "hello"
+def test_single_500_is_retried_unnoticed(open_rig: OpenRig, reach: Reach) -> None:
+    rig = open_rig(reach(status(500), good)).open_gateway()
+    assert rig.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "hello"
 
 
 @pytest.mark.parametrize(
@@ -262,18 +264,18 @@ def test_single_500_is_retried_unnoticed(rig: OpenRig, reach: Reach) -> None:
     ],
 )
 @pytest.mark.req("T-05", "T-06")
-def test_broken_stream_is_an_error_for_every_client(rig: OpenRig, reach: Reach, behaviour: Behaviour) -> None:
-    one = rig(reach(behaviour)).open_gateway()
+def test_broken_stream_is_an_error_for_every_client(open_rig: OpenRig, reach: Reach, behaviour: Behaviour) -> None:
+    rig = open_rig(reach(behaviour)).open_gateway()
     asks: list[Callable[[], object]] = [
-        lambda: list(one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)),
-        lambda: [e for e in one.openai().responses.create(model="m", input="hi", stream=True) if _fails(e)],
-        lambda: list(one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
+        lambda: list(rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)),
+        lambda: [e for e in rig.openai().responses.create(model="m", input="hi", stream=True) if _fails(e)],
+        lambda: list(rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
     ]
     for ask in asks:
         with pytest.raises((openai.APIError, anthropic.APIError)):
             ask()
-    assert {r.status for r in one.responses()} <= {"truncated", "not_json"}
-    assert len(one.responses()) == 3
+    assert {r.status for r in rig.responses()} <= {"truncated", "not_json"}
+    assert len(rig.responses()) == 3
 
 
 def _fails(event: Any) -> bool:
@@ -286,10 +288,10 @@ def _fails(event: Any) -> bool:
 
 
 @pytest.mark.req("T-05")
-def test_waiting_client_gets_keep_alives(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
-    # Each client gives up when it hears nothing for two seconds.
-    gpt, claude = one.openai(timeout=2.0), one.anthropic(timeout=2.0)
+def test_waiting_client_gets_keep_alives(open_rig: OpenRig, reach: Reach) -> None:
+    rig = open_rig(reach(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
+    # Each client gives up after two seconds without data.
+    gpt, claude = rig.openai(timeout=2.0), rig.anthropic(timeout=2.0)
 
     def streamed() -> str:
         chunks = gpt.chat.completions.create(model="m", messages=PROMPT, stream=True)
@@ -315,31 +317,31 @@ def test_waiting_client_gets_keep_alives(rig: OpenRig, reach: Reach) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_fault_after_a_keep_alive_is_reported(rig: OpenRig, reach: Reach) -> None:
+def test_fault_after_a_keep_alive_is_reported(open_rig: OpenRig, reach: Reach) -> None:
     def late(handler: Any, body: Any) -> None:
         time.sleep(0.6)
         status(400, "no")(handler, body)
 
-    one = rig(reach(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
-    # The status is out, so that it cannot be an exception of theirs: the error is the body, and is read as JSON.
-    chat = one.openai().chat.completions.create(model="m", messages=PROMPT)
+    rig = open_rig(reach(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
+    # The status line is already sent, so the clients raise nothing: the error is in the JSON body.
+    chat = rig.openai().chat.completions.create(model="m", messages=PROMPT)
     assert not chat.choices
     assert "answered 400" in chat.to_dict()["error"]["message"]  # type: ignore[index]
-    response = one.openai().responses.create(model="m", input="hi")
+    response = rig.openai().responses.create(model="m", input="hi")
     assert (response.status, response.output) == ("failed", [])
     assert response.error is not None
     assert "answered 400" in response.error.message
-    message = one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
+    message = rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
     assert (message["type"], "content" in message) == ("error", False)
     assert "answered 400" in message["error"]["message"]  # type: ignore[index]
     with pytest.raises(openai.APIError, match="answered 400"):
-        list(one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
+        list(rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
     with pytest.raises(anthropic.APIStatusError, match="answered 400"):
-        list(one.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True))
+        list(rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True))
 
 
 @pytest.mark.req("T-05")
-def test_disconnected_client_is_logged_as_abandoned(rig: OpenRig, serve: Serve, reach: Reach) -> None:
+def test_disconnected_client_is_logged_as_abandoned(open_rig: OpenRig, serve: Serve, reach: Reach) -> None:
     def endless(handler: Any, body: Any) -> None:
         from tests.models.service import stream_chunks
 
@@ -348,80 +350,82 @@ def test_disconnected_client_is_logged_as_abandoned(rig: OpenRig, serve: Serve, 
             handler.chunk(stream_chunks()[1])
             time.sleep(0.01)
 
-    one = rig(reach(endless)).open_gateway()
-    stream = one.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
+    rig = open_rig(reach(endless)).open_gateway()
+    stream = rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
     next(iter(stream))
     stream.close()
-    _until(lambda: bool(one.responses()))
-    (response,) = one.responses()
+    _until(lambda: bool(rig.responses()))
+    (response,) = rig.responses()
     assert response.status == "abandoned"
     assert response.estimated
-    assert one.account.statement().held.micro == 0
+    assert rig.account.statement().held.micro == 0
 
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_client_timeout_before_first_byte_cancels_upstream_request(rig: OpenRig, reach: Reach, stream: bool) -> None:
+def test_client_timeout_before_first_byte_cancels_upstream_request(
+    open_rig: OpenRig, reach: Reach, stream: bool
+) -> None:
     noticed = [threading.Event(), threading.Event()]
-    one = rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
+    rig = open_rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
     with pytest.raises(openai.APITimeoutError):
-        one.openai(timeout=1.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
+        rig.openai(timeout=1.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
     with pytest.raises(anthropic.APITimeoutError):
-        one.anthropic(timeout=1.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
+        rig.anthropic(timeout=1.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
     assert [event.wait(10) for event in noticed] == [True, True]
-    _until(lambda: len(one.responses()) == 2)
-    assert [response.status for response in one.responses()] == ["abandoned"] * 2
-    assert one.account.statement().held.micro == 0
+    _until(lambda: len(rig.responses()) == 2)
+    assert [response.status for response in rig.responses()] == ["abandoned"] * 2
+    assert rig.account.statement().held.micro == 0
 
 
 @pytest.mark.req("T-05")
-def test_concurrent_requests_run_in_parallel_and_are_logged(rig: OpenRig, reach: Reach) -> None:
+def test_concurrent_requests_run_in_parallel_and_are_logged(open_rig: OpenRig, reach: Reach) -> None:
     together = threading.Barrier(10, timeout=30)
 
     def when_all_are_here(handler: Any, body: Any) -> None:
         together.wait()
         good(handler, body)
 
-    one = rig(reach(when_all_are_here)).open_gateway()
-    client = one.openai()
+    rig = open_rig(reach(when_all_are_here)).open_gateway()
+    client = rig.openai()
 
     def ask(_: int) -> str | None:
         return client.chat.completions.create(model="m", messages=PROMPT).choices[0].message.content
 
     with ThreadPoolExecutor(10) as pool:
         assert list(pool.map(ask, range(10))) == ["hello"] * 10
-    assert sorted(r.request_id for r in one.requests()) == sorted(r.request_id for r in one.responses())
-    assert [r.conversation_index for r in one.requests()] == [2 * n for n in range(10)]
+    assert sorted(r.request_id for r in rig.requests()) == sorted(r.request_id for r in rig.responses())
+    assert [r.conversation_index for r in rig.requests()] == [2 * n for n in range(10)]
 
 
 @pytest.mark.req("T-05")
-def test_close_ends_open_requests_and_their_events(rig: OpenRig, reach: Reach) -> None:
-    one = rig(reach(hang)).open_gateway()
+def test_close_ends_open_requests_and_their_events(open_rig: OpenRig, reach: Reach) -> None:
+    rig = open_rig(reach(hang)).open_gateway()
     failed = threading.Event()
 
     def ask() -> None:
         with pytest.raises(openai.APIError):
-            one.openai().chat.completions.create(model="m", messages=PROMPT)
+            rig.openai().chat.completions.create(model="m", messages=PROMPT)
         failed.set()
 
     thread = threading.Thread(target=ask)
     thread.start()
-    _until(lambda: bool(one.requests()))
-    assert one.gateway is not None
-    one.gateway.close()
+    _until(lambda: bool(rig.requests()))
+    assert rig.gateway is not None
+    rig.gateway.close()
     thread.join(10)
     assert failed.is_set()
-    assert [r.status for r in one.responses()] == ["abandoned"]
-    assert not (one.folder / "gateway").exists()
+    assert [r.status for r in rig.responses()] == ["abandoned"]
+    assert not (rig.folder / "gateway").exists()
 
 
 # --- hostile clients -------------------------------------------------------------------------------------------------
 
 
-def _talk(one: Rig, data: bytes) -> bytes:
+def _talk(rig: Rig, data: bytes) -> bytes:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(10)
-    sock.connect(str(one.folder / "gateway/mount/gateway.sock"))
+    sock.connect(str(rig.folder / "gateway/mount/gateway.sock"))
     got = b""
     try:
         sock.sendall(data)
@@ -461,11 +465,11 @@ def _talk(one: Rig, data: bytes) -> bytes:
     ],
 )
 @pytest.mark.req("T-05")
-def test_malformed_requests_are_refused(rig: OpenRig, data: bytes, code: int) -> None:
-    one = rig(script(CALLS)).open_gateway()
-    assert _talk(one, data).startswith(b"HTTP/1.1 %d " % code)
-    assert one.requests() == []
-    assert b" 200 " in _talk(one, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
+def test_malformed_requests_are_refused(open_rig: OpenRig, data: bytes, code: int) -> None:
+    rig = open_rig(script(CALLS)).open_gateway()
+    assert _talk(rig, data).startswith(b"HTTP/1.1 %d " % code)
+    assert rig.requests() == []
+    assert b" 200 " in _talk(rig, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
 def _asking(body: bytes, room: MemoryBudget) -> Connection:
@@ -479,7 +483,7 @@ def _asking(body: bytes, room: MemoryBudget) -> Connection:
 def test_requests_cannot_exhaust_host_memory() -> None:
     room = MemoryBudget(100_000)
     first, second = _asking(b"x" * 90_000, room), _asking(b"x" * 90_000, room)
-    # What is short as text may be large once it is read.
+    # Short text may take much memory once parsed.
     long, broad = _asking(b"x" * 100_001, room), _asking(b"{" * 70_000, MemoryBudget(100_000))
     assert first.read_request() is not None
     for connection, code in ((second, 503), (long, 413), (broad, 413)):
@@ -493,17 +497,17 @@ def test_requests_cannot_exhaust_host_memory() -> None:
 
 
 @pytest.mark.req("T-05")
-def test_chunked_and_http10_clients_are_served(rig: OpenRig) -> None:
-    one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
+def test_chunked_and_http10_clients_are_served(open_rig: OpenRig) -> None:
+    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
     body = json.dumps({"model": "m", "messages": PROMPT}).encode()
     half = len(body) // 2
     chunked = b"%x\r\n%b\r\n%x;a=b\r\n%b\r\n0\r\n\r\n" % (half, body[:half], len(body) - half, body[half:])
     head = b"POST /v1/chat/completions HTTP/1.1\r\nexpect: 100-continue\r\nconnection: close\r\n"
-    got = _talk(one, head + b"transfer-encoding: chunked\r\n\r\n" + chunked)
+    got = _talk(rig, head + b"transfer-encoding: chunked\r\n\r\n" + chunked)
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
     streamed = json.dumps({"model": "m", "messages": PROMPT, "stream": True}).encode()
     old = b"POST /chat/completions HTTP/1.0\r\ncontent-length: %d\r\n\r\n%b" % (len(streamed), streamed)
-    got = _talk(one, old)
+    got = _talk(rig, old)
     assert b"transfer-encoding" not in got
     assert got.endswith(b"data: [DONE]\n\n")
 
@@ -511,64 +515,64 @@ def test_chunked_and_http10_clients_are_served(rig: OpenRig) -> None:
 @pytest.mark.parametrize("name", ["model", "tool_choice", "stop"])
 @pytest.mark.parametrize("value", ['"%s"' % ("m" * 100_000), "[" * 950 + "]" * 950, "1" * 400, "1.5"])
 @pytest.mark.req("T-05", "E-03")
-def test_oversized_parameters_are_cut_in_events(rig: OpenRig, name: str, value: str) -> None:
-    one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
+def test_oversized_parameters_are_cut_in_events(open_rig: OpenRig, name: str, value: str) -> None:
+    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
     body = f'{{"messages": [], "{name}": {value}}}'.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-    assert _talk(one, head + body).startswith(b"HTTP/1.1 ")
-    (asked,), (answered,) = one.requests(), one.responses()
+    assert _talk(rig, head + body).startswith(b"HTTP/1.1 ")
+    (asked,), (answered,) = rig.requests(), rig.responses()
     assert asked.request_id == answered.request_id
     assert len(json.dumps(asked.parameters)) < 2000
 
 
 @pytest.mark.req("E-10", "E-03")
-def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(rig: OpenRig) -> None:
+def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(open_rig: OpenRig) -> None:
     secret = "value-of-a-secret-variable"
-    one = rig(script({"text": f"you said {secret}"}), redact=Redactor({"TOKEN": secret})).open_gateway()
+    rig = open_rig(script({"text": f"you said {secret}"}), redact=Redactor({"TOKEN": secret})).open_gateway()
     prompt: list[Any] = [{"role": "user", "content": f"{secret} " + "long " * 5000}]
-    got = one.openai().chat.completions.create(model="m", messages=prompt)
+    got = rig.openai().chat.completions.create(model="m", messages=prompt)
     assert got.choices[0].message.content == f"you said {secret}"
-    kept = [one.folder / "events.jsonl", *(one.folder / "blobs").iterdir()]
+    kept = [rig.folder / "events.jsonl", *(rig.folder / "blobs").iterdir()]
     assert len(kept) == 2
     assert all(secret not in file.read_text() for file in kept)
-    assert "[redacted:TOKEN:" in one.blobs.get(one.requests()[0].messages.blob or "").decode()
+    assert "[redacted:TOKEN:" in rig.blobs.get(rig.requests()[0].messages.blob or "").decode()
 
 
 # --- what the sandbox is given ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R-09", "T-05")
-def test_sandbox_gets_placeholder_key_and_private_socket(rig: OpenRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_gets_placeholder_key_and_private_socket(open_rig: OpenRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    one = rig(script()).open_gateway()
-    assert one.gateway is not None
-    env = one.gateway.environment()
+    rig = open_rig(script()).open_gateway()
+    assert rig.gateway is not None
+    env = rig.gateway.environment()
     assert env["OPENAI_API_KEY"] == env["ANTHROPIC_API_KEY"] == PLACEHOLDER
     assert KEY not in "".join(env.values())
-    # Only a mount of the door leads past the folder around it.
-    assert stat.S_IMODE((one.folder / "gateway").stat().st_mode) == 0o700
-    assert stat.S_IMODE(one.gateway.forward.mounted.stat().st_mode) == 0o755
-    assert sorted(file.name for file in one.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
+    # Only a mount of the inner folder bypasses the mode of the outer one.
+    assert stat.S_IMODE((rig.folder / "gateway").stat().st_mode) == 0o700
+    assert stat.S_IMODE(rig.gateway.forward.mounted.stat().st_mode) == 0o755
+    assert sorted(file.name for file in rig.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
 
 
-def test_long_socket_path_works(rig: OpenRig, tmp_path: Path) -> None:
-    one = rig(script())
-    with Gateway(tmp_path / ("long" * 40) / "gateway", one.metered_model) as gateway:
+def test_long_socket_path_works(open_rig: OpenRig, tmp_path: Path) -> None:
+    rig = open_rig(script())
+    with Gateway(tmp_path / ("long" * 40) / "gateway", rig.metered_model) as gateway:
         assert gateway.forward.socket.is_socket()
 
 
 @pytest.mark.req("M-05")
-def test_total_cap_applies_across_gateways(rig: OpenRig) -> None:
+def test_total_cap_applies_across_gateways(open_rig: OpenRig) -> None:
     ledger = Ledger(Caps.of(usd=0.5))
-    rigs = [rig(script(CALLS, after="repeat"), prices=PRICES, ledger=ledger).open_gateway() for _ in range(3)]
+    rigs = [open_rig(script(CALLS, after="repeat"), prices=PRICES, ledger=ledger).open_gateway() for _ in range(3)]
     refused: list[str] = []
     for _ in range(4):
-        for one in rigs:
+        for rig in rigs:
             try:
-                one.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
+                rig.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
             except openai.RateLimitError as error:
                 refused.append(error.message)
-    # 0.12 each, and a part of the cap is kept back: the last one admitted goes beyond it, and no other.
+    # Each costs 0.12, and part of the cap is reserved: only the last admitted request exceeds it.
     assert ledger.total.statement().spent.micro == 600_000
     assert len(refused) == 7
     assert all("the run's budget" in words for words in refused)

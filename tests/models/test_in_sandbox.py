@@ -41,9 +41,9 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.req("T-05", "R-09")
-def test_sandboxed_program_reaches_only_the_model(rig: OpenRig, backend: Backend) -> None:
-    one = rig(script({"text": "from the model"}, after="repeat"))
-    with Gateway(one.folder / "gateway", one.metered_model) as gateway:
+def test_sandboxed_program_reaches_only_the_model(open_rig: OpenRig, backend: Backend) -> None:
+    rig = open_rig(script({"text": "from the model"}, after="repeat"))
+    with Gateway(rig.folder / "gateway", rig.metered_model) as gateway:
         spec = gateway.forward.add_to(SandboxSpec(Phase.AGENT, LIMITS), {})
         with backend.open(spec, None) as sandbox:
             gateway.forward.start(sandbox, 60)
@@ -58,17 +58,17 @@ def test_sandboxed_program_reaches_only_the_model(rig: OpenRig, backend: Backend
             elsewhere = "import socket; socket.create_connection(('1.1.1.1', 443), 2)"
             assert not sandbox.run(Command(argv=("python3", "-c", elsewhere), timeout_sec=20)).ok
             sandbox.kill_processes()
-    assert [r.status for r in one.responses()] == ["ok", "ok"]
+    assert [r.status for r in rig.responses()] == ["ok", "ok"]
 
 
-def test_forwarder_passes_large_bodies(rig: OpenRig) -> None:
+def test_forwarder_passes_large_bodies(open_rig: OpenRig) -> None:
     long = "x" * 3_000_000
-    one = rig(script({"text": long})).open_gateway()
+    rig = open_rig(script({"text": long})).open_gateway()
     prompt = [{"role": "user", "content": long}]
-    got = one.openai().chat.completions.create(model="m", messages=prompt)  # type: ignore[arg-type]
+    got = rig.openai().chat.completions.create(model="m", messages=prompt)  # type: ignore[arg-type]
     assert got.choices[0].message.content == long
-    (request,) = one.requests()
-    assert len(json.loads(one.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
+    (request,) = rig.requests()
+    assert len(json.loads(rig.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
 
 
 def test_forwarder_survives_a_missing_gateway(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_forwarder_needs_only_the_standard_library() -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
-def test_forwarder_serves_many_clients_at_once(rig: OpenRig) -> None:
-    one = rig(script({"text": "yes"}, after="repeat")).open_gateway()
-    client = one.openai()
+def test_forwarder_serves_many_clients_at_once(open_rig: OpenRig) -> None:
+    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
+    client = rig.openai()
     got: list[str | None] = []
 
     def ask() -> None:

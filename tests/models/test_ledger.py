@@ -100,15 +100,15 @@ def test_cost_is_itemised() -> None:
     account.charge("exec", Amount(3))
     account.charge("human", Amount(2))
     account.charge("overhead", Amount(1))
-    for one in (account, ledger.task("t"), ledger.total):
-        assert dict(one.statement().parts) == {"lm": 5, "exec": 3, "human": 2, "overhead": 1}
-        assert one.statement().spent.micro == 11
+    for scope in (account, ledger.task("t"), ledger.total):
+        assert dict(scope.statement().parts) == {"lm": 5, "exec": 3, "human": 2, "overhead": 1}
+        assert scope.statement().spent.micro == 11
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 100)), max_size=40), st.integers(1, 2000))
 @pytest.mark.req("M-05")
 def test_at_most_one_request_exceeds_a_cap(requests: list[tuple[int, int]], cap: int) -> None:
-    """Whatever is asked: while estimates are not too low, spending beyond the cap is at most the last request's."""
+    """While estimates are not too low, only the last admitted request can exceed the cap."""
     account = Ledger(Caps(micro=cap)).attempt("t")
     largest = max((cost for cost, _ in requests), default=0)
     holds = []

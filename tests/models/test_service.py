@@ -54,7 +54,7 @@ def test_conversation_with_tools_gets_a_reply(serve: Serve, transport: Transport
     tools = [ToolSpec("run", "runs", {"type": "object"})]
     reply = model.complete([system("be brief"), user("go")], tools)
     assert (reply.text, reply.finish, reply.model) == ("I look", Finish.TOOL_CALLS, "m-1")
-    assert [(one.name, one.arguments()) for one in reply.tool_calls] == [("run", {"command": "ls"})]
+    assert [(rig.name, rig.arguments()) for rig in reply.tool_calls] == [("run", {"command": "ls"})]
     assert (reply.usage.prompt, reply.usage.completion, reply.usage.cached) == (100, 10, 40)
     model.complete([user("go"), reply.message(), answer(reply.tool_calls[0], "a.py")], max_tokens=7)
     (path, headers, first), (_, _, second) = server.seen
@@ -209,7 +209,7 @@ def test_cancelling_ends_the_retry_wait(reach: Reach) -> None:
     cancel = Cancel()
     cancel.set()
     slow_retry = RetryPolicy(tries=5, first_sec=60, max_sec=60, deadline_sec=600)
-    # Without the cancellation this would wait for minutes.
+    # Without cancellation this would take minutes.
     with pytest.raises(faults.ServiceFault):
         reach(status(500), retry=slow_retry).send(ModelRequest(Dialect.CHAT, ASK.body, cancel=cancel))
 

@@ -1,4 +1,4 @@
-"""A secret that a stream brings in pieces is kept out of what is written down; everything else stays as it came."""
+"""A secret split over the events of a stream is redacted in the record; everything else is unchanged."""
 
 from __future__ import annotations
 

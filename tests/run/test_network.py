@@ -1,4 +1,4 @@
-"""`network_policy: always` as a user meets it: clients inside a sandbox, a server outside, everything in the log."""
+"""`network_policy: always` end to end: clients inside a sandbox, a server outside, everything in the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = "127.0.0.2"
 
 
 def wheel(name: str, version: str) -> tuple[str, bytes]:
-    """The smallest wheel that pip takes."""
+    """Return the smallest wheel that pip accepts."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": "ANSWER = 42\n",
@@ -105,7 +105,7 @@ def check(ab: Ab, here: Site, task: Path, *options: str) -> None:
     (run,) = (ab.cwd / "artifacts" / "runs").iterdir()
     record = {**ran.record, "run_dir": run}
     events = network_events(ab, record)
-    # The work is done, and asking the cloud for its credentials is what no contract allows.
+    # The task is solved, but requesting cloud credentials is never allowed.
     assert record["gates"]["G3"]["passed"], (ran.stderr, record["termination"], events)
     assert record["gates"]["G4"]["outcome"] == "fail"
     requests = [one for one in events if one["type"] == "network_request"]

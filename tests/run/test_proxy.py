@@ -1,4 +1,4 @@
-"""The recording proxy by itself: what is recorded, what is passed on, what is refused, and that everything is bounded."""
+"""The recording proxy on its own: what it records, forwards and refuses, and its limits."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_tunnel_passes_bytes_and_records_counts_and_digests(tmp_path: Path) -> N
         thread = threading.Thread(target=echo)
         thread.start()
         with proxied(tmp_path, [f"127.0.0.1:{port}"]) as proxy, proxy.connect() as client:
-            # What a client sends without waiting for the answer belongs to the tunnel.
+            # What a client sends before the response belongs to the tunnel.
             client.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: x\r\n\r\nhello".encode())
             sender = threading.Thread(target=_send, args=(client, big))
             sender.start()
@@ -203,7 +203,7 @@ def test_ambiguous_and_oversized_requests_are_refused(tmp_path: Path, headers: s
 
 @pytest.mark.req("R-12")
 def test_blanks_in_a_header_are_parsed_in_linear_time(tmp_path: Path) -> None:
-    # A pattern that tries every blank as the end of the value holds all threads of the harness up for minutes.
+    # A pattern with quadratic time would block all threads of the harness for minutes.
     with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
         more = "".join(f"X-{n}: \t a{' ' * 7_000}b \t\r\n" for n in range(4))
         assert b" 200 " in proxy.get(f"http://127.0.0.1:{here.port}/", more)
@@ -274,7 +274,7 @@ def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> Non
     limits = ProxyLimits(connections=4, requests=3, head_sec=5)
     with proxied(tmp_path, ["listed.example"], limits=limits) as proxy:
         idle = [proxy.connect() for _ in range(4)]
-        # All four are being served before others come.
+        # Wait until all four are being served.
         for sock in idle[:2]:
             sock.sendall(b"GET /")
         assert not any(_connect_and_read(proxy) for _ in range(500))
@@ -327,7 +327,7 @@ def _connect_and_read(proxy: Proxied) -> bytes:
 
 
 def _patient(proxy: Proxied) -> bytes:
-    """Ask until a place is free."""
+    """Retry until a connection is free."""
     while True:
         try:
             answer = proxy.get("http://other.example/")
@@ -437,7 +437,7 @@ def test_only_stale_sockets_are_removed(tmp_path: Path) -> None:
     dead.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(dead / "proxy.sock"))
-    assert remove_stale_sockets(tmp_path / "doors") == 0  # it may be about to listen
+    assert remove_stale_sockets(tmp_path / "doors") == 0  # it may not be listening yet
     os.utime(dead / "proxy.sock", (0, 0))
     (tmp_path / "doors" / "begun" / "mount").mkdir(parents=True)
     with proxied(tmp_path / "log", ["listed.example"]) as proxy:

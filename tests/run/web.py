@@ -1,4 +1,4 @@
-"""A server on loopback and a proxy before it, for tests of the recording proxy."""
+"""A web server on loopback and a proxy, for tests of the recording proxy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentbench.trace.redaction import Redactor
 
 @dataclass
 class Site:
-    """A small web server that remembers what it was asked."""
+    """A small web server that keeps its requests."""
 
     port: int
     pages: dict[str, bytes]
@@ -72,7 +72,7 @@ def site(pages: dict[str, bytes] | None = None, host: str = "127.0.0.1") -> Iter
 
 @dataclass
 class Proxied:
-    """A proxy in a folder, spoken to as the forwarder inside a sandbox would."""
+    """A proxy in a folder, used like the forwarder inside a sandbox does."""
 
     folder: Path
     proxy: Proxy
@@ -84,7 +84,7 @@ class Proxied:
         return sock
 
     def ask(self, data: bytes) -> bytes:
-        """Send all, read all."""
+        """Send data, and read until the connection closes."""
         with self.connect() as sock:
             sock.sendall(data)
             return read_all(sock)

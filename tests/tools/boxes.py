@@ -25,7 +25,7 @@ LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=120_000)
 
 @dataclass(frozen=True)
 class Boxes:
-    """Opens sandboxes on one small project."""
+    """Opens sandboxes with a small project."""
 
     backend: Backend
     prepared: Prepared

@@ -34,7 +34,7 @@ def folder_sandbox(workspace: Path) -> Iterator[FolderSandbox]:
 
 @pytest.fixture
 def place(folder_sandbox: FolderSandbox, tmp_path: Path) -> Iterator[OpenPlace]:
-    """Opens a session over a folder where nothing runs."""
+    """Return a function that opens a session on a plain folder, without a sandbox."""
     with ExitStack() as stack:
 
         def opened(rules: Rules | None = None, clock: Clock | None = None) -> Place:
@@ -57,7 +57,7 @@ def boxes(state: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box
 
 @pytest.fixture(scope="session", params=["bwrap", "docker"])
 def any_boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boxes]:
-    """The same on both backends."""
+    """Sandboxes of each backend."""
     if request.param == "bwrap":
         yield request.getfixturevalue("boxes")
         return

@@ -1,4 +1,4 @@
-"""Places for tools to work in: a plain folder where nothing runs, and the log of what was done."""
+"""A fake sandbox on a plain folder, and a session with its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P = TypeVar("P", bound=Payload)
 
 
 class FolderSandbox:
-    """A folder that stands for a sandbox in tests of what happens on the host. Commands do what the test says."""
+    """A folder as a sandbox, for tests of the host side. Tests define what commands do."""
 
     id = "folder"
 
@@ -77,7 +77,7 @@ def completed(
 
 @dataclass
 class Clock:
-    """A clock that moves when a test says so."""
+    """A clock that only tests advance."""
 
     now: float = 0.0
 
@@ -87,7 +87,7 @@ class Clock:
 
 @dataclass
 class Place:
-    """A session and where it is written down."""
+    """A session, its log and its blobs."""
 
     session: Session
     log_path: Path

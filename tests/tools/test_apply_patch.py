@@ -1,4 +1,4 @@
-"""apply_patch changes the workspace as a whole or not at all."""
+"""apply_patch changes the workspace completely or not at all."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_patch_does_not_scan_the_tree(place: OpenPlace, workspace: Path, monkeyp
 
 
 class Listed:
-    """A tree that can only be listed and read, as one behind a channel; listing it again is counted."""
+    """A tree that can only be listed and read, like a remote one. Counts its listings."""
 
     def __init__(self, folder: Path) -> None:
         self._inner = FolderTree.at(folder)

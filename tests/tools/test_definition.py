@@ -1,4 +1,4 @@
-"""One definition gives a tool its checks and its schema."""
+"""One definition provides the validation and the schema of a tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools where they really work: commands, searches and patches in a sandbox."""
+"""The tools in a real sandbox: commands, searches and patches."""
 
 from __future__ import annotations
 

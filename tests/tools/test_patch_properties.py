@@ -1,4 +1,4 @@
-"""What an agent's patch may get wrong and still be applied, and what it may not: over many texts, not examples."""
+"""Properties of lenient patching: which errors of a patch are accepted, and which are not."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_missing_final_newline_is_preserved(before: list[str], after: list[str])
     assume(before and after and before[-1] and after[-1] and before != after)
     content = text(before).removesuffix(b"\n")
     made = result(leniently(diff(before, after), content))
-    # A patch that does not reach the end fits as it is; one that does keeps the end that is there.
+    # A patch that reaches the end of the file keeps its final newline or the lack of it.
     assert made == text(after).removesuffix(b"\n")
 
 
@@ -113,7 +113,7 @@ def test_renamed_crlf_file_keeps_its_line_endings(before: list[str], data: st.Da
 
 @given(TEXTS, TEXTS, st.binary(max_size=30))
 def test_patch_applies_exactly_or_not_at_all(before: list[str], after: list[str], other: bytes) -> None:
-    """Content that the patch was not made for: it is refused, or every removed line was there and every added one is now."""
+    """On other content a patch is refused, or every removed line was there and every added line is now."""
     assume(before != after and before)
     patches = parse(diff(before, after))
     try:
@@ -137,7 +137,7 @@ def test_patch_applies_exactly_or_not_at_all(before: list[str], after: list[str]
     ],
 )
 def test_lines_are_not_added_without_matching_context(content: bytes, patch: str) -> None:
-    """Fuzz must leave something to stand on: with all context ignored, the line number alone would decide."""
+    """Fuzz must not ignore all context: the line number alone would decide."""
     with pytest.raises(PatchInvalid, match="does not match"):
         leniently(f"--- a/f\n+++ b/f\n{patch}".encode(), content)
 

@@ -1,4 +1,4 @@
-"""Names that agents give never lead out of the workspace, and every name can be shown and given back."""
+"""Paths from agents never leave the workspace, and every name can be shown and read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""list_files and read_file on trees that nobody vetted."""
+"""list_files and read_file on untrusted trees."""
 
 from __future__ import annotations
 

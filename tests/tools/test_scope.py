@@ -1,4 +1,4 @@
-"""What commands change outside the editable scope: put back and told, or a violation, as the contract says."""
+"""Changes outside the editable scope are reverted and reported, or a violation, as the contract says."""
 
 from __future__ import annotations
 

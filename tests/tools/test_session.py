@@ -1,4 +1,4 @@
-"""The session: rules hold, caps end it, everything is written down."""
+"""The session enforces rules and caps, and logs everything."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ def test_backpressure_waits_and_tells_the_agent(place: OpenPlace) -> None:
 
 
 class Person:
-    """Answers at once, and looks at the clock meanwhile."""
+    """Advances the clock, then answers."""
 
     def __init__(self, answer: Answer | None, clock: Clock) -> None:
         self.asked: list[Question] = []
@@ -379,7 +379,7 @@ def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> N
         call = ToolCallStarted(call_id="c1", tool="run", arguments={"command": "sudo ls"})
         (trip,) = recorder.trips(recorder.write(call, "agent"))
         alert = recorder.alert_of(trip)
-        # A program in the background asks the proxy for what is not listed.
+        # A background program requests an unlisted host from the proxy.
         recorder.write(
             NetworkRequest(
                 request_id="n1", way="tunnel", method="CONNECT", host="x.example", port=443, target="x.example:443",

@@ -1,4 +1,4 @@
-"""Whatever a command changes in the workspace is told by an event."""
+"""Every change a command makes in the workspace is logged."""
 
 from __future__ import annotations
 

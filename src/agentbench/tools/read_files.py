@@ -39,16 +39,16 @@ def list_files(context: ToolContext, arguments: ListFiles) -> Execution:
         literal(relative(arguments.root, context.workdir), entries), entries, context.tracker.target, context.workdir
     )
     if root in entries:
-        found = [root]
+        paths = [root]
     else:
         prefix = root + b"/" if root else b""
-        found = [path for path in entries if path.startswith(prefix)] if prefix else list(entries)
-        if root and not found:
+        paths = [path for path in entries if path.startswith(prefix)] if prefix else list(entries)
+        if root and not paths:
             raise ToolFault(f"no such file or directory: '{show(root)}'", kind=ToolError.NOT_FOUND)
         if arguments.glob is not None:
             globs = (arguments.glob,)
-            found = [path for path in found if matches(globs, path[len(prefix) :])]
-    visible = [path for path in found if context.scope.may_read(path)]
+            paths = [path for path in paths if matches(globs, path[len(prefix) :])]
+    visible = [path for path in paths if context.scope.may_read(path)]
     listed = "".join(show(path) + "\n" for path in visible[:MAX_LISTED])
     more = len(visible) - MAX_LISTED
     note = f"{more} more files not listed; narrow root or glob" if more > 0 else ""

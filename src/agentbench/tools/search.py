@@ -104,15 +104,15 @@ def _format(match: Match) -> str:
 def _candidates(context: ToolContext, glob: str | None) -> tuple[list[Entry], int]:
     """Return the regular files to search, sorted by path, and how many are too large to search."""
     globs = (glob,) if glob is not None else ()
-    found, skipped = [], 0
+    entries, skipped = [], 0
     for path, entry in context.tracker.entries().items():
         if entry.kind is not Kind.FILE or (globs and not matches(globs, path)) or not context.scope.may_read(path):
             continue
         if entry.size > MAX_FILE:
             skipped += 1
         elif entry.size:
-            found.append(entry)
-    return found, skipped
+            entries.append(entry)
+    return entries, skipped
 
 
 def _run_search(context: ToolContext, query: str, entries: Sequence[Entry], *, literal: bool) -> Completed:
