@@ -1,4 +1,4 @@
-"""An agent of several models in roles: a router chooses between searcher, patcher and tester, which return typed results.
+"""An agent that uses its model in four roles: a router chooses between searcher, patcher and tester.
 
 Every delegation is an event, so that the log shows which role asked which.
 """

@@ -60,7 +60,7 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
 
     as_json = options["as_json"]
     conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-    open_executor(request.executor, request.workers)  # reject an unknown one before the tasks are read
+    open_executor(request.executor, request.workers)  # rejects an unknown executor, also for a dry run
     rows = plan_attempts(tasks, request)
     require_agents(rows)
     if options["dry_run"]:

@@ -20,7 +20,7 @@ echo "locale.LC_ALL=${LC_ALL:-}"
 echo "locale.TZ=${TZ:-}"
 echo "python=$(python -V 2>&1)"
 for tool in pip uv npm cargo go mvn; do
-  said=$($tool --version 2>/dev/null) && echo "pm.$tool=$(echo "$said" | head -n 1)"
+  version=$($tool --version 2>/dev/null) && echo "pm.$tool=$(echo "$version" | head -n 1)"
 done
 """
 _MAX_LINE = 300

@@ -1,4 +1,4 @@
-"""What one `ab run` was asked to do.
+"""The request of one `ab run`: its tasks, its variants and its options.
 
 The request is kept in `run.json`, so that resuming a run asks for the same.
 """

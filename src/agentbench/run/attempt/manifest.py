@@ -142,11 +142,11 @@ def _repository(row: PlanRow) -> RepositoryPlan:
     locked = lock.source if lock else LockedSource()
     if repo.url is not None:
         # A tag or an abbreviated commit pins nothing: the lock has the commit it stood for.
-        whole = repo.commit if repo.commit and _COMMIT.fullmatch(repo.commit) else None
+        commit = repo.commit if repo.commit and _COMMIT.fullmatch(repo.commit) else None
         return RepositoryPlan(
             kind="git",
             url=repo.url,
-            commit=whole or locked.commit,
+            commit=commit or locked.commit,
             submodules=dict(locked.submodules),
             content=locked.digest,
         )
