@@ -20,8 +20,8 @@ from agentbench.run.lab import Lab
 from agentbench.sandbox.protocol import Phase
 from agentbench.trace.blobs import BlobStore
 from agentbench.tree.entry import FileWrite
+from agentbench.workspace.diff.apply import PatchedTree
 from agentbench.workspace.diff.extract import extract
-from agentbench.workspace.diff.patched_tree import PatchedTree
 
 CORE = '''\
 """Statistics of a few numbers."""

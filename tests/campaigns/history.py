@@ -24,7 +24,8 @@ from agentbench.authoring.harvest.candidates import choose
 from agentbench.core.errors import PatchInvalid, SourceError
 from agentbench.sandbox.state import default_state
 from agentbench.tree.entry import Entry, FileWrite, Kind
-from agentbench.workspace.diff.parse import parse, plan
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 from agentbench.workspace.source.history import Commit, Histories, History
 
 GOAL = 0.01
@@ -78,7 +79,7 @@ def findings(history: History, commit: Commit, *, with_tests: bool, name: str) -
     touched = frozenset(change.path for change in changes)
     tree = CommitTree(history, parent, touched)
     patches = parse(history.patch(parent, commit.id, sorted(touched)))
-    writes: Sequence[FileWrite] = plan(patches, tree).writes
+    writes: Sequence[FileWrite] = plan_writes(patches, tree).writes
     base = {entry.path: entry for entry in tree.entries()}
     protection = Protection((), frozenset(path.encode("utf-8", "surrogateescape") for path in parts.runnable))
     inspected = InspectedPatch(

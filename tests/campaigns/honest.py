@@ -32,10 +32,9 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab
-from agentbench.workspace.diff.apply import apply
+from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
-from agentbench.workspace.diff.patched_tree import PatchedTree
 from tests.campaigns import plain_pytest
 from tests.campaigns.variants import MAKERS, Work
 
@@ -121,7 +120,7 @@ class Campaign:
             return
         base = context.prepared.base_tree
         hidden = {path: (file.content, file.executable) for path, file in context.loaded.hidden_files().items()}
-        reference = {write.path: write for write in apply(parse(patch), base)}
+        reference = {write.path: write for write in plan_writes(parse(patch), base).writes}
         work = Work(base, frozenset(base_entries(context)), reference, hidden)
         for name in wanted:
             if time.monotonic() < self.deadline:

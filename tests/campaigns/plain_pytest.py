@@ -12,7 +12,8 @@ from agentbench.acceptance.protected import compose
 from agentbench.acceptance.replica import ENV, base_entries, open_replica
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command
-from agentbench.workspace.diff.parse import parse, plan
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 
 FOLDER = "/tmp/plain_reporter"
 PLUGIN = """
@@ -39,7 +40,7 @@ def outcomes(
         SandboxError: the sandbox failed.
     """
     base = base_entries(context)
-    planned = plan(parse(patch), context.prepared.base_tree)
+    planned = plan_writes(parse(patch), context.prepared.base_tree)
     tree = compose(base, planned.writes, protection_of(context), context.loaded.hidden_files())
     arguments = [command.python, *command.options, "-m", "pytest", *command.arguments]
     command_line = shlex.join(

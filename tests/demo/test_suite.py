@@ -11,7 +11,8 @@ from agentbench.agents.scripted import load_script
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import load_suite
 from agentbench.tree.folder import FolderTree
-from agentbench.workspace.diff.parse import apply, parse
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 
 SUITE = load_suite("demo", Path("nowhere"))
 AGENTS = SUITE.folder / "agents"
@@ -63,7 +64,7 @@ def test_what_is_hidden_is_not_in_the_repository(loaded: LoadedTask) -> None:
 @each_task
 def test_reference_applies_without_fuzz_and_stays_in_scope(loaded: LoadedTask) -> None:
     with FolderTree.at(loaded.folder / "repo") as repository:
-        writes = apply(parse(patch_of(loaded)), repository)
+        writes = plan_writes(parse(patch_of(loaded)), repository).writes
     scope = pathspec.PathSpec.from_lines("gitignore", loaded.editable_globs)
     for write in writes:
         assert scope.match_file(write.path.decode()), write.path

@@ -13,7 +13,8 @@ from agentbench.core.errors import PatchInvalid
 from agentbench.tools.apply_patch import FUZZ
 from agentbench.trace.events import PatchApplied
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.parse import Plan, parse, plan
+from agentbench.workspace.diff.apply import PlannedWrites, plan_writes
+from agentbench.workspace.diff.parse import parse
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import fill
 
@@ -34,11 +35,11 @@ def text(lines: list[str], end: bytes = b"\n") -> bytes:
     return b"".join(line.encode() + end for line in lines)
 
 
-def leniently(patch: bytes, content: bytes) -> Plan:
-    return plan(parse(patch), MemoryTree({b"f": content}), fuzz=FUZZ, any_line_ends=True)
+def leniently(patch: bytes, content: bytes) -> PlannedWrites:
+    return plan_writes(parse(patch), MemoryTree({b"f": content}), fuzz=FUZZ, ignore_line_endings=True)
 
 
-def result(planned: Plan) -> bytes | None:
+def result(planned: PlannedWrites) -> bytes | None:
     (write,) = planned.writes
     return write.content
 
@@ -48,7 +49,7 @@ def test_lf_patch_keeps_crlf_file(before: list[str], after: list[str]) -> None:
     assume(before and before != after)
     planned = leniently(diff(before, after), text(before, CRLF))
     assert result(planned) == text(after, CRLF)
-    assert planned.line_ends == (b"f",)
+    assert planned.kept_line_endings == (b"f",)
     assert planned.fuzz == 0
 
 
@@ -57,7 +58,7 @@ def test_crlf_patch_keeps_lf_file(before: list[str], after: list[str]) -> None:
     assume(before and before != after)
     planned = leniently(diff(before, after).replace(b"\n", CRLF), text(before))
     assert result(planned) == text(after)
-    assert planned.line_ends == (b"f",)
+    assert planned.kept_line_endings == (b"f",)
 
 
 @given(st.lists(st.tuples(WORDS, st.sampled_from([b"\n", CRLF])), min_size=1, max_size=12), TEXTS)
@@ -117,7 +118,7 @@ def test_patch_applies_exactly_or_not_at_all(before: list[str], after: list[str]
     assume(before != after and before)
     patches = parse(diff(before, after))
     try:
-        planned = plan(patches, MemoryTree({b"f": other}), fuzz=FUZZ, any_line_ends=True)
+        planned = plan_writes(patches, MemoryTree({b"f": other}), fuzz=FUZZ, ignore_line_endings=True)
     except PatchInvalid:
         return
     made = b"".join(write.content or b"" for write in planned.writes)
@@ -150,7 +151,7 @@ def test_lone_carriage_return_is_content() -> None:
 def test_strict_mode_requires_exact_line_endings() -> None:
     patch = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
     with pytest.raises(PatchInvalid, match="does not match"):
-        plan(parse(patch), MemoryTree({b"f": b"a\r\n"}))
+        plan_writes(parse(patch), MemoryTree({b"f": b"a\r\n"}))
 
 
 @pytest.mark.parametrize(

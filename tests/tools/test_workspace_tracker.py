@@ -20,7 +20,8 @@ from agentbench.tools import workspace_tracker as watch_module
 from agentbench.tools.rules import Rules
 from agentbench.trace.events import Excerpt, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.parse import apply, parse
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 from tests.tools.conftest import OpenPlace
 from tests.tools.places import FolderSandbox, Place, completed, fill, open_place
 
@@ -182,7 +183,7 @@ def test_logged_diffs_rebuild_the_final_state(tmp_path: Path, steps: list[dict[s
                 sandbox.on_run = does(partial(_become, workspace, step))
                 here.session.run("x")
             for mutated in here.of(WorkspaceMutated):
-                replay.apply(apply(parse(whole(mutated.diff, here)), replay))
+                replay.apply(plan_writes(parse(whole(mutated.diff, here)), replay).writes)
     finally:
         sandbox.close()
     expected = {name.encode(): content for name, content in steps[-1].items()}

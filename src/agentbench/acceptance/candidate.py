@@ -18,7 +18,8 @@ from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Mount, Sandbox
 from agentbench.trace.events import BuildFinished, BuildStarted
 from agentbench.tree.entry import Entry, FileWrite
-from agentbench.workspace.diff.parse import parse, plan
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 
 NO_BUILD_DECLARED = "declared no-op"
 
@@ -80,7 +81,7 @@ class Candidate:
         patch = reference_patch(self.context) if self.reference_file is not None else None
         if patch is None:
             return None
-        writes = plan(parse(patch), self.context.prepared.base_tree).writes
+        writes = plan_writes(parse(patch), self.context.prepared.base_tree).writes
         return Reference(self.context.unlogged(), self.base, writes, self._protection)
 
     @contextmanager

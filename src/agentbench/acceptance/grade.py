@@ -42,8 +42,10 @@ from agentbench.trace.events import StaticFinished, StaticStarted
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.verdict.gates import not_run
+from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.events import path_text
-from agentbench.workspace.diff.parse import FilePatch, parse, plan
+from agentbench.workspace.diff.file_patch import FilePatch
+from agentbench.workspace.diff.parse import parse
 
 LISTED = 20
 """Restored or dropped paths that get a finding of their own."""
@@ -66,7 +68,7 @@ def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, 
         return _not_applied(context, patch, base, StepResult("apply", Outcome.FAIL, problem))
     try:
         patches = parse(patch)
-        planned = plan(patches, context.prepared.base_tree)
+        planned = plan_writes(patches, context.prepared.base_tree)
     except PatchInvalid as error:
         return _not_applied(context, patch, base, StepResult("apply", Outcome.FAIL, error.message))
     except HarnessError as error:

@@ -13,7 +13,9 @@ from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.trace.events import PatchApplied
 from agentbench.tree.limits import TreeTooLarge
-from agentbench.workspace.diff.parse import FilePatch, Plan, changed_paths, parse, plan
+from agentbench.workspace.diff.apply import PlannedWrites, plan_writes
+from agentbench.workspace.diff.file_patch import FilePatch, changed_paths
+from agentbench.workspace.diff.parse import parse
 
 MAX_PATCH = 4 * 1024 * 1024
 FUZZ = 2
@@ -46,7 +48,7 @@ def patch_workspace(context: ToolContext, patch: bytes, *, lenient: bool) -> Exe
     try:
         patches, note = _parsed(patch, lenient=lenient)
         _require_scope(context, changed_paths(patches))
-        planned = plan(patches, context.tracker.tree, fuzz=FUZZ if lenient else 0, any_line_ends=lenient)
+        planned = plan_writes(patches, context.tracker.tree, fuzz=FUZZ if lenient else 0, ignore_line_endings=lenient)
         context.sandbox.write_files(planned.writes)
     except (PatchInvalid, TreeTooLarge) as error:
         message = error.message + (f"; {error.remedy}" if error.remedy else "")
@@ -87,7 +89,7 @@ def _require_scope(context: ToolContext, paths: tuple[bytes, ...]) -> None:
         )
 
 
-def _moved(planned: Plan) -> str:
+def _moved(planned: PlannedWrites) -> str:
     """List the hunks that applied elsewhere than the patch says, so that the agent can check them."""
     return "; ".join(
         f"{show(path)}: hunk {hunk.hunk} applied at line {hunk.line}"
@@ -97,13 +99,12 @@ def _moved(planned: Plan) -> str:
     )
 
 
-def _kept_line_endings(planned: Plan) -> str:
+def _kept_line_endings(planned: PlannedWrites) -> str:
     """List the files whose line endings differ from the patch's."""
-    if not planned.line_ends:
+    if not planned.kept_line_endings:
         return ""
-    return (
-        f"{', '.join(map(show, planned.line_ends[:20]))}: kept the file's line endings, which differ from the patch's"
-    )
+    paths = ", ".join(map(show, planned.kept_line_endings[:20]))
+    return f"{paths}: kept the file's line endings, which differ from the patch's"
 
 
 def recount_hunks(patch: bytes) -> bytes:

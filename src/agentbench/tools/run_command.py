@@ -20,7 +20,7 @@ from agentbench.tools.workspace_tracker import Changes
 from agentbench.trace.events import Excerpt, TestsFinished, TestsStarted
 from agentbench.tree.entry import FileWrite
 from agentbench.workspace.diff.compare import FileChange
-from agentbench.workspace.diff.parse import PatchLimits
+from agentbench.workspace.diff.file_patch import PatchLimits
 
 MAX_COMMAND = 100_000
 """The kernel takes at most 128 KiB in one argument."""

@@ -21,10 +21,10 @@ from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.apply import Lookup
-from agentbench.workspace.diff.compare import FileChange, Globs
+from agentbench.workspace.diff.apply import EntryLookup
+from agentbench.workspace.diff.compare import FileChange, Globs, compare
 from agentbench.workspace.diff.events import file_digest
-from agentbench.workspace.diff.extract import compare, extract
+from agentbench.workspace.diff.extract import extract
 
 MAX_ENTRIES = 150_000
 MAX_FILES_IN_EVENT = 200
@@ -119,7 +119,7 @@ class WorkspaceTracker:
     @property
     def tree(self) -> Tree:
         """Return the live tree if it can look up single entries, else one with the known entries, to avoid a walk."""
-        if isinstance(self._tree, Lookup) or not self._current:
+        if isinstance(self._tree, EntryLookup) or not self._current:
             return self._tree
         return _KnownTree(self._entries, self._tree)
 

@@ -1,6 +1,6 @@
-"""R on the host, and what an agent made of it.
+"""Gets base repositories and works with patches.
 
-Owns: getting R (mirrors, archives, folders) into a cache, the text of Δ, and applying a patch to a tree in memory.
-Must not touch: sandboxes, and the agent's own `.git`. Git runs here only on repositories this package made, and never on
-a tree that an agent could write.
+Owns fetching a base repository (git, archive, package index, folder) into a cache, parsing and applying patches in memory, and
+extracting the patch that an agent produced. Must not start sandboxes or use the agent's own `.git`. Git runs only on
+repositories that this package created, never on a tree that an agent could write.
 """

@@ -22,8 +22,8 @@ from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.verdict.facts import Facts, Logged
 from agentbench.verdict.workspace_verdict import workspace_verdict
-from agentbench.workspace.diff.extract import Delta, extract
-from agentbench.workspace.diff.patched_tree import PatchedTree
+from agentbench.workspace.diff.apply import PatchedTree
+from agentbench.workspace.diff.extract import ExtractedPatch, extract
 from tests.acceptance.toy import write
 from tests.contract.task_folders import task_with, write_task
 
@@ -223,7 +223,9 @@ def test_an_empty_patch_passes_path_scorers(folder: Path) -> None:
 @pytest.mark.req("G-10", "G-14")
 def test_change_scorers_fail_if_the_trees_cannot_be_compared(folder: Path) -> None:
     base = FolderTree.at(folder)
-    scored = Workspace(base, base, Delta(b"", (), (), (), 0, 0, "the workspace cannot be compared: too many"), None)
+    scored = Workspace(
+        base, base, ExtractedPatch(b"", (), (), (), 0, 0, "the workspace cannot be compared: too many"), None
+    )
     for fields in ({"type": "allowed_paths", "patterns": ["*"]}, {"type": "forbid_secrets"}, {"type": "no_new_skips"}):
         result = score(scored, **fields)
         assert result.verdict == "FAIL"

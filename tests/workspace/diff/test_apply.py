@@ -11,7 +11,8 @@ from agentbench.core.errors import PatchInvalid, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.parse import apply, parse, plan
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.parse import parse
 from tests.workspace.reference_git import commit_all, git, repository
 
 pytestmark = pytest.mark.req("T-03")
@@ -21,7 +22,7 @@ NUMBERS = b"".join(b"%d\n" % number for number in range(1, 21))
 
 def after(base: MemoryTree, patch: bytes, fuzz: int = 0) -> dict[bytes, FileWrite]:
     result = MemoryTree.copy(base, max_bytes=10**9)
-    result.apply(apply(parse(patch), base, fuzz=fuzz))
+    result.apply(plan_writes(parse(patch), base, fuzz=fuzz).writes)
     return dict(result._files)
 
 
@@ -31,7 +32,7 @@ def contents(base: MemoryTree, patch: bytes, fuzz: int = 0) -> dict[bytes, bytes
 
 def refused(base: MemoryTree, patch: bytes, why: str) -> None:
     with pytest.raises(PatchInvalid, match=why):
-        apply(parse(patch), base)
+        plan_writes(parse(patch), base)
 
 
 class TestPlace:
@@ -40,11 +41,11 @@ class TestPlace:
     def test_a_hunk_where_it_says(self) -> None:
         patch = b"--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n 2\n-3\n+three\n 4\n"
         assert contents(self.base, patch)[b"f"] == NUMBERS.replace(b"\n3\n", b"\nthree\n")
-        assert plan(parse(patch), self.base).moved == ()
+        assert plan_writes(parse(patch), self.base).moved == ()
 
     def test_wrong_line_numbers_are_found_and_reported(self) -> None:
         patch = b"--- a/f\n+++ b/f\n@@ -12,3 +12,3 @@\n 2\n-3\n+three\n 4\n@@ -18,2 +18,3 @@\n 8\n+x\n 9\n"
-        made = plan(parse(patch), self.base)
+        made = plan_writes(parse(patch), self.base)
         assert made.writes[0].content == NUMBERS.replace(b"\n3\n", b"\nthree\n").replace(b"\n8\n", b"\n8\nx\n")
         assert [(path, item.line, item.offset, item.fuzz) for path, item in made.moved] == [
             (b"f", 2, -10, 0),
@@ -72,7 +73,7 @@ class TestPlace:
     def test_fuzz_ignores_context_only_when_asked(self) -> None:
         patch = b"--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n two\n-3\n+three\n four\n"
         refused(self.base, patch, "does not match")
-        made = plan(parse(patch), self.base, fuzz=1)
+        made = plan_writes(parse(patch), self.base, fuzz=1)
         assert made.writes[0].content == NUMBERS.replace(b"\n3\n", b"\nthree\n")
         assert made.fuzz == 1
         assert contents(self.base, patch, fuzz=2) == contents(self.base, patch, fuzz=1)
@@ -80,7 +81,7 @@ class TestPlace:
     def test_removed_lines_are_never_fuzzy(self) -> None:
         patch = b"--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n 2\n-three\n+x\n 4\n"
         with pytest.raises(PatchInvalid):
-            apply(parse(patch), self.base, fuzz=3)
+            plan_writes(parse(patch), self.base, fuzz=3)
 
     def test_without_context_a_hunk_stands_where_it_says(self) -> None:
         assert contents(self.base, b"--- a/f\n+++ b/f\n@@ -20,0 +21 @@\n+21\n")[b"f"] == NUMBERS + b"21\n"
@@ -106,8 +107,8 @@ class TestLineEnds:
     @pytest.mark.parametrize(
         "content, end, words",
         [
-            (b"a\n", b"\r\n", "does not match the file; the patch has CRLF line ends, the file has not"),
-            (b"a\r\n", b"\n", "does not match the file; the file has CRLF line ends, the patch has not"),
+            (b"a\n", b"\r\n", "does not match the file; the patch has CRLF line endings, the other has LF"),
+            (b"a\r\n", b"\n", "does not match the file; the file has CRLF line endings, the other has LF"),
             (b"x\n", b"\n", "does not match the file"),
         ],
     )
@@ -125,7 +126,9 @@ class TestLineEnds:
         assert contents(base, head + b"-b\n" + no + b"+b\n")[b"f"] == b"a\nb\n"
         refused(base, head + b"-b\n+c\n", "does not match")
         refused(MemoryTree({b"f": b"a\nb\nc\n"}), head + b"-b\n+c\n" + no, "without a newline inside")
-        refused(MemoryTree({b"f": b"a"}), b"--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+b\n", "after a last line without newline")
+        refused(
+            MemoryTree({b"f": b"a"}), b"--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+b\n", "after a last line without a newline"
+        )
 
     def test_empty_context_lines_may_have_lost_their_blank(self) -> None:
         base = MemoryTree({b"f": b"a\n\nb\n"})
@@ -142,7 +145,7 @@ class TestFiles:
         assert contents(self.base, b"--- a/n\n+++ b/n\n@@ -0,0 +1 @@\n+k\n")[b"n"] == b"k\n"
 
     def test_a_new_file_that_exists_is_refused(self) -> None:
-        refused(self.base, b"--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+k\n", "exists already")
+        refused(self.base, b"--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+k\n", "already exists")
 
     @pytest.mark.parametrize(
         "form", [b"--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n", b"--- a/d\n+++ b/d\n@@ -1 +1 @@\n-a\n+b\n"]
@@ -178,11 +181,11 @@ class TestFiles:
         assert contents(self.base, patch) == {b"f": b"b\n", b"c": b"a\n", b"d/g": b"g\n", b"x": b"x\n"}
 
     def test_rename_onto_an_existing_file_is_refused(self) -> None:
-        refused(self.base, b"diff --git a/f b/x\nrename from f\nrename to x\n", "exists already")
+        refused(self.base, b"diff --git a/f b/x\nrename from f\nrename to x\n", "already exists")
 
     def test_deletions_come_before_files(self) -> None:
         patch = b"diff --git a/f b/f/inner\nrename from f\nrename to f/inner\n"
-        writes = apply(parse(patch), self.base)
+        writes = plan_writes(parse(patch), self.base).writes
         assert [(write.path, write.content) for write in writes] == [(b"f", None), (b"f/inner", b"a\n")]
 
     def test_a_file_takes_the_place_of_a_folder_only_when_nothing_is_left_in_it(self) -> None:
@@ -208,9 +211,9 @@ class TestFiles:
             (b"--- a/d\n+++ b/d\n@@ -1 +1 @@\n-a\n+b\n", "no such file"),
         ):
             with pytest.raises(PatchInvalid, match=why):
-                apply(parse(patch), listed)
+                plan_writes(parse(patch), listed)
         edit = parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
-        assert apply(edit, listed) == apply(edit, self.base)
+        assert plan_writes(edit, listed).writes == plan_writes(edit, self.base).writes
 
     def test_what_may_not_be_looked_at_is_not_patched(self) -> None:
         class Closed(MemoryTree):
@@ -218,7 +221,7 @@ class TestFiles:
                 raise PermissionError(13, "Permission denied")
 
         with pytest.raises(PatchInvalid, match="f: cannot be read"):
-            apply(parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), Closed({b"f": b"a\n"}))
+            plan_writes(parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), Closed({b"f": b"a\n"}))
 
     def test_our_own_trouble_with_the_base_is_not_the_patch_s_fault(self) -> None:
         class Broken(MemoryTree):
@@ -226,7 +229,7 @@ class TestFiles:
                 raise OSError(5, "Input/output error")
 
         with pytest.raises(WorkspaceError):
-            apply(parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), Broken({b"f": b"a\n"}))
+            plan_writes(parse(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), Broken({b"f": b"a\n"}))
 
 
 def symlink(path: bytes, target: bytes) -> bytes:
@@ -251,7 +254,7 @@ class TestSymlinks:
         refused(self.base, symlink(b"n", target), "a symlink that may not be made")
 
     def test_an_empty_target_is_refused(self) -> None:
-        refused(self.base, b"diff --git a/n b/n\nnew file mode 120000\nindex 000000..e69de29\n", "may not be made")
+        refused(self.base, b"diff --git a/n b/n\nnew file mode 120000\nindex 000000..e69de29\n", "symlink not allowed")
 
     def test_nothing_is_written_through_a_symlink_of_the_tree(self) -> None:
         refused(self.base, b"--- /dev/null\n+++ b/link/n\n@@ -0,0 +1 @@\n+k\n", "goes through a file or symlink")
@@ -289,7 +292,7 @@ def test_special_files_of_the_base_are_not_patched(tmp_path: Path) -> None:
             b"--- a/fifo\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n",
         ):
             with pytest.raises(PatchInvalid, match="not a regular file"):
-                apply(parse(patch), tree)
+                plan_writes(parse(patch), tree)
 
 
 def write_tree(folder: Path, files: dict[bytes, bytes | FileWrite]) -> None:
@@ -344,7 +347,7 @@ def test_what_git_makes_applies_as_git_says(tmp_path: Path, options: tuple[str, 
     with FolderTree.at(folder) as tree:
         assert list(tree.entries()) == base
         memory = MemoryTree.copy(tree, max_bytes=10**9)
-        memory.apply(apply(parse(patch), tree))
+        memory.apply(plan_writes(parse(patch), tree).writes)
     assert list(memory.entries()) == expected
     if not options:
         assert b"delta " in patch

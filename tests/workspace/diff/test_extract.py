@@ -15,8 +15,11 @@ from agentbench.core.errors import PatchInvalid, TaskError, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite, Kind
 from agentbench.tree.folder import FolderTree, TreeLimits
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.extract import DeltaLimits, compare, extract
-from agentbench.workspace.diff.parse import apply, changed_paths, parse
+from agentbench.workspace.diff.apply import plan_writes
+from agentbench.workspace.diff.compare import compare
+from agentbench.workspace.diff.extract import ExtractLimits, extract
+from agentbench.workspace.diff.file_patch import changed_paths
+from agentbench.workspace.diff.parse import parse
 from agentbench.workspace.diff.paths import path_problem, target_problem
 from tests.workspace.reference_git import commit_all, git, repository
 
@@ -93,14 +96,14 @@ def write_tree(folder: Path, files: Mapping[bytes, FileWrite]) -> None:
 
 def rebuilt(base: MemoryTree, patch: bytes) -> MemoryTree:
     result = MemoryTree.copy(base, max_bytes=10**9)
-    result.apply(apply(parse(patch), base))
+    result.apply(plan_writes(parse(patch), base).writes)
     return result
 
 
 def between(before: Files, after: Files, **options: object) -> bytes:
     delta = extract(MemoryTree(before), MemoryTree(after))
     assert delta.problem is None
-    assert delta.refused == ()
+    assert delta.excluded == ()
     return delta.patch
 
 
@@ -207,7 +210,7 @@ class TestWhatNoPatchCanCarry:
         with FolderTree.at(tmp_path) as tree:
             delta = extract(MemoryTree({b"fifo": b"was a file\n"}), tree)
         assert delta.problem is None
-        assert [(item.path, item.why) for item in delta.refused] == [
+        assert [(item.path, item.reason) for item in delta.excluded] == [
             (b"fifo", "neither a readable file nor a symlink"),
             (b"socket", "neither a readable file nor a symlink"),
         ]
@@ -218,12 +221,12 @@ class TestWhatNoPatchCanCarry:
     def test_symlinks_out_of_the_tree_are_left_out(self, target: bytes) -> None:
         base = MemoryTree({b"link": b"a file\n", b"other": b"x\n"})
         delta = extract(base, MemoryTree({b"link": FileWrite(b"link", symlink=target), b"other": b"y\n"}))
-        assert [item.path for item in delta.refused] == [b"link"]
+        assert [item.path for item in delta.excluded] == [b"link"]
         assert dict(rebuilt(base, delta.patch)._files).keys() == {b"other"}
 
     def test_a_bad_link_that_was_there_before_is_no_change(self) -> None:
         bad: Files = {b"link": FileWrite(b"link", symlink=b"/usr/bin/python3"), b"f": b"x\n"}
-        assert extract(MemoryTree(bad), MemoryTree({**bad, b"f": b"y\n"})).refused == ()
+        assert extract(MemoryTree(bad), MemoryTree({**bad, b"f": b"y\n"})).excluded == ()
         gone = extract(MemoryTree(bad), MemoryTree({b"f": b"x\n"}))
         assert dict(rebuilt(MemoryTree(bad), gone.patch)._files).keys() == {b"f"}
 
@@ -236,7 +239,7 @@ class TestWhatNoPatchCanCarry:
             b"git~1": b"",
         }
         delta = extract(MemoryTree(), MemoryTree(after))
-        assert [(item.path, item.entries) for item in delta.refused] == [
+        assert [(item.path, item.entries) for item in delta.excluded] == [
             (b"git~1", 1),
             (b"o/.GIT", 1),
             (b"sub/.git", 2),
@@ -245,32 +248,32 @@ class TestWhatNoPatchCanCarry:
 
     def test_a_path_too_long_to_exist_is_left_out(self) -> None:
         delta = extract(MemoryTree(), MemoryTree({b"d/" * 2500 + b"f": b"x"}))
-        assert len(delta.refused) == 1
+        assert len(delta.excluded) == 1
         assert delta.patch == b""
 
 
 class TestLimits:
     base = MemoryTree({b"f": b"a\n"})
 
-    def problem(self, after: Files, limits: DeltaLimits) -> str:
+    def problem(self, after: Files, limits: ExtractLimits) -> str:
         delta = extract(self.base, MemoryTree(after), limits=limits)
         assert delta.patch == b""
         assert delta.files
         return str(delta.problem)
 
     def test_the_problem_says_which_limit(self) -> None:
-        assert "2 files" in self.problem({b"f": b"b\n", b"g": b"b\n"}, DeltaLimits(files=1))
-        assert "a file of 99 bytes" in self.problem({b"f": bytes(99)}, DeltaLimits(file_bytes=10))
-        assert "101 bytes of content" in self.problem({b"f": bytes(99)}, DeltaLimits(total_bytes=100))
-        assert "as a patch" in self.problem({b"f": os.urandom(200)}, DeltaLimits(patch_bytes=100))
-        assert "100 lines" in self.problem({b"f": NUMBERS * 3}, DeltaLimits(patch_lines=100))
+        assert "2 files" in self.problem({b"f": b"b\n", b"g": b"b\n"}, ExtractLimits(files=1))
+        assert "a file of 99 bytes" in self.problem({b"f": bytes(99)}, ExtractLimits(file_bytes=10))
+        assert "101 bytes of content" in self.problem({b"f": bytes(99)}, ExtractLimits(total_bytes=100))
+        assert "more than 100 bytes" in self.problem({b"f": os.urandom(200)}, ExtractLimits(patch_bytes=100))
+        assert "100 lines" in self.problem({b"f": NUMBERS * 3}, ExtractLimits(patch_lines=100))
 
     def test_nothing_is_loaded_beyond_the_limits(self) -> None:
         class Untouchable(MemoryTree):
             def read(self, path: bytes, *, max_bytes: int) -> bytes:
                 raise AssertionError(path)
 
-        assert extract(self.base, Untouchable({b"f": bytes(99)}), limits=DeltaLimits(file_bytes=10)).problem
+        assert extract(self.base, Untouchable({b"f": bytes(99)}), limits=ExtractLimits(file_bytes=10)).problem
 
     def test_a_tree_beyond_the_limits_is_a_problem_of_the_agent_but_a_base_is_the_task_s(self, tmp_path: Path) -> None:
         for number in range(5):
@@ -283,7 +286,7 @@ class TestLimits:
     def test_long_texts_are_carried_as_binary_and_their_deletion_is_short(self) -> None:
         base = MemoryTree({b"f": NUMBERS * 100, b"g": NUMBERS * 100})
         after = MemoryTree({b"f": NUMBERS * 100 + b"x\n"})
-        delta = extract(base, after, limits=DeltaLimits(text_bytes=1000))
+        delta = extract(base, after, limits=ExtractLimits(text_bytes=1000))
         assert [change.binary for change in delta.files] == [True, True]
         assert list(rebuilt(base, delta.patch).entries()) == list(after.entries())
         assert len(delta.patch) < 3000
@@ -372,7 +375,7 @@ class TestHostileTree:
         with FolderTree.at(workspace) as tree:
             delta = extract(base, tree)
         assert [change.path for change in delta.files] == [b".gitignore", b"hidden", b"ignored.py", b"nested/inside.py"]
-        assert [item.path for item in delta.refused] == [b"nested/.git"]
+        assert [item.path for item in delta.excluded] == [b"nested/.git"]
 
     def test_nothing_that_git_would_execute_is_executed(
         self, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -392,7 +395,7 @@ class TestHostileTree:
         monkeypatch.setattr("subprocess.Popen", None)
         with FolderTree.at(workspace) as tree:
             delta = extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree)
-            writes = apply(parse(delta.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}))
+            writes = plan_writes(parse(delta.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"})).writes
         assert {write.path for write in writes} >= {b"kept", b"evil", b"bare/config", b".gitattributes"}
         assert not (tmp_path / "pwned").exists()
 

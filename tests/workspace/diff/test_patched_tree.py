@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
+from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.extract import extract
-from agentbench.workspace.diff.parse import apply, parse
-from agentbench.workspace.diff.patched_tree import PatchedTree
+from agentbench.workspace.diff.parse import parse
 
 PATHS = st.sampled_from([b"a", b"a/b", b"a/b/c", b"a.b", b"d/e", b"f"])
 TREES = st.dictionaries(PATHS, st.binary(max_size=4), max_size=5).map(
@@ -20,7 +20,7 @@ TREES = st.dictionaries(PATHS, st.binary(max_size=4), max_size=5).map(
 @given(TREES, TREES)
 def test_it_shows_what_the_writes_would_make(before: dict[bytes, bytes], after: dict[bytes, bytes]) -> None:
     base = MemoryTree(before)
-    tree = PatchedTree(base, apply(parse(extract(base, MemoryTree(after)).patch), base))
+    tree = PatchedTree(base, plan_writes(parse(extract(base, MemoryTree(after)).patch), base).writes)
     assert list(tree.entries()) == list(MemoryTree(after).entries())
     assert {entry.path: tree.read(entry.path, max_bytes=10) for entry in tree.entries()} == after
 

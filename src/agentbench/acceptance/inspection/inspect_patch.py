@@ -26,8 +26,7 @@ from agentbench.core.python_syntax import parse as parse_python
 from agentbench.tree.entry import FileWrite
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.events import path_text
-from agentbench.workspace.diff.file_patch import FilePatch
-from agentbench.workspace.diff.hunks import REMOVE
+from agentbench.workspace.diff.file_patch import REMOVE, FilePatch
 
 MAX_FINDINGS = 50
 MIN_MOVED_LINE = 8

@@ -15,11 +15,10 @@ from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads
 from agentbench.tree.entry import FileWrite, Tree
-from agentbench.workspace.diff.apply import apply
+from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.events import path_text
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
-from agentbench.workspace.diff.patched_tree import PatchedTree
 
 MIN_VARIANTS = 20
 MIN_OPERATORS = 5
@@ -108,7 +107,7 @@ def audit(
     graded = grade(patch, context)
     if not graded.accepted:
         return Audit(name, noop, _result(graded).replace("killed", "fail"), why_not(graded))
-    writes = apply(parse(patch), base)
+    writes = plan_writes(parse(patch), base).writes
     wrong_variants = variants(base, writes, protected=context.loaded.task.oracle.protected or (), wanted=wanted)
     report(f"{name}: grading {len(wrong_variants)} wrong variants")
     with threads(workers, "audit", context.backend.close) as pool:

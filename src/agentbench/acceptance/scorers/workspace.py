@@ -13,7 +13,7 @@ from typing import Literal
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import AgentFault
 from agentbench.tree.entry import Entry, Kind, Tree
-from agentbench.workspace.diff.extract import Delta
+from agentbench.workspace.diff.extract import ExtractedPatch
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_TEXT = 4 * MIB
@@ -45,7 +45,9 @@ class ChangedText:
 class Workspace:
     """The workspace of one attempt after the agent stopped. `run` is None if there is no live sandbox."""
 
-    def __init__(self, base: Tree, after: Tree, delta: Delta, run: Callable[[Command], Completed] | None) -> None:
+    def __init__(
+        self, base: Tree, after: Tree, delta: ExtractedPatch, run: Callable[[Command], Completed] | None
+    ) -> None:
         self.run = run
         self._base = base
         self._after = after
@@ -61,14 +63,14 @@ class Workspace:
         """Return every changed path, sorted, without generated files. A moved file is listed under both paths."""
         paths = {change.path for change in self._delta.files}
         paths |= {change.old_path for change in self._delta.files if change.old_path is not None}
-        paths |= {refused.path for refused in self._delta.refused}
+        paths |= {entry.path for entry in self._delta.excluded}
         return tuple(sorted(os.fsdecode(path) for path in paths))
 
     @property
     def count(self) -> int:
         """Return the number of changed files. A moved file counts once."""
         known = {change.path for change in self._delta.files}
-        return len(known) + sum(refused.entries for refused in self._delta.refused if refused.path not in known)
+        return len(known) + sum(entry.entries for entry in self._delta.excluded if entry.path not in known)
 
     @cached_property
     def paths(self) -> frozenset[str]:

@@ -30,9 +30,9 @@ from agentbench.run.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
+from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.extract import extract
-from agentbench.workspace.diff.parse import parse, plan
-from agentbench.workspace.diff.patched_tree import PatchedTree
+from agentbench.workspace.diff.parse import parse
 from agentbench.workspace.source.history import Histories
 
 MAX_BYTES = 2 * 1024 * 1024 * 1024
@@ -265,7 +265,7 @@ def _write_with_hidden(draft: TaskDraft, instance: Instance, folder: Path, lab: 
 
 def _plan_writes(key: str, patch: bytes, instance: Instance, tree: FolderTree) -> Sequence[FileWrite]:
     try:
-        return plan(parse(patch), tree).writes
+        return plan_writes(parse(patch), tree).writes
     except PatchInvalid as error:
         raise InputError(f"{key} does not apply to {instance.base_commit[:12]}: {error.message}") from None
 

@@ -26,7 +26,7 @@ from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox
 from agentbench.tools.session import Session, SessionEnded, SessionEnvironment, SessionLog
-from agentbench.workspace.diff.extract import Delta
+from agentbench.workspace.diff.extract import ExtractedPatch
 
 _TICK_SEC = 0.05
 
@@ -37,7 +37,7 @@ def run_agent(
     agent: Agent,
     metered_model: MeteredModel | None,
     mounts: tuple[Mount, ...],
-) -> Delta | None:
+) -> ExtractedPatch | None:
     """Run the agent, kill everything it started, and extract its patch. Return None if the task has no workspace."""
     attempt.report_phase("agent")
     with ExitStack() as stack:

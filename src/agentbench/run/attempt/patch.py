@@ -21,16 +21,15 @@ from agentbench.run.lab import PreparedTask, declared_secrets
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import IntegrityFinding, PatchExtracted, Termination
 from agentbench.trace.redaction import Redactor
-from agentbench.workspace.diff.apply import apply
-from agentbench.workspace.diff.events import delta_event, refusals
-from agentbench.workspace.diff.extract import Delta, extract
+from agentbench.workspace.diff.apply import PatchedTree, plan_writes
+from agentbench.workspace.diff.events import excluded_findings, patch_event
+from agentbench.workspace.diff.extract import ExtractedPatch, extract
 from agentbench.workspace.diff.parse import parse
-from agentbench.workspace.diff.patched_tree import PatchedTree
 
 SECRET_RULE = "secret.in_patch"
 
 
-def extract_patch(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox) -> Delta:
+def extract_patch(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox) -> ExtractedPatch:
     """Extract the patch from the agent's sandbox and record it."""
     generated = attempt.row.task.task.oracle.generated
     try:
@@ -41,7 +40,7 @@ def extract_patch(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox) ->
     return _record_patch(attempt, patch)
 
 
-def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> Delta:
+def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> ExtractedPatch:
     """Apply the given patch to the base repository and record it in the same form as extracted patches."""
     attempt.log.append(
         Termination(
@@ -56,7 +55,7 @@ def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> Delta:
         return _record_patch(attempt, _unusable(b"", configuration.patch_problem))
     content = configuration.patch or b""
     try:
-        after = PatchedTree(base, apply(parse(content), base))
+        after = PatchedTree(base, plan_writes(parse(content), base).writes)
     except PatchInvalid as fault:
         return _record_patch(attempt, _unusable(content, fault.message))
     patch = _record_patch(attempt, extract(base, after, generated=attempt.row.task.task.oracle.generated))
@@ -73,20 +72,20 @@ def run_task_scorers(attempt: Attempt, workspace: Workspace) -> None:
         attempt.log.append(result)
 
 
-def _unusable(content: bytes, problem: str) -> Delta:
-    return Delta(content, (), (), (), 0, 0, problem)
+def _unusable(content: bytes, problem: str) -> ExtractedPatch:
+    return ExtractedPatch(content, (), (), (), 0, 0, problem)
 
 
-def _record_patch(attempt: Attempt, patch: Delta) -> Delta:
+def _record_patch(attempt: Attempt, patch: ExtractedPatch) -> ExtractedPatch:
     redact = attempt.folder.redact
     # Only known values are replaced: strings that look like keys occur in honest fixtures, and scorers search for them.
     recorded = patch.patch if redact is None else redact.named(patch.patch)
     attempt.folder.write_exact(FINAL_PATCH, recorded)
-    event = delta_event(patch)
+    event = patch_event(patch)
     if recorded != patch.patch:
         event = _about_recorded(event, recorded)
     attempt.log.append(event)
-    findings = list(refusals(patch))
+    findings = list(excluded_findings(patch))
     if recorded != patch.patch:
         findings.append(_secret_finding(patch.patch, declared_secrets(attempt.row.task)))
     for finding in findings:

@@ -28,7 +28,7 @@ from agentbench.run.attempt.patch import apply_given_patch
 from agentbench.run.attempt.setup_phase import bind_identity, open_attempt, prepare
 from agentbench.run.lab import Lab, PreparedTask
 from agentbench.run.plan import PlanRow
-from agentbench.workspace.diff.extract import Delta
+from agentbench.workspace.diff.extract import ExtractedPatch
 
 
 class AgentAttempt(Attempt):
@@ -137,7 +137,7 @@ def _kind(row: PlanRow) -> type[Attempt]:
     return AgentAttempt if row.configuration.patch is None else PatchAttempt
 
 
-def _grade(attempt: Attempt, prepared: PreparedTask, patch: Delta) -> None:
+def _grade(attempt: Attempt, prepared: PreparedTask, patch: ExtractedPatch) -> None:
     """Grade the patch in fresh sandboxes that the agent never touched."""
     attempt.report_phase("grading")
     grade(patch.patch, attempt.grading_context(prepared), problem=patch.problem)

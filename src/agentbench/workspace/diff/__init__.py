@@ -1,1 +1,1 @@
-"""Patches: parse, apply, compare trees, extract and render."""
+"""Patches: parsing, applying in memory, comparing trees, extracting and rendering."""

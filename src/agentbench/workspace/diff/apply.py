@@ -1,8 +1,9 @@
-"""Applying a parsed patch to a tree in memory: all of it or nothing."""
+"""Applies a parsed patch to a tree in memory, completely or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,146 +11,142 @@ from agentbench.core.errors import PatchInvalid, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.binary import apply_delta, blob_id
-from agentbench.workspace.diff.file_patch import EXECUTABLE, SYMLINK, Binary, FilePatch, Op, PatchLimits
-from agentbench.workspace.diff.hunks import Placement, place
-from agentbench.workspace.diff.line_endings import place_by_text
-from agentbench.workspace.diff.paths import shown, target_problem
+from agentbench.workspace.diff.file_patch import EXECUTABLE, SYMLINK, BinaryContent, FilePatch, Op, PatchLimits
+from agentbench.workspace.diff.paths import display_path, target_problem
+from agentbench.workspace.diff.placement import Placement, place_hunks, place_hunks_by_text
 
 _FULL_ID = 40
 
 
 @runtime_checkable
-class Lookup(Protocol):
-    """A tree that can tell one entry without a walk. It raises IsADirectoryError and NotADirectoryError as opening would."""
+class EntryLookup(Protocol):
+    """A tree that finds one entry without a walk. Raises IsADirectoryError and NotADirectoryError as open(2) would."""
 
     def entry(self, path: bytes) -> Entry | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a patch comes to on a tree. `moved` has the hunks that did not stand where the patch said, by path."""
+class PlannedWrites:
+    """The writes that apply a patch to a tree: deletions first, then files, each sorted by path."""
 
     writes: tuple[FileWrite, ...]
     moved: tuple[tuple[bytes, Placement], ...] = ()
-    line_ends: tuple[bytes, ...] = ()
-    """Files whose line ends are not the patch's: the file's were kept."""
+    """Hunks that fit only with an offset or with fuzz, by path."""
+    kept_line_endings: tuple[bytes, ...] = ()
+    """Files whose line endings differ from the patch's. The file's endings are kept."""
 
     @property
     def fuzz(self) -> int:
-        """The most context lines that had to be ignored for any hunk."""
+        """The highest number of context lines that had to be ignored for a hunk."""
         return max((placement.fuzz for _, placement in self.moved), default=0)
 
 
-def apply(patches: Sequence[FilePatch], base: Tree, *, fuzz: int = 0) -> tuple[FileWrite, ...]:
-    """The writes that carry the patch out: deletions first, then files, each sorted by path.
-
-    Raises:
-        PatchInvalid: any part of it does not apply; then none of it does.
-    """
-    return plan(patches, base, fuzz=fuzz).writes
-
-
-def plan(
+def plan_writes(
     patches: Sequence[FilePatch],
     base: Tree,
     *,
     fuzz: int = 0,
-    any_line_ends: bool = False,
+    ignore_line_endings: bool = False,
     limits: PatchLimits | None = None,
-) -> Plan:
-    """As `apply`, and where hunks had to be moved. `any_line_ends`: lines may match by their text alone.
+) -> PlannedWrites:
+    """Compute the writes that apply a patch to `base`.
+
+    `fuzz` is the number of context lines at each end of a hunk that may differ. With `ignore_line_endings`, lines may match by
+    their text alone.
 
     Raises:
-        PatchInvalid: any part of it does not apply.
+        PatchInvalid: a part of the patch does not apply.
     """
-    work = _Work(base, limits or PatchLimits(), fuzz, any_line_ends=any_line_ends)
+    planner = _Planner(base, limits or PatchLimits(), fuzz, ignore_line_endings=ignore_line_endings)
     for patch in patches:
-        work.take(patch)
-    work.check()
-    deletions = [FileWrite(path) for path in sorted(work.removed - work.written.keys())]
-    files = [work.written[path] for path in sorted(work.written)]
-    return Plan((*deletions, *files), tuple(work.moved), tuple(work.line_ends))
+        planner.add(patch)
+    return planner.finish()
 
 
-class _Work:
-    """The state of one application. All content is read from the base, whatever order the entries have."""
+class _Planner:
+    """Collects the writes of one patch. Content is always read from the base, whatever the order of the entries."""
 
-    def __init__(self, base: Tree, limits: PatchLimits, fuzz: int, *, any_line_ends: bool) -> None:
+    def __init__(self, base: Tree, limits: PatchLimits, fuzz: int, *, ignore_line_endings: bool) -> None:
         self._base = base
         self._limits = limits
         self._fuzz = fuzz
-        self._any_line_ends = any_line_ends
+        self._ignore_line_endings = ignore_line_endings
         self._bytes_left = limits.total_bytes
-        self._all: dict[bytes, Entry] | None = None
-        self.removed: set[bytes] = set()
-        self.written: dict[bytes, FileWrite] = {}
-        self.moved: list[tuple[bytes, Placement]] = []
-        self.line_ends: list[bytes] = []
+        self._listed: dict[bytes, Entry] | None = None
+        self._removed: set[bytes] = set()
+        self._written: dict[bytes, FileWrite] = {}
         self._created: set[bytes] = set()
+        self._moved: list[tuple[bytes, Placement]] = []
+        self._kept_line_endings: list[bytes] = []
 
-    def take(self, patch: FilePatch) -> None:
-        old = self._old(patch)
-        content = self._content(patch, old)
+    def add(self, patch: FilePatch) -> None:
+        old = self._old_entry(patch)
+        content = self._new_content(patch, old)
         if patch.op in {Op.DELETE, Op.RENAME}:
-            self.removed.add(patch.old_path)
+            self._removed.add(patch.old_path)
         if patch.op is Op.DELETE:
             if content:
-                raise _refuse(patch, "the patch deletes the file but leaves content in it")
+                raise _invalid(patch, "the patch deletes the file but leaves content in it")
             return
         if patch.op is not Op.MODIFY or old is None:
             self._created.add(patch.new_path)
         self._bytes_left -= len(content)
         if len(content) > self._limits.file_bytes or self._bytes_left < 0:
-            raise _refuse(patch, "the patch makes more content than it may")
-        self.written[patch.new_path] = _write(patch, old, content)
+            raise _invalid(
+                patch,
+                f"the patched content exceeds {self._limits.file_bytes} bytes per file or "
+                f"{self._limits.total_bytes} bytes in total",
+            )
+        self._written[patch.new_path] = _write(patch, old, content)
 
-    def check(self) -> None:
-        """That every written path is free and below real folders once the patch is applied."""
-        for path in self.written:
+    def finish(self) -> PlannedWrites:
+        """Check that every written path is free and below real folders once the patch is applied."""
+        for path in self._written:
             problem = self._place_problem(path)
             if problem is not None:
-                raise PatchInvalid(f"{shown(path)}: {problem}")
+                raise PatchInvalid(f"{display_path(path)}: {problem}")
+        deletions = [FileWrite(path) for path in sorted(self._removed - self._written.keys())]
+        files = [self._written[path] for path in sorted(self._written)]
+        return PlannedWrites((*deletions, *files), tuple(self._moved), tuple(self._kept_line_endings))
 
     def _place_problem(self, path: bytes) -> str | None:
-        parts = path.split(b"/")
-        for count in range(1, len(parts)):
-            if b"/".join(parts[:count]) in self.written:
-                return f"goes through {shown(b'/'.join(parts[:count]))}, which the patch makes a file or symlink"
+        parents = _parents(path)
+        for parent in parents:
+            if parent in self._written:
+                return f"goes through {display_path(parent)}, which the patch makes a file or symlink"
         try:
-            there = self._entry(path)
+            existing = self._entry(path)
         except IsADirectoryError:
-            # A file may take the place of a folder if nothing is left in it. Rare, so it may cost a walk.
+            # A file may replace a folder if the patch empties it. This is rare, so it may cost a walk.
             inside = [other for other in self._entries() if other.startswith(path + b"/")]
-            return None if all(other in self.removed for other in inside) else "is a folder"
+            return None if all(other in self._removed for other in inside) else "is a folder"
         except NotADirectoryError:
-            above = [b"/".join(parts[:count]) for count in range(1, len(parts))]
-            return None if any(other in self.removed for other in above) else "goes through a file or symlink"
-        if there is not None and path in self._created and path not in self.removed:
-            return "exists already"
+            return None if any(parent in self._removed for parent in parents) else "goes through a file or symlink"
+        if existing is not None and path in self._created and path not in self._removed:
+            return "already exists"
         return None
 
     def _entries(self) -> dict[bytes, Entry]:
-        if self._all is None:
-            self._all = {entry.path: entry for entry in self._base.entries()}
-        return self._all
+        if self._listed is None:
+            self._listed = {entry.path: entry for entry in self._base.entries()}
+        return self._listed
 
     def _entry(self, path: bytes) -> Entry | None:
-        if isinstance(self._base, Lookup):
+        if isinstance(self._base, EntryLookup):
             try:
                 return self._base.entry(path)
             except PermissionError as error:
-                raise PatchInvalid(f"{shown(path)}: cannot be read: {error.strerror}") from error
-        found = self._entries().get(path)
-        if found is None:
-            parts = path.split(b"/")
-            if any(b"/".join(parts[:count]) in self._entries() for count in range(1, len(parts))):
+                raise PatchInvalid(f"{display_path(path)}: cannot be read: {error.strerror}") from error
+        entry = self._entries().get(path)
+        if entry is None:
+            if any(parent in self._entries() for parent in _parents(path)):
                 raise NotADirectoryError(path)
             if any(other.startswith(path + b"/") for other in self._entries()):
                 raise IsADirectoryError(path)
-        return found
+        return entry
 
-    def _old(self, patch: FilePatch) -> Entry | None:
-        """The entry the patch starts from; None for a new file."""
+    def _old_entry(self, patch: FilePatch) -> Entry | None:
+        """Return the entry that the patch changes; None for a new file."""
         if patch.op is Op.ADD:
             return None
         try:
@@ -159,62 +156,67 @@ class _Work:
         if entry is None:
             if patch.may_create:
                 return None
-            raise PatchInvalid(f"{shown(patch.old_path)}: there is no such file to {patch.op.value}")
+            raise PatchInvalid(f"{display_path(patch.old_path)}: there is no such file to {patch.op.value}")
         if entry.kind is Kind.SPECIAL:
-            raise _refuse(patch, "is not a regular file")
-        said = patch.old_mode if patch.old_mode is not None else patch.new_mode
-        if (entry.kind is Kind.SYMLINK) != (said == SYMLINK) and not (
-            said is None and not patch.hunks and not patch.binary
+            raise _invalid(patch, "is not a regular file")
+        mode = patch.old_mode if patch.old_mode is not None else patch.new_mode
+        if (entry.kind is Kind.SYMLINK) != (mode == SYMLINK) and not (
+            mode is None and not patch.hunks and not patch.binary
         ):
-            is_what = "a symlink" if entry.kind is Kind.SYMLINK else "a file"
-            raise _refuse(patch, f"is {is_what}, and the patch does not say so")
+            kind, expected = ("a symlink", "a file") if entry.kind is Kind.SYMLINK else ("a file", "a symlink")
+            raise _invalid(patch, f"is {kind}, but the patch expects {expected}")
         return entry
 
-    def _content(self, patch: FilePatch, old: Entry | None) -> bytes:
+    def _new_content(self, patch: FilePatch, old: Entry | None) -> bytes:
         before = b""
         if old is not None:
             try:
                 before = self._base.read(patch.old_path, max_bytes=self._limits.file_bytes)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError, TreeTooLarge) as error:
-                raise _refuse(patch, f"cannot be read: {error}") from error
+                raise _invalid(patch, f"cannot be read: {error}") from error
             except OSError as error:
-                raise WorkspaceError(f"{shown(patch.path)} cannot be read: {error}") from error
+                raise WorkspaceError(f"cannot read {display_path(patch.path)}: {error}") from error
         try:
             if patch.binary is not None:
-                return _binary(patch, patch.binary, before)
-            after, placements = self._place(patch, before)
+                return _apply_binary(patch, patch.binary, before)
+            after, placements = self._apply_hunks(patch, before)
         except PatchInvalid as error:
-            raise PatchInvalid(f"{shown(patch.path)}: {error}", remedy=error.remedy) from error
-        self.moved += ((patch.path, placement) for placement in placements if placement.offset or placement.fuzz)
+            raise PatchInvalid(f"{display_path(patch.path)}: {error}", remedy=error.remedy) from error
+        self._moved += ((patch.path, placement) for placement in placements if placement.offset or placement.fuzz)
         return after
 
-    def _place(self, patch: FilePatch, before: bytes) -> tuple[bytes, tuple[Placement, ...]]:
-        if not self._any_line_ends or patch.op is Op.ADD or not before:
-            return place(before, patch.hunks, self._fuzz)
+    def _apply_hunks(self, patch: FilePatch, before: bytes) -> tuple[bytes, tuple[Placement, ...]]:
+        if not self._ignore_line_endings or patch.op is Op.ADD or not before:
+            return place_hunks(before, patch.hunks, self._fuzz)
         try:
-            return place(before, patch.hunks, 0)  # a patch that fits as it is means what it says
+            return place_hunks(before, patch.hunks, 0)  # an exact match takes precedence
         except PatchInvalid:
-            made = place_by_text(before, patch.hunks, self._fuzz)
-            if made.differs:
-                self.line_ends.append(patch.path)
-            return made.content, made.placements
+            after, placements, endings_differ = place_hunks_by_text(before, patch.hunks, self._fuzz)
+            if endings_differ:
+                self._kept_line_endings.append(patch.path)
+            return after, placements
 
 
-def _refuse(patch: FilePatch, why: str) -> PatchInvalid:
-    return PatchInvalid(f"{shown(patch.path)}: {why}")
+def _parents(path: bytes) -> list[bytes]:
+    parts = path.split(b"/")
+    return [b"/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _binary(patch: FilePatch, binary: Binary, before: bytes) -> bytes:
+def _invalid(patch: FilePatch, reason: str) -> PatchInvalid:
+    return PatchInvalid(f"{display_path(patch.path)}: {reason}")
+
+
+def _apply_binary(patch: FilePatch, binary: BinaryContent, before: bytes) -> bytes:
     if patch.op is not Op.ADD and not _is_blob(patch.old_blob, before):
-        raise PatchInvalid("the binary patch was made for other content")
-    after = apply_delta(before, binary.data) if binary.delta else binary.data
+        raise PatchInvalid("the binary patch was made for different content")
+    after = apply_delta(before, binary.data) if binary.is_delta else binary.data
     if patch.op is not Op.DELETE and not _is_blob(patch.new_blob, after):
-        raise PatchInvalid("the binary patch does not make the content it names")
+        raise PatchInvalid("the binary patch does not produce the content named in its index line")
     return after
 
 
 def _is_blob(name: str | None, content: bytes) -> bool:
-    """False if the patch gives a full id and the content has another one."""
+    """Return False if the patch gives a full blob id and the content has a different one."""
     return name is None or len(name) != _FULL_ID or name == blob_id(content)
 
 
@@ -222,9 +224,60 @@ def _write(patch: FilePatch, old: Entry | None, content: bytes) -> FileWrite:
     if patch.new_mode == SYMLINK or (patch.new_mode is None and old is not None and old.kind is Kind.SYMLINK):
         problem = target_problem(patch.new_path, content)
         if problem is not None:
-            raise _refuse(patch, f"a symlink that may not be made: {problem}")
+            raise _invalid(patch, f"symlink not allowed: {problem}")
         return FileWrite(patch.new_path, symlink=content)
     executable = patch.new_mode == EXECUTABLE
     if patch.new_mode is None:
         executable = old is not None and old.executable
     return FileWrite(patch.new_path, content=content, executable=executable)
+
+
+class PatchedTree:
+    """`base` with `writes` applied in memory. A file that replaces a folder hides the entries below it."""
+
+    def __init__(self, base: Tree, writes: Sequence[FileWrite]) -> None:
+        self._base = base
+        self._writes = {write.path: write for write in writes}
+
+    def entries(self) -> Iterator[Entry]:
+        added = {path: _entry_of(write) for path, write in self._writes.items() if not _deletes(write)}
+        kept = (entry for entry in self._base.entries() if entry.path not in self._writes)
+        merged = [*added.values(), *(entry for entry in kept if not _is_below(entry.path, added))]
+        return iter(sorted(merged, key=lambda entry: entry.path))
+
+    def read(self, path: bytes, *, max_bytes: int) -> bytes:
+        write = self._writes.get(path)
+        if write is None:
+            return self._base.read(path, max_bytes=max_bytes)
+        if _deletes(write):
+            raise FileNotFoundError(path)
+        content = _content_of(write)
+        if len(content) > max_bytes:
+            msg = f"the file has {len(content)} bytes, the limit is {max_bytes}"
+            raise TreeTooLarge(msg)
+        return content
+
+
+def _is_below(path: bytes, files: Container[bytes]) -> bool:
+    """Return whether one of the files has the place of a parent folder of this path."""
+    slash = path.find(b"/")
+    while slash >= 0:
+        if path[:slash] in files:
+            return True
+        slash = path.find(b"/", slash + 1)
+    return False
+
+
+def _deletes(write: FileWrite) -> bool:
+    return write.content is None and write.symlink is None
+
+
+def _content_of(write: FileWrite) -> bytes:
+    return write.symlink if write.symlink is not None else write.content or b""
+
+
+def _entry_of(write: FileWrite) -> Entry:
+    content = _content_of(write)
+    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
+    executable = write.executable and kind is Kind.FILE
+    return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())

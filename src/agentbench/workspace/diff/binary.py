@@ -1,4 +1,4 @@
-"""The binary parts of git patches: base85 lines around deflated literals and deltas, with every size bounded."""
+"""Binary content of git patches: base85 lines with deflated literals and deltas. Every size is checked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LINE_BYTES = 52
 
 
 def blob_id(content: bytes) -> str:
-    """The name git gives to this content."""
+    """Return the id that git gives to this content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def encode(content: bytes) -> bytes:
-    """The lines of a literal, without its head."""
+    """Encode a literal, without its header line."""
     packed = zlib.compress(content)
     lines = []
     for start in range(0, len(packed), _LINE_BYTES):
@@ -28,10 +28,10 @@ def encode(content: bytes) -> bytes:
 
 
 def decode_line(line: bytes) -> bytes:
-    """The bytes of one base85 line.
+    """Decode one base85 line.
 
     Raises:
-        PatchInvalid: it is not one.
+        PatchInvalid: the line is not base85.
     """
     first = line[0]
     length = first - 64 if 65 <= first <= 90 else first - 70 if 97 <= first <= 122 else 0
@@ -41,83 +41,83 @@ def decode_line(line: bytes) -> bytes:
         length = 0
         data = b""
     if not length or len(data) != (length + 3) // 4 * 4:
-        raise PatchInvalid("a binary patch has a line that is not base85")
+        raise PatchInvalid("a line of the binary patch is not valid base85")
     return data[:length]
 
 
 def inflate(data: bytes, size: int) -> bytes:
-    """Exactly `size` bytes, never more in memory.
+    """Decompress exactly `size` bytes, and never hold more in memory.
 
     Raises:
-        PatchInvalid: the data are damaged or have another size than they say.
+        PatchInvalid: the data is damaged or has a different size.
     """
     state = zlib.decompressobj()
     try:
         content = state.decompress(data, size + 1)
     except zlib.error as error:
-        raise PatchInvalid(f"a binary patch cannot be inflated: {error}") from error
+        raise PatchInvalid(f"the binary patch cannot be decompressed: {error}") from error
     if len(content) != size or not state.eof or state.unused_data:
-        raise PatchInvalid(f"a binary patch does not inflate to the {size} bytes it declares")
+        raise PatchInvalid(f"the binary patch does not decompress to the declared {size} bytes")
     return content
 
 
 def delta_target_size(delta: bytes) -> int:
-    """How large the result of a delta says it is."""
-    _, at = _varint(delta, 0)
-    return _varint(delta, at)[0]
+    """Return the size that a delta declares for its result."""
+    _, position = _varint(delta, 0)
+    return _varint(delta, position)[0]
 
 
 def apply_delta(source: bytes, delta: bytes) -> bytes:
-    """The content that a git delta makes of `source`.
+    """Apply a git delta to `source`.
 
     Raises:
-        PatchInvalid: the delta is damaged or was made for another source.
+        PatchInvalid: the delta is damaged or was made for a different source.
     """
-    source_size, at = _varint(delta, 0)
-    target_size, at = _varint(delta, at)
+    source_size, position = _varint(delta, 0)
+    target_size, position = _varint(delta, position)
     if source_size != len(source):
-        raise PatchInvalid(f"a binary delta is for {source_size} bytes, the file has {len(source)}")
+        raise PatchInvalid(f"the binary delta expects a file of {source_size} bytes, but it has {len(source)}")
     parts: list[bytes] = []
-    made = 0
-    while at < len(delta):
-        piece, at = _step(source, delta, at)
-        made += len(piece)
-        if made > target_size:
+    size = 0
+    while position < len(delta):
+        piece, position = _instruction(source, delta, position)
+        size += len(piece)
+        if size > target_size:
             break
         parts.append(piece)
-    if made != target_size:
-        raise PatchInvalid(f"a binary delta does not make the {target_size} bytes it declares")
+    if size != target_size:
+        raise PatchInvalid(f"the binary delta does not produce the declared {target_size} bytes")
     return b"".join(parts)
 
 
-def _step(source: bytes, delta: bytes, at: int) -> tuple[bytes, int]:
-    """One instruction: copy from the source, or insert from the delta."""
-    code = delta[at]
-    at += 1
+def _instruction(source: bytes, delta: bytes, position: int) -> tuple[bytes, int]:
+    """Execute one instruction: copy from the source, or insert from the delta."""
+    code = delta[position]
+    position += 1
     if code & 0x80:
         numbers = [0, 0]
         for bit in range(7):
             if code & (1 << bit):
-                if at >= len(delta):
-                    raise PatchInvalid("a binary delta ends in the middle")
-                numbers[bit >= 4] |= delta[at] << (8 * (bit if bit < 4 else bit - 4))
-                at += 1
+                if position >= len(delta):
+                    raise PatchInvalid("the binary delta ends inside an instruction")
+                numbers[bit >= 4] |= delta[position] << (8 * (bit if bit < 4 else bit - 4))
+                position += 1
         start, count = numbers[0], numbers[1] or 0x10000
         if start + count > len(source):
-            raise PatchInvalid("a binary delta copies from outside its source")
-        return source[start : start + count], at
-    if not code or at + code > len(delta):
-        raise PatchInvalid("a binary delta is damaged")
-    return delta[at : at + code], at + code
+            raise PatchInvalid("the binary delta copies from outside its source")
+        return source[start : start + count], position
+    if not code or position + code > len(delta):
+        raise PatchInvalid("the binary delta is damaged")
+    return delta[position : position + code], position + code
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
-    while at < len(data) and shift < 63:
-        byte = data[at]
-        at += 1
+    while position < len(data) and shift < 63:
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
-            return value, at
+            return value, position
         shift += 7
-    raise PatchInvalid("a binary delta has a damaged head")
+    raise PatchInvalid("the binary delta has a damaged header")

@@ -1,4 +1,4 @@
-"""Changes of a workspace as events tell them."""
+"""Event payloads for patches and changed files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.text import printable
 from agentbench.trace.events import FileDigest, IntegrityFinding, PatchExtracted
 from agentbench.workspace.diff.compare import FileChange
-from agentbench.workspace.diff.extract import Delta
+from agentbench.workspace.diff.extract import ExtractedPatch
 
 MAX_FILES = 500
-"""Files listed in one event; the others are counted. The patch itself has them all."""
-MAX_REFUSED = 50
+"""Files listed in one event; further files are only counted. The patch itself contains all of them."""
+MAX_EXCLUDED = 50
 _SAFE = "/ !#$&'()*+,:;=?@[]-._~"
 
 
 def path_text(path: bytes) -> tuple[str, Literal["utf-8", "percent"]]:
-    """A path as text on one line, and how it is encoded."""
+    """Encode a path as text on one line. Return the text and its encoding."""
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
@@ -46,34 +46,34 @@ def file_digest(change: FileChange) -> FileDigest:
 
 
 def file_digests(changes: Sequence[FileChange]) -> tuple[list[FileDigest], int]:
-    """As many as one event may hold, and how many were left out."""
+    """Return as many digests as one event may contain, and the number of those left out."""
     return [file_digest(change) for change in changes[:MAX_FILES]], max(len(changes) - MAX_FILES, 0)
 
 
-def delta_event(delta: Delta) -> PatchExtracted:
-    """Δ as it will be graded."""
-    files, omitted = file_digests(delta.files)
-    generated = [file_digest(change) for change in delta.generated[:MAX_FILES]]
+def patch_event(extracted: ExtractedPatch) -> PatchExtracted:
+    """Build the event for the patch that will be graded."""
+    files, omitted = file_digests(extracted.files)
+    generated = [file_digest(change) for change in extracted.generated[:MAX_FILES]]
     return PatchExtracted(
-        sha256=sha256_hex(delta.patch),
-        bytes=len(delta.patch),
+        sha256=sha256_hex(extracted.patch),
+        bytes=len(extracted.patch),
         files=[*files, *generated],
         omitted=omitted,
-        added=delta.added,
-        removed=delta.removed,
-        generated=len(delta.generated),
-        problem=delta.problem,
+        added=extracted.added,
+        removed=extracted.removed,
+        generated=len(extracted.generated),
+        problem=extracted.problem,
     )
 
 
-def refusals(delta: Delta) -> list[IntegrityFinding]:
-    """What was in the workspace and could not become part of Δ."""
+def excluded_findings(extracted: ExtractedPatch) -> list[IntegrityFinding]:
+    """Report the entries of the workspace that the patch cannot represent."""
     return [
         IntegrityFinding(
             rule="not_in_patch",
             severity="note",
-            path=path_text(one.path)[0],
-            detail=f"left out of Δ: {one.why}" + (f" ({one.entries} entries)" if one.entries > 1 else ""),
+            path=path_text(entry.path)[0],
+            detail=f"not in the patch: {entry.reason}" + (f" ({entry.entries} entries)" if entry.entries > 1 else ""),
         )
-        for one in delta.refused[:MAX_REFUSED]
+        for entry in extracted.excluded[:MAX_EXCLUDED]
     ]

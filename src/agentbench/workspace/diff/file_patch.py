@@ -1,15 +1,15 @@
-"""What a patch says about one file."""
+"""The model of a parsed patch: one entry per file, with its hunks or binary content."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from agentbench.core.command import MIB
-from agentbench.workspace.diff.hunks import ADD, REMOVE, Hunk
 
 REGULAR, EXECUTABLE, SYMLINK = 0o100644, 0o100755, 0o120000
+CONTEXT, ADD, REMOVE = b" ", b"+", b"-"
 
 
 class Op(StrEnum):
@@ -22,28 +22,61 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PatchLimits:
-    """Bounds of a patch, checked before anything of that size is made."""
+    """Limits for a patch that is parsed and applied, checked before anything of that size is allocated."""
 
     patch_bytes: int = 64 * MIB
     lines: int = 1_000_000
     files: int = 20_000
     file_bytes: int = 64 * MIB
-    """Of one file as the patch makes it."""
+    """Size of one file after the patch."""
     total_bytes: int = 256 * MIB
-    """Of all files as the patch makes them."""
+    """Size of all files after the patch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
-    """Content of a binary change: all of it, or a delta against the old content."""
+class Hunk:
+    """One hunk. A line is (mark, text); the text ends in a newline unless the patch says that it has none."""
 
-    delta: bool
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    lines: tuple[tuple[bytes, bytes], ...]
+    patch_line: int
+    """Line of the patch where the hunk starts."""
+
+    @property
+    def position(self) -> int:
+        """Number of lines of the file before the hunk. A hunk without old lines follows the line that it names."""
+        return self.old_start - 1 if self.old_count else self.old_start
+
+    def trimmed(self, fuzz: int) -> tuple[tuple[tuple[bytes, bytes], ...], int]:
+        """Drop up to `fuzz` context lines at each end. Return the other lines and how many were dropped at the start."""
+        lead = _leading_context(self.lines, fuzz)
+        tail = _leading_context(self.lines[::-1], fuzz)
+        if lead + tail >= len(self.lines):
+            return self.lines, 0
+        return self.lines[lead : len(self.lines) - tail], lead
+
+
+def _leading_context(lines: Sequence[tuple[bytes, bytes]], limit: int) -> int:
+    count = 0
+    while count < min(limit, len(lines)) and lines[count][0] == CONTEXT:
+        count += 1
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryContent:
+    """Content of a binary change: the whole file, or a git delta against the old content."""
+
+    is_delta: bool
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """One file of a patch. `old_path` and `new_path` differ for renames and copies and are equal otherwise."""
+    """The entry of one file in a patch. `old_path` and `new_path` differ only for renames and copies."""
 
     op: Op
     old_path: bytes
@@ -51,17 +84,17 @@ class FilePatch:
     old_mode: int | None
     new_mode: int | None
     hunks: tuple[Hunk, ...]
-    binary: Binary | None
+    binary: BinaryContent | None
     old_blob: str | None
     new_blob: str | None
-    at: int
-    """Line of the patch where it starts."""
+    patch_line: int
+    """Line of the patch where the entry starts."""
     may_create: bool = False
-    """A plain diff whose only hunk has no old lines: it may mean a new file."""
+    """A plain diff whose only hunk has no old lines may create the file."""
 
     @property
     def path(self) -> bytes:
-        """The path to speak of: the new one, or the one that goes."""
+        """The path for messages: the new one, or the one that is deleted."""
         return self.new_path
 
     @property
@@ -73,7 +106,7 @@ class FilePatch:
         return sum(mark == REMOVE for hunk in self.hunks for mark, _ in hunk.lines)
 
     def added_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Every added line with its number in the new file."""
+        """Yield every added line with its number in the new file."""
         for hunk in self.hunks:
             number = hunk.new_start if hunk.new_count else hunk.new_start + 1
             for mark, text in hunk.lines:
@@ -84,7 +117,7 @@ class FilePatch:
 
 
 def changed_paths(patches: Iterable[FilePatch]) -> tuple[bytes, ...]:
-    """Every path that is different afterwards, sorted: written, deleted, or moved away."""
+    """Return every path that the patch writes, deletes or moves away, sorted."""
     paths: set[bytes] = set()
     for patch in patches:
         paths.add(patch.new_path)

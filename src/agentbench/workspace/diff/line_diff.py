@@ -1,4 +1,4 @@
-"""The difference of two texts, line by line: shortest where that is affordable, always bounded, the same everywhere."""
+"""Line differences with bounded work: the shortest one if it is affordable, and always deterministic."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Region = tuple[int, int, int, int]
 """Lines old[i1:i2] are replaced by new[j1:j2]."""
 
 STEPS = 1_500_000
-"""Work for all texts of one Δ, about a second. Beyond it a region is replaced as a whole: correct, only longer."""
+"""Work budget for all texts of one patch, about a second. Beyond it a region is replaced as a whole, which is correct but longer."""
 
 _EDITS = 500
 
 
 def split_lines(content: bytes) -> list[bytes]:
-    """Lines with their newline; the last may have none. Only LF ends a line."""
+    """Split into lines that keep their newline; the last may have none. Only LF ends a line."""
     lines = content.split(b"\n")
     last = lines.pop()
     lines = [line + b"\n" for line in lines]
@@ -27,24 +27,24 @@ def split_lines(content: bytes) -> list[bytes]:
 
 
 class LineDiff:
-    """Finds differences within a budget of work that all its calls share."""
+    """Computes line differences. All calls share one work budget."""
 
     def __init__(self, steps: int = STEPS) -> None:
         self._steps = steps
 
     def regions(self, old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
-        """The changed regions in order, apart from each other."""
+        """Return the changed regions in order. Unchanged lines lie between any two of them."""
         matched = [*self._match(old, new), (len(old), len(new))]
-        found: list[Region] = []
+        regions: list[Region] = []
         i = j = 0
         for next_i, next_j in matched:
             if next_i > i or next_j > j:
-                found.append((i, next_i, j, next_j))
+                regions.append((i, next_i, j, next_j))
             i, j = next_i + 1, next_j + 1
-        return found
+        return regions
 
     def _match(self, old: Sequence[bytes], new: Sequence[bytes]) -> list[Pair]:
-        """Pairs of equal lines, rising on both sides."""
+        """Return pairs of equal lines, increasing on both sides."""
         numbers: dict[bytes, int] = {}
         left = [numbers.setdefault(line, len(numbers)) for line in old]
         right = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -74,7 +74,7 @@ class LineDiff:
         return matched
 
     def _shortest(self, left: list[int], right: list[int], region: Region) -> list[Pair] | None:
-        """Myers' greedy search, over the lines that occur on both sides; None when it would take too long."""
+        """Find the shortest difference with Myers' algorithm, using the lines that occur on both sides. None if it takes too long."""
         i1, i2, j1, j2 = region
         both = set(left[i1:i2]) & set(right[j1:j2])
         rows = [i for i in range(i1, i2) if left[i] in both]
@@ -101,7 +101,7 @@ class LineDiff:
                 self._steps -= x - start + 1
                 if x >= n and x - k >= m:
                     return trace
-            # Tracing back needs every row, so memory grows with the square of the edits as work does.
+            # Backtracking needs every row, so memory grows with the square of the edits, as the work does.
             if self._steps <= 0 or edits >= _EDITS:
                 return None
         return trace
@@ -128,12 +128,12 @@ def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[Pair]:
 
 
 def _anchors(left: list[int], right: list[int], region: Region) -> list[Pair]:
-    """Lines that occur once on each side, in the longest order common to both."""
+    """Return the longest sequence, in order on both sides, of lines that occur once on each side."""
     i1, i2, j1, j2 = region
     on_left, on_right = Counter(left[i1:i2]), Counter(right[j1:j2])
     where = {right[j]: j for j in range(j1, j2) if on_right[right[j]] == 1}
     pairs = [(i, where[left[i]]) for i in range(i1, i2) if on_left[left[i]] == 1 and left[i] in where]
-    tails: list[int] = []  # smallest last column of a rising run of each length
+    tails: list[int] = []  # smallest last column of an increasing run of each length
     ends: list[int] = []
     before: list[int] = []
     for index, (_, column) in enumerate(pairs):

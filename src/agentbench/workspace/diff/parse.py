@@ -1,4 +1,4 @@
-"""Unified and git diffs, read as hostile input: every entry is understood and checked, or the whole is refused."""
+"""Parses unified and git diffs from untrusted input. A patch is accepted as a whole or rejected as a whole."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import re
 from collections.abc import Iterator
 
 from agentbench.core.errors import PatchInvalid
-from agentbench.workspace.diff.apply import Plan, apply, plan
 from agentbench.workspace.diff.binary import decode_line, delta_target_size, inflate
-from agentbench.workspace.diff.file_patch import SYMLINK, Binary, FilePatch, Op, PatchLimits, changed_paths
-from agentbench.workspace.diff.headers import DEV_NULL, Head, file_line, pair, read_extended, strip
-from agentbench.workspace.diff.hunks import ADD, CONTEXT, REMOVE, Hunk
-from agentbench.workspace.diff.paths import path_problem, shown
-
-__all__ = ["FilePatch", "Op", "PatchLimits", "Plan", "apply", "changed_paths", "parse", "plan"]
+from agentbench.workspace.diff.file_patch import (
+    ADD,
+    CONTEXT,
+    REMOVE,
+    SYMLINK,
+    BinaryContent,
+    FilePatch,
+    Hunk,
+    Op,
+    PatchLimits,
+)
+from agentbench.workspace.diff.headers import DEV_NULL, FileHeader, parse_file_name, split_names, strip_prefixes
+from agentbench.workspace.diff.paths import display_path, path_problem
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _BINARY = re.compile(rb"(literal|delta) (\d{1,12})")
@@ -26,134 +32,140 @@ _EPOCH = re.compile(rb"\t(?:1970-01-01 |1969-12-31 |Thu Jan  1 |Thu Jan 01 |Wed 
 
 
 def parse(patch: bytes, limits: PatchLimits | None = None) -> tuple[FilePatch, ...]:
-    """The files of a patch. Text around the diffs (a mail, a commit message) is skipped; no patch at all is ().
+    """Parse a patch into one entry per file; a blank patch has none. Text around the diffs, such as a mail, is skipped.
 
     Raises:
-        PatchInvalid: anything in it cannot be understood, or may not be in a patch.
+        PatchInvalid: a part of the patch cannot be parsed or is not allowed.
     """
     limits = limits or PatchLimits()
     if len(patch) > limits.patch_bytes:
-        raise PatchInvalid(f"the patch has {len(patch)} bytes, more than {limits.patch_bytes}")
+        raise PatchInvalid(f"the patch has {len(patch)} bytes, the limit is {limits.patch_bytes}")
     if patch.count(b"\n") > limits.lines:
         raise PatchInvalid(f"the patch has more than {limits.lines} lines")
     reader = _Reader(patch, limits)
-    found: list[FilePatch] = []
+    patches: list[FilePatch] = []
     for file_patch in reader.files():
-        found.append(file_patch)
-        if len(found) > limits.files:
+        patches.append(file_patch)
+        if len(patches) > limits.files:
             raise PatchInvalid(f"the patch changes more than {limits.files} files")
         _check(file_patch)
-    if not found and patch.strip():
-        raise PatchInvalid("there is no diff in the patch", remedy="give a unified or git diff")
-    _check_duplicates(found)
-    return tuple(found)
+    if not patches and patch.strip():
+        raise PatchInvalid("the patch contains no diff", remedy="provide a unified or git diff")
+    _check_duplicates(patches)
+    return tuple(patches)
 
 
 class _Reader:
-    """Goes through the lines of a patch once."""
+    """Reads the lines of a patch once, from start to end."""
 
     def __init__(self, patch: bytes, limits: PatchLimits) -> None:
         self._lines = patch.split(b"\n")
         if self._lines[-1] == b"":
             self._lines.pop()
-        self._at = 0
+        self._index = 0
         self._limits = limits
         self._bytes_left = limits.total_bytes
 
     def files(self) -> Iterator[FilePatch]:
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
+        while self._index < len(self._lines):
+            line = self._lines[self._index]
             if line.startswith(b"diff --git "):
                 yield self._git_file()
             elif line.startswith((b"diff --cc ", b"diff --combined ")):
-                raise self._bad("a diff of a merge cannot be applied")
+                raise self._error("combined diffs of merges are not supported")
             elif line.startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
                 yield self._plain_file()
             elif _HUNK.match(line):
-                raise self._bad("a hunk without the name of its file")
+                raise self._error("the hunk has no file name")
             else:
-                self._at += 1
+                self._index += 1
 
-    def _bad(self, what: str) -> PatchInvalid:
-        return PatchInvalid(f"line {self._at + 1}: {what}")
+    def _error(self, problem: str) -> PatchInvalid:
+        return PatchInvalid(f"line {self._index + 1}: {problem}")
 
     def _peek(self, ahead: int = 0) -> bytes:
-        index = self._at + ahead
+        index = self._index + ahead
         return self._lines[index] if index < len(self._lines) else b""
 
-    def _head_line(self) -> bytes:
-        """The present line of a header. A patch that went through Windows has CR there too; git quotes a real one."""
+    def _header_line(self) -> bytes:
+        """Return the current header line without a CR, which Windows tools add. git quotes a CR that is part of a name."""
         return self._peek().removesuffix(b"\r")
 
     def _git_file(self) -> FilePatch:
-        start = self._at + 1
-        names = pair(self._head_line()[len(b"diff --git ") :])
-        head = Head()
-        self._at += 1
-        while self._at < len(self._lines) and read_extended(self._head_line(), head, self._at + 1):
-            self._at += 1
+        start = self._index + 1
+        names = split_names(self._header_line()[len(b"diff --git ") :])
+        header = FileHeader()
+        self._index += 1
+        while self._index < len(self._lines) and header.read_line(self._header_line(), self._index + 1):
+            self._index += 1
         hunks: tuple[Hunk, ...] = ()
         binary = None
-        if self._head_line() == b"GIT binary patch":
-            self._at += 1
+        if self._header_line() == b"GIT binary patch":
+            self._index += 1
             binary = self._binary()
         elif self._peek().startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
-            head.old_name, head.new_name, _ = self._file_lines()
+            header.old_name, header.new_name, _ = self._read_file_names()
             hunks = self._hunks()
         elif self._peek().startswith(b"Binary files "):
-            raise self._bad("a binary change without its content; make the patch with --binary")
-        op, old, new = self._git_names(head, names, start)
-        if op is Op.MODIFY and not hunks and binary is None and head.new_mode in {None, head.old_mode}:
+            raise self._error("the binary change has no content; create the patch with `git diff --binary`")
+        op, old, new = self._git_names(header, names, start)
+        if op is Op.MODIFY and not hunks and binary is None and header.new_mode in {None, header.old_mode}:
             raise PatchInvalid(f"line {start}: the entry changes nothing")
-        return FilePatch(op, old, new, head.old_mode, head.new_mode, hunks, binary, head.old_blob, head.new_blob, start)
+        return FilePatch(
+            op, old, new, header.old_mode, header.new_mode, hunks, binary, header.old_blob, header.new_blob, start
+        )
 
-    def _git_names(self, head: Head, names: tuple[bytes, bytes] | None, start: int) -> tuple[Op, bytes, bytes]:
-        for op, (old, new) in ((Op.RENAME, head.renamed), (Op.COPY, head.copied)):
-            if old is not None and new is not None and not (head.added or head.deleted):
+    def _git_names(self, header: FileHeader, names: tuple[bytes, bytes] | None, start: int) -> tuple[Op, bytes, bytes]:
+        for op, (old, new) in ((Op.RENAME, header.renamed), (Op.COPY, header.copied)):
+            if old is not None and new is not None and not (header.added or header.deleted):
                 if old == new:
-                    raise PatchInvalid(f"line {start}: a {op.value} to its own name")
+                    raise PatchInvalid(f"line {start}: the {op.value} has the same old and new name")
                 return op, old, new
-        said = strip(*names) if names is not None else None
-        lines = self._line_names(head, names, start)
-        name = (lines[0] if head.deleted else lines[1]) if lines is not None else said[1] if said is not None else None
-        if name is None or (said is not None and name not in said):
-            raise PatchInvalid(f"line {start}: the names in the header do not agree or cannot be told apart")
-        if head.added and head.deleted:
-            raise PatchInvalid(f"line {start}: a file both new and deleted")
-        return (Op.ADD if head.added else Op.DELETE if head.deleted else Op.MODIFY), name, name
+        git_names = strip_prefixes(*names) if names is not None else None
+        file_names = self._file_names(header, names, start)
+        name = None
+        if file_names is not None:
+            name = file_names[0] if header.deleted else file_names[1]
+        elif git_names is not None:
+            name = git_names[1]
+        if name is None or (git_names is not None and name not in git_names):
+            raise PatchInvalid(f"line {start}: the names in the header are ambiguous or contradict each other")
+        if header.added and header.deleted:
+            raise PatchInvalid(f"line {start}: the file is both new and deleted")
+        return (Op.ADD if header.added else Op.DELETE if header.deleted else Op.MODIFY), name, name
 
     @staticmethod
-    def _line_names(head: Head, names: tuple[bytes, bytes] | None, start: int) -> tuple[bytes, bytes] | None:
-        """The names of the `---` and `+++` lines, if there are any; they may say that the file is new or deleted."""
-        old, new = head.old_name, head.new_name
+    def _file_names(header: FileHeader, names: tuple[bytes, bytes] | None, start: int) -> tuple[bytes, bytes] | None:
+        """Return the names of the `---` and `+++` lines, if present. Update `header` if they mark the file as new or deleted."""
+        old, new = header.old_name, header.new_name
         if old is None or new is None:
             return None
         added, deleted = old == DEV_NULL, new == DEV_NULL
-        if (added, deleted) != (head.added, head.deleted):
-            # Hand-made patches leave out the mode line; the names alone say as much.
-            if head.added or head.deleted or (added and deleted):
-                raise PatchInvalid(f"line {start}: the header contradicts itself about the file being new or deleted")
-            head.added, head.deleted = added, deleted
+        if (added, deleted) != (header.added, header.deleted):
+            # Handwritten patches often omit the mode line; /dev/null as a name means the same.
+            if header.added or header.deleted or (added and deleted):
+                raise PatchInvalid(f"line {start}: the header lines disagree on whether the file is new or deleted")
+            header.added, header.deleted = added, deleted
         if names is not None and (added or deleted):
-            # Whether `b/x` is a prefix and a name or a path, only both names of the first line tell.
+            # `b/x` may be a path or a name with a prefix. Only both names of the `diff --git` line tell which.
             old, new = (names[0], new) if added else (old, names[1])
-        lines = strip(old, new)
-        if lines is None:
-            raise PatchInvalid(f"line {start}: the names of the file before and after differ")
-        return lines
+        file_names = strip_prefixes(old, new)
+        if file_names is None:
+            raise PatchInvalid(f"line {start}: the old and new names of the file differ")
+        return file_names
 
     def _plain_file(self) -> FilePatch:
-        start = self._at + 1
-        old, new, epochs = self._file_lines()
-        names = strip(old, new)
+        start = self._index + 1
+        old, new, epochs = self._read_file_names()
+        names = strip_prefixes(old, new)
         if names is None and old == new + b".orig":
             names = (new, new)
         if names is None or names == (DEV_NULL, DEV_NULL):
-            raise PatchInvalid(f"line {start}: the names before and after differ; a rename needs git's headers")
+            raise PatchInvalid(f"line {start}: the old and new names differ; a rename needs git headers")
         old, new = names
         hunks = self._hunks()
         if not hunks:
-            raise PatchInvalid(f"line {start}: no hunk follows the names of the file")
+            raise PatchInvalid(f"line {start}: no hunk follows the file names")
         creates = len(hunks) == 1 and hunks[0].old_count == 0 and hunks[0].old_start == 0
         op = Op.MODIFY
         if old == DEV_NULL or (epochs[0] and creates):
@@ -164,87 +176,87 @@ class _Reader:
         may_create = op is Op.MODIFY and creates
         return FilePatch(op, name, name, None, None, hunks, None, None, None, start, may_create)
 
-    def _file_lines(self) -> tuple[bytes, bytes, tuple[bool, bool]]:
-        old_line = self._head_line()
-        old = file_line(old_line[4:], self._at + 1)
-        self._at += 1
-        new_line = self._head_line()
-        new = file_line(new_line[4:], self._at + 1)
-        self._at += 1
+    def _read_file_names(self) -> tuple[bytes, bytes, tuple[bool, bool]]:
+        old_line = self._header_line()
+        old = parse_file_name(old_line[4:], self._index + 1)
+        self._index += 1
+        new_line = self._header_line()
+        new = parse_file_name(new_line[4:], self._index + 1)
+        self._index += 1
         return old, new, (bool(_EPOCH.search(old_line)), bool(_EPOCH.search(new_line)))
 
     def _hunks(self) -> tuple[Hunk, ...]:
         hunks: list[Hunk] = []
         while match := _HUNK.match(self._peek()):
-            start = self._at + 1
-            self._at += 1
+            start = self._index + 1
+            self._index += 1
             counts = (int(match[1]), int(match[2] or 1), int(match[3]), int(match[4] or 1))
             if not (counts[1] or counts[3]) or (counts[1] and not counts[0]):
-                raise PatchInvalid(f"line {start}: a hunk of no lines")
+                raise PatchInvalid(f"line {start}: the hunk has no lines")
             hunks.append(Hunk(*counts, self._hunk_lines(counts[1], counts[3], start), start))
         after = self._peek()
         if hunks and after[:1] in {ADD, REMOVE, CONTEXT} and not after.startswith((b"--- ", b"-- ")) and after != b"--":
-            raise self._bad(f"more lines than the hunk at line {hunks[-1].at} declares")
+            raise self._error(f"the hunk at line {hunks[-1].patch_line} has more lines than it declares")
         return tuple(hunks)
 
     def _hunk_lines(self, old_left: int, new_left: int, start: int) -> tuple[tuple[bytes, bytes], ...]:
         lines: list[tuple[bytes, bytes]] = []
-        ended = {ADD: False, REMOVE: False}  # a side that had its last line, the one without newline
+        ended = {ADD: False, REMOVE: False}  # sides whose last line, without a newline, was read
         while old_left or new_left or self._peek().startswith(b"\\"):
-            if self._at >= len(self._lines):
+            if self._index >= len(self._lines):
                 raise PatchInvalid(f"the patch ends inside the hunk at line {start}")
             line = self._peek()
-            mark = line[:1] if line not in {b"", b"\r"} else CONTEXT  # some tools strip the blank of an empty line
+            mark = line[:1] if line not in {b"", b"\r"} else CONTEXT  # some tools strip the space of an empty line
             text = (line[1:] if line not in {b"", b"\r"} else line) + b"\n"
             sides = {ADD: (ADD,), REMOVE: (REMOVE,), CONTEXT: (ADD, REMOVE)}.get(mark)
             if mark == b"\\":
                 if not lines or not lines[-1][1].endswith(b"\n"):
-                    raise self._bad("a note about a missing newline that belongs to no line")
-                last, whole = lines[-1]
-                lines[-1] = (last, whole[:-1])
-                ended.update(dict.fromkeys((last,) if last != CONTEXT else (ADD, REMOVE), True))
+                    raise self._error("the note about a missing newline follows no line")
+                last_mark, last_text = lines[-1]
+                lines[-1] = (last_mark, last_text[:-1])
+                ended.update(dict.fromkeys((last_mark,) if last_mark != CONTEXT else (ADD, REMOVE), True))
             elif sides is None:
-                raise self._bad(f"a line that is no part of a diff, where the hunk at line {start} is not at its end")
+                raise self._error(f"not a diff line, but the hunk at line {start} is incomplete")
             else:
                 if any(ended[side] for side in sides):
-                    raise self._bad("a line after one that is said to be the last")
+                    raise self._error("the hunk continues after a line marked as the last of the file")
                 old_left -= REMOVE in sides
                 new_left -= ADD in sides
                 if old_left < 0 or new_left < 0:
-                    raise self._bad(f"the hunk at line {start} has other counts than its lines")
+                    raise self._error(f"the lines of the hunk at line {start} do not match its counts")
                 lines.append((mark, text))
-            self._at += 1
+            self._index += 1
         return tuple(lines)
 
-    def _binary(self) -> Binary:
-        """The forward part is kept; the one for going back, if there, is checked for form and dropped."""
+    def _binary(self) -> BinaryContent:
+        """Read the forward part. The optional reverse part is checked and ignored."""
         binary = self._binary_part()
-        if _BINARY.fullmatch(self._head_line()):
+        if _BINARY.fullmatch(self._header_line()):
             self._binary_part()
         return binary
 
-    def _binary_part(self) -> Binary:
-        match = _BINARY.fullmatch(self._head_line())
+    def _binary_part(self) -> BinaryContent:
+        match = _BINARY.fullmatch(self._header_line())
         if match is None:
-            raise self._bad("a binary patch that is neither literal nor delta")
+            raise self._error("the binary patch is neither a literal nor a delta")
         size = int(match[2])
         if size > self._limits.file_bytes:
-            raise self._bad(f"a binary file of {size} bytes, more than {self._limits.file_bytes}")
-        self._at += 1
+            raise self._error(f"the binary content has {size} bytes, the limit is {self._limits.file_bytes}")
+        self._index += 1
         try:
             parts: list[bytes] = []
-            while line := self._head_line():
+            while line := self._header_line():
                 parts.append(decode_line(line))
-                self._at += 1
+                self._index += 1
             data = inflate(b"".join(parts), size)
-            binary = Binary(match[1] == b"delta", data)
-            made = delta_target_size(data) if binary.delta else size
+            binary = BinaryContent(match[1] == b"delta", data)
+            file_size = delta_target_size(data) if binary.is_delta else size
         except PatchInvalid as error:
-            raise self._bad(str(error)) from error
-        self._at += 1
+            raise self._error(str(error)) from error
+        self._index += 1
         self._bytes_left -= size
-        if made > self._limits.file_bytes or self._bytes_left < 0:
-            raise self._bad("binary files larger than a patch may make")
+        if file_size > self._limits.file_bytes or self._bytes_left < 0:
+            raise self._error("the binary content exceeds the size limits of a patch")
         return binary
 
 
@@ -252,30 +264,36 @@ def _check(patch: FilePatch) -> None:
     for path in (patch.old_path, patch.new_path):
         problem = path_problem(path)
         if problem is not None:
-            raise PatchInvalid(f"line {patch.at}: {shown(path)}: {problem}")
+            raise PatchInvalid(f"line {patch.patch_line}: {display_path(path)}: {problem}")
     if None not in {patch.old_mode, patch.new_mode} and (patch.old_mode == SYMLINK) != (patch.new_mode == SYMLINK):
-        raise PatchInvalid(f"line {patch.at}: {shown(patch.path)}: a file cannot become a symlink in one entry")
+        raise PatchInvalid(
+            f"line {patch.patch_line}: {display_path(patch.path)}: an entry cannot turn a file into a symlink or back"
+        )
     step = 0
     for number, text in patch.added_lines():
         if _CONFLICT[step].match(text):
             step += 1
             if step == len(_CONFLICT):
-                raise PatchInvalid(f"{shown(patch.path)}:{number}: the patch adds conflict markers")
+                raise PatchInvalid(f"{display_path(patch.path)}:{number}: the patch adds conflict markers")
 
 
 def _check_duplicates(patches: list[FilePatch]) -> None:
-    """One entry makes a path, one may take it away before (a file that becomes a symlink); anything else is a riddle."""
+    """Reject paths with several entries. Allowed is a deletion with an addition, as when a file becomes a symlink."""
     written: dict[bytes, Op] = {}
     removed: set[bytes] = set()
     for patch in patches:
         if patch.op in {Op.DELETE, Op.RENAME}:
             if patch.old_path in removed:
-                raise PatchInvalid(f"line {patch.at}: {shown(patch.old_path)}: removed twice")
+                raise PatchInvalid(
+                    f"line {patch.patch_line}: {display_path(patch.old_path)}: the patch removes the path twice"
+                )
             removed.add(patch.old_path)
         if patch.op is not Op.DELETE:
             if patch.new_path in written:
-                raise PatchInvalid(f"line {patch.at}: {shown(patch.new_path)}: changed twice")
+                raise PatchInvalid(
+                    f"line {patch.patch_line}: {display_path(patch.new_path)}: the patch changes the path twice"
+                )
             written[patch.new_path] = patch.op
     for path in removed:
         if written.get(path) is Op.MODIFY:
-            raise PatchInvalid(f"{shown(path)}: both changed and removed")
+            raise PatchInvalid(f"{display_path(path)}: the patch both changes and removes the path")

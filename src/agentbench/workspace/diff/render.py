@@ -1,4 +1,4 @@
-"""The text of a patch in git's format."""
+"""Renders changes as a patch in git's format."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from agentbench.tree.entry import Kind
 from agentbench.workspace.diff.binary import blob_id, encode
 from agentbench.workspace.diff.compare import FileChange
+from agentbench.workspace.diff.headers import quote
 from agentbench.workspace.diff.line_diff import LineDiff, Region, split_lines
-from agentbench.workspace.diff.quoting import quote
 
 _CONTEXT = 3
 _NO_BLOB = "0" * 40
@@ -16,22 +16,24 @@ _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
 class Renderer:
-    """Writes entries of a patch; holds the budget of work for all of them."""
+    """Renders the entries of one patch. All of them share one budget for computing line differences."""
 
     def __init__(self) -> None:
         self._diff = LineDiff()
 
     def entry(self, change: FileChange, old: bytes, new: bytes, *, binary: bool) -> tuple[bytes, int, int]:
-        """The entry of one change, and how many lines it adds and removes."""
+        """Render one change. Return the text and the numbers of added and removed lines."""
         before, after = change.before, change.after
         if before is not None and after is not None and before.kind is not after.kind:
-            # A file cannot become a symlink in one entry: git writes a deletion and an addition.
-            deletion, _, removed = self._part(FileChange(change.path, "deleted", before, None), old, b"", binary=binary)
-            addition, added, _ = self._part(FileChange(change.path, "added", None, after), b"", new, binary=binary)
+            # One entry cannot turn a file into a symlink, so git writes a deletion and an addition.
+            deletion, _, removed = self._render(
+                FileChange(change.path, "deleted", before, None), old, b"", binary=binary
+            )
+            addition, added, _ = self._render(FileChange(change.path, "added", None, after), b"", new, binary=binary)
             return deletion + addition, added, removed
-        return self._part(change, old, new, binary=binary)
+        return self._render(change, old, new, binary=binary)
 
-    def _part(self, change: FileChange, old: bytes, new: bytes, *, binary: bool) -> tuple[bytes, int, int]:
+    def _render(self, change: FileChange, old: bytes, new: bytes, *, binary: bool) -> tuple[bytes, int, int]:
         before, after = change.before, change.after
         old_path, new_path = change.old_path or change.path, change.path
         lines = [b"diff --git " + quote(b"a/" + old_path) + b" " + quote(b"b/" + new_path)]
@@ -52,17 +54,17 @@ class Renderer:
             return b"\n".join(lines) + b"\n", 0, 0
         shared = f" {new_mode}" if old_mode == new_mode else ""
         lines.append(f"index {old_blob}..{new_blob}{shared}".encode())
-        head = b"\n".join(lines) + b"\n"
+        header = b"\n".join(lines) + b"\n"
         if binary:
-            return head + b"GIT binary patch\nliteral %d\n" % len(new) + encode(new) + b"\n", 0, 0
+            return header + b"GIT binary patch\nliteral %d\n" % len(new) + encode(new) + b"\n", 0, 0
         hunks, added, removed = self._hunks(split_lines(old), split_lines(new))
         if not hunks:
-            return head, 0, 0  # an empty file comes or goes
+            return header, 0, 0  # an empty file was added or deleted
         names = (
             b"--- " + (_file_name(b"a/" + old_path) if before is not None else b"/dev/null"),
             b"+++ " + (_file_name(b"b/" + new_path) if after is not None else b"/dev/null"),
         )
-        return head + b"\n".join(names) + b"\n" + hunks, added, removed
+        return header + b"\n".join(names) + b"\n" + hunks, added, removed
 
     def _hunks(self, old: Sequence[bytes], new: Sequence[bytes]) -> tuple[bytes, int, int]:
         regions = self._diff.regions(old, new)
@@ -74,12 +76,12 @@ class Renderer:
 
 def _file_name(name: bytes) -> bytes:
     quoted = quote(name)
-    # A blank in a name that is not quoted: the tab says where the name ends.
+    # A tab marks the end of an unquoted name that contains a space.
     return quoted + b"\t" if quoted == name and b" " in name else quoted
 
 
 def _grouped(regions: Sequence[Region]) -> list[list[Region]]:
-    """Regions whose contexts touch share a hunk."""
+    """Group regions whose context lines touch into hunks."""
     groups: list[list[Region]] = []
     for region in regions:
         if groups and region[0] - groups[-1][-1][1] <= 2 * _CONTEXT:
@@ -94,13 +96,13 @@ def _hunk(group: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]) -
     new_start = group[0][2] - (group[0][0] - start)
     new_end = group[-1][3] + (end - group[-1][1])
     parts: list[bytes] = []
-    at = start
+    position = start
     for i1, i2, j1, j2 in group:
-        parts += (_line(b" ", line) for line in old[at:i1])
+        parts += (_line(b" ", line) for line in old[position:i1])
         parts += (_line(b"-", line) for line in old[i1:i2])
         parts += (_line(b"+", line) for line in new[j1:j2])
-        at = i2
-    parts += (_line(b" ", line) for line in old[at:end])
+        position = i2
+    parts += (_line(b" ", line) for line in old[position:end])
     return b"@@ -%s +%s @@\n" % (_range(start, end), _range(new_start, new_end)) + b"".join(parts)
 
 
@@ -115,5 +117,5 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def is_text(content: bytes, kind: Kind, limit: int) -> bool:
-    """True if a diff of lines can show it. A NUL makes it binary, as in git; so does a size that no reader would read."""
+    """Return whether a line diff can represent the content. Content with a NUL or longer than `limit` is binary."""
     return kind is Kind.SYMLINK or (len(content) <= limit and b"\0" not in content)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from agentbench.core.errors import SourceError
-from agentbench.workspace.diff.paths import inside_git, shown, target_problem
+from agentbench.workspace.diff.paths import display_path, inside_git, target_problem
 from agentbench.workspace.source.decompress import Inflated
 from agentbench.workspace.source.materialize import Planter, SourceLimits
 
@@ -82,7 +82,7 @@ def _plain(name: bytes) -> bytes:
     """
     parts = [part for part in name.split(b"/") if part not in {b"", b"."}]
     if name.startswith(b"/") or b".." in parts or b"\0" in name:
-        raise SourceError(f"the archive has an entry that leads out of it: {shown(name)}")
+        raise SourceError(f"the archive has an entry that leads out of it: {display_path(name)}")
     return b"/".join(parts)
 
 
@@ -106,7 +106,7 @@ def _plant(item: Item, top: bytes, planter: Planter, folder: Path) -> None:
     if item.target is not None:
         problem = target_problem(path, item.target)
         if problem is not None:
-            raise SourceError(f"the archive has a symlink {shown(item.path)} that may not be: {problem}")
+            raise SourceError(f"the archive has a symlink {display_path(item.path)} that may not be: {problem}")
         planter.symlink(path, item.target)
     elif item.hard is not None:
         planter.file(path, _copied(folder, item.hard.removeprefix(top)), executable=item.executable)
@@ -126,7 +126,7 @@ def _copied(folder: Path, path: bytes) -> Iterator[bytes]:
     """Content of a file that was written before: no symlinks exist yet, so this stays inside."""
     source = os.path.join(os.fsencode(folder), path)
     if not os.path.isfile(source):
-        raise SourceError(f"the archive has a hard link to {shown(path)}, which is no file before it")
+        raise SourceError(f"the archive has a hard link to {display_path(path)}, which is no file before it")
     with open(source, "rb") as file:
         while chunk := file.read(_CHUNK):
             yield chunk
@@ -145,7 +145,9 @@ def _tar(file: BinaryIO, budget: int) -> Iterator[Item]:
             path = _plain(name)
             executable = bool(member.mode & stat.S_IXUSR)
             if member.issparse() or not (member.isreg() or member.issym() or member.islnk()):
-                raise SourceError(f"the archive has an entry that is neither file, folder nor link: {shown(name)}")
+                raise SourceError(
+                    f"the archive has an entry that is neither file, folder nor link: {display_path(name)}"
+                )
             if member.issym():
                 yield Item(path, target=link)
             elif member.islnk():
@@ -170,9 +172,11 @@ def _zip(file: BinaryIO, budget: int) -> Iterator[Item]:
                 _plain(name)
                 continue
             if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise SourceError(f"the archive packs {shown(name)} in a way that is not supported")
+                raise SourceError(f"the archive packs {display_path(name)} in a way that is not supported")
             if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFLNK}:
-                raise SourceError(f"the archive has an entry that is neither file, folder nor link: {shown(name)}")
+                raise SourceError(
+                    f"the archive has an entry that is neither file, folder nor link: {display_path(name)}"
+                )
             path = _plain(name)
             if stat.S_ISLNK(mode):
                 yield Item(path, target=_short(archive, info))

@@ -11,7 +11,7 @@ from agentbench.contract.task_files import is_python_cache
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.folder import FolderTree, TreeLimits, TreeTooLarge, tree_digest
-from agentbench.workspace.diff.paths import inside_git, shown
+from agentbench.workspace.diff.paths import display_path, inside_git
 from agentbench.workspace.source.materialize import Planter, SourceLimits
 
 _CHUNK = 1024 * 1024
@@ -95,7 +95,7 @@ def read_entries(folder: Path, limits: SourceLimits) -> list[Entry]:
                 if why is None and entry.kind is Kind.SPECIAL:
                     why = tree.problems.get(entry.path, "is neither a file nor a symlink")
                 if why is not None:
-                    raise SourceError(f"R has an entry that cannot be used: {shown(entry.path[-200:])}: {why}")
+                    raise SourceError(f"R has an entry that cannot be used: {display_path(entry.path[-200:])}: {why}")
                 kept.append(entry)
         except TreeTooLarge as error:
             raise SourceError(f"R is too large: {error}") from error
@@ -106,14 +106,14 @@ def _target(tree: FolderTree, entry: Entry) -> bytes:
     try:
         return tree.read(entry.path, max_bytes=entry.size)
     except (OSError, TreeTooLarge) as error:
-        raise SourceError(f"R changed while it was read: {shown(entry.path)}") from error
+        raise SourceError(f"R changed while it was read: {display_path(entry.path)}") from error
 
 
 def _chunks(tree: FolderTree, path: bytes) -> Iterator[bytes]:
     try:
         fd = tree.open(path)
     except OSError as error:
-        raise SourceError(f"R changed while it was read: {shown(path)}") from error
+        raise SourceError(f"R changed while it was read: {display_path(path)}") from error
     try:
         while chunk := os.read(fd, _CHUNK):
             yield chunk

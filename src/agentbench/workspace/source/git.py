@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentbench.core.errors import SourceError
 from agentbench.tree.beneath import DIRECTORY, open_beneath
-from agentbench.workspace.diff.paths import path_problem, shown
+from agentbench.workspace.diff.paths import display_path, path_problem
 from agentbench.workspace.source.location import hidden, locate, relative_to
 from agentbench.workspace.source.mirror import FULL_ID, Damaged, Mirrors
 from agentbench.workspace.source.store import Store
@@ -78,14 +78,14 @@ class GitSource:
         path, revision = link
         prefix, depth = above
         whole = prefix + path
-        name = f"submodule:{shown(whole)}"
+        name = f"submodule:{display_path(whole)}"
         if url is None:
             self._facts[name] = f"{revision} (no url in .gitmodules, left empty)"
             return
         if depth >= _DEPTH or len(self._facts) > _COUNT:
             raise SourceError(f"{hidden(parent)}: more submodules than {_DEPTH} deep or {_COUNT} in all")
         if path_problem(path) is not None:
-            raise SourceError(f"{hidden(parent)}: a submodule at {shown(path)}: {path_problem(path)}")
+            raise SourceError(f"{hidden(parent)}: a submodule at {display_path(path)}: {path_problem(path)}")
         _check_folder(folder, path)
         located = relative_to(parent, url)
         below = folder / os.fsdecode(path)
@@ -99,7 +99,7 @@ def _check_folder(folder: Path, path: bytes) -> None:
     try:
         os.close(open_beneath(root, path, DIRECTORY))
     except OSError as error:
-        raise SourceError(f"a submodule at {shown(path)}, where there is no folder: {error.strerror}") from error
+        raise SourceError(f"a submodule at {display_path(path)}, where there is no folder: {error.strerror}") from error
     finally:
         os.close(root)
 

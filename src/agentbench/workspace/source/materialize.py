@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentbench.core.command import MIB
 from agentbench.core.errors import SourceError
-from agentbench.workspace.diff.paths import path_problem, shown
+from agentbench.workspace.diff.paths import display_path, path_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +78,19 @@ class Planter:
         for path in self._paths:
             for above in _above(path):
                 if above in self._links:
-                    raise SourceError(f"R has {shown(path)} below the symlink {shown(above)}")
+                    raise SourceError(f"R has {display_path(path)} below the symlink {display_path(above)}")
         for path, target in self._links.items():
             if path in self._folders:
-                raise SourceError(f"R has {shown(path)} both as a folder and as a symlink")
+                raise SourceError(f"R has {display_path(path)} both as a folder and as a symlink")
             self._make_parents(path)
             os.symlink(target, os.path.join(self._root, path))
 
     def _claim(self, path: bytes) -> None:
         problem = self._limits.path_problem(path)
         if problem is not None:
-            raise SourceError(f"R has an entry that cannot be: {shown(path)}: {problem}")
+            raise SourceError(f"R has an entry that cannot be: {display_path(path)}: {problem}")
         if path in self._paths or path in self._folders:
-            raise SourceError(f"R has {shown(path)} twice")
+            raise SourceError(f"R has {display_path(path)} twice")
         self._paths.add(path)
         if len(self._paths) > self._limits.entries:
             raise SourceError(f"R has more than {self._limits.entries} files")
@@ -98,7 +98,7 @@ class Planter:
     def _make_parents(self, path: bytes) -> None:
         for above in _above(path):
             if above in self._paths:
-                raise SourceError(f"R has {shown(above)} both as a file and as a folder")
+                raise SourceError(f"R has {display_path(above)} both as a file and as a folder")
             if above not in self._folders:
                 os.mkdir(os.path.join(self._root, above), 0o755)
                 os.chmod(os.path.join(self._root, above), 0o755)  # noqa: S103 - sandboxes read it under another user
