@@ -374,7 +374,7 @@ def test_waiting_for_the_operator_is_not_agent_time(
 @pytest.mark.req("M-04")
 def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> None:
     with EventLog.create(tmp_path / "events.jsonl") as log:
-        recorder = EventRecorder(log, guard=RuleEngine(Limits(), PolicyMonitor(ContractRules(operator=True))))
+        recorder = EventRecorder(log, engine=RuleEngine(Limits(), PolicyMonitor(ContractRules(operator=True))))
         recorder.write(Briefing(text="", sha256="", parts={}))
         call = ToolCallStarted(call_id="c1", tool="run", arguments={"command": "sudo ls"})
         (trip,) = recorder.trips(recorder.write(call, "agent"))

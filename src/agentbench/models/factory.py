@@ -1,11 +1,13 @@
 """Builds models from a `--model` option; the run layer's entry to this package.
 
-factory = ModelFactory(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
-choice = factory.choose("openrouter:vendor/name")            # InputError: exit 2
-factory.check(choice)                                        # key set, endpoint allowed: before anything is spent
-metered = factory.metered_model(choice, ModelParams(account, sink, …))    # one per attempt
-model = factory.model(metered, choice.sampling)              # for our own agents
-with Gateway(folder, metered) as gateway: …                  # for a program in the sandbox
+    factory = ModelFactory(Keys.find(os.environ, Path.cwd()), prices=load_prices(path), ledger=Ledger(Caps.of(usd=50)))
+    choice = factory.choose("openrouter:vendor/name")            # InputError: exit 2
+    factory.check(choice)                                        # key set, endpoint allowed: before anything is spent
+    metered = factory.metered_model(choice, ModelParams(account, sink, …))    # one per attempt
+    model = factory.model(metered, choice.sampling)              # for our own agents
+    with Gateway(folder, metered) as gateway: …                  # for a program in the sandbox
+
+One factory serves all workers of a run.
 """
 
 from __future__ import annotations

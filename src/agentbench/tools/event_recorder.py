@@ -1,4 +1,4 @@
-"""Writes the events of a session, and passes each to the guard."""
+"""Writes the events of a session, and passes each to the rule engine."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TOO_DEEP = f"[nested deeper than {MAX_DEPTH}]"
 
 
 class EventRecorder:
-    """The attempt's log, its blob store, and the guard that sees every event."""
+    """The attempt's log, its blob store, and the rule engine that sees every event."""
 
-    def __init__(self, log: EventLog, blobs: BlobStore | None = None, guard: RuleEngine | None = None) -> None:
+    def __init__(self, log: EventLog, blobs: BlobStore | None = None, engine: RuleEngine | None = None) -> None:
         self._log = log
         self._blobs = blobs
-        self.guard = guard or RuleEngine(Limits())
+        self.engine = engine or RuleEngine(Limits())
         self._trips: dict[int, tuple[Trip, ...]] = {}
         self._alerts: dict[int, int] = {}
         self._stop: int | None = None
@@ -51,28 +51,28 @@ class EventRecorder:
         return self._log.append(payload, actor)
 
     def trips(self, seq: int) -> tuple[Trip, ...]:
-        """Return the guard's decisions about event `seq`, once."""
+        """Return the rule engine's decisions about event `seq`, once."""
         return self._trips.pop(seq, ())
 
     def alert_of(self, trip: Trip) -> int:
         """Return the number of the alert that reports a decision."""
-        if trip is self.guard.stop:
+        if trip is self.engine.stop:
             return self._stop or 0
         return self._alerts.get(id(trip), 0)
 
     def _attend(self, seq: int, payload: Payload) -> Iterable[tuple[Payload, Actor]]:
-        trips = self.guard.observe(seq, payload)
+        trips = self.engine.observe(seq, payload)
         if not trips:
             return ()
-        reactions = decision_events(seq, trips, self.guard.stage)
+        reactions = decision_events(seq, trips, self.engine.stage)
         numbers = (seq + i for i, (reaction, _) in enumerate(reactions, start=1) if isinstance(reaction, MonitorAlert))
         alerts = {id(trip): alert for trip, alert in zip(trips, numbers, strict=True)}
         if isinstance(payload, ToolCallStarted):
             # Only the decisions about the current call are asked for later. Events that a proxy or a gateway writes from
             # its own threads must not replace them.
             self._trips, self._alerts = {seq: trips}, alerts
-        if self.guard.stop is not None and self._stop is None and self.guard.stop in trips:
-            self._stop = alerts[id(self.guard.stop)]
+        if self.engine.stop is not None and self._stop is None and self.engine.stop in trips:
+            self._stop = alerts[id(self.engine.stop)]
         return reactions
 
     def excerpt(self, data: bytes | Stream, *, limit: int = LIMIT) -> Excerpt:
@@ -97,7 +97,7 @@ class EventRecorder:
             detail=detail,
             evidence=[evidence] if evidence else [],
             signals=dict(signals or {}),
-            stage=self.guard.stage,
+            stage=self.engine.stage,
         )
         return self.write(payload, "monitor")
 

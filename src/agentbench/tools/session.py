@@ -54,7 +54,7 @@ _MIN_TIME_LEFT = 0.01
 
 
 class SessionEnded(BaseException):
-    """A cap was reached_cap, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
+    """A cap was reached, or the agent stopped. Not an `Exception`, so that no agent handles it by accident."""
 
     def __init__(
         self, code: TerminationCode, rationale: str, evidence: tuple[int, ...] = (), *, rule: str = ""
@@ -128,7 +128,7 @@ class AgentProgram:
 class SessionLimits:
     """Enforces what ends or delays a session: time, caps, breakers, and an operator's decision.
 
-    The guard decides by folding over the log. This class carries out its decisions and those of the clock, and logs the reason
+    The rule engine decides by folding over the log. This class carries out its decisions and those of the clock, and logs the reason
     before it raises `SessionEnded`.
     """
 
@@ -141,8 +141,8 @@ class SessionLimits:
         clock: Callable[[], float],
         cancelled: Callable[[], bool],
     ) -> None:
-        self.guard = RuleEngine(rules.limits, _monitor(rules, record))
-        self.recorder = EventRecorder(record.log, record.blobs, self.guard)
+        self.engine = RuleEngine(rules.limits, _monitor(rules, record))
+        self.recorder = EventRecorder(record.log, record.blobs, self.engine)
         self.clock = clock
         self.sleep: Callable[[float], None] = time.sleep
         self.cancelled = cancelled
@@ -162,7 +162,7 @@ class SessionLimits:
 
     @property
     def remaining(self) -> RemainingBudget:
-        budget, spent = self._rules.caps.budget, self.guard.spent
+        budget, spent = self._rules.caps.budget, self.engine.spent
         cost = _left(budget.cost_micro_usd, spent.cost_micro(budget))
         return RemainingBudget(
             tool_calls=_left(budget.tool_calls, spent.tool_calls),
@@ -183,7 +183,7 @@ class SessionLimits:
         """
         self.check_open()
         self.check_breakers()
-        cap = reached_cap(self.guard.spent, self._rules.caps.budget)
+        cap = reached_cap(self.engine.spent, self._rules.caps.budget)
         if cap is not None:
             self._end_by_cap(cap.code, cap.rationale)
         shared = self._shared_cap()
@@ -200,7 +200,7 @@ class SessionLimits:
         raise self.ended
 
     def refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
-        """Apply the guard's decisions about a call before the tool runs.
+        """Apply the rule engine's decisions about a call before the tool runs.
 
         Raises:
             ToolFault: the call is refused.
@@ -216,10 +216,10 @@ class SessionLimits:
                 raise ToolFault(f"refused: {why}", kind=ToolError.COMMAND_DENIED)
         if name in READING:
             return
-        if self.guard.quarantined is not None:
-            why = f"the workspace is quarantined ({self.guard.quarantined.rule}): only reading is allowed"
+        if self.engine.quarantined is not None:
+            why = f"the workspace is quarantined ({self.engine.quarantined.rule}): only reading is allowed"
             raise ToolFault(why, kind=ToolError.QUARANTINED)
-        if name in WRITING and self.guard.writes_suspended:
+        if name in WRITING and self.engine.writes_suspended:
             reads = self._rules.thresholds.reads_to_restore
             why = f"too many patches in a row were refused: make {reads} reading calls before the next patch"
             raise ToolFault(why, kind=ToolError.WRITE_SUSPENDED)
@@ -272,7 +272,7 @@ class SessionLimits:
             self._end_by_cap(TerminationCode.WALL_CAP, f"reached the wall-clock cap of {wall_sec:g} s", signals)
 
     def check_breakers(self) -> None:
-        stop = self.guard.stop
+        stop = self.engine.stop
         if stop is not None and stop.code is not None:
             evidence = (self.recorder.alert_of(stop), *stop.evidence)
             raise self.finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))

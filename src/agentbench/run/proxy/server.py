@@ -1,9 +1,11 @@
 """The proxy server of one attempt, on a unix socket that is forwarded to the loopback of the sandbox.
 
-with Proxy(folder, AllowList.of(…), Recorder(log, blobs, limits), limits) as proxy:
-    spec = proxy.forward.add_to(spec, environment())
-    …
-    proxy.forward.start(sandbox, wall_sec)
+    with Proxy(folder, AllowList.of(…), Recorder(log, blobs, limits), limits) as proxy:
+        spec = proxy.forward.add_to(spec, environment())
+        …
+        proxy.forward.start(sandbox, wall_sec)
+
+Every client that can reach the socket can use the allowed destinations.
 """
 
 from __future__ import annotations
