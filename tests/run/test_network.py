@@ -149,7 +149,7 @@ def test_checks_have_no_network_and_no_proxy(ab: Ab, tmp_path: Path, index: Site
 
 
 @pytest.mark.req("R-12")
-@pytest.mark.parametrize("allow, why", [("", "needs a non-empty network_allow"), ('"10.0.0.1"', "it needs its port")])
+@pytest.mark.parametrize("allow, why", [("", "needs a non-empty network_allow"), ('"10.0.0.1"', "give its port")])
 def test_invalid_allow_list_is_refused_before_the_run(ab: Ab, tmp_path: Path, allow: str, why: str) -> None:
     ran = ab("run-task", "--task", networked(tmp_path / "t", allow), "--agent", "noop")
     assert ran.code == 2
