@@ -81,7 +81,7 @@ def test_unwritable_output_folder_is_an_input_error(ab: Ab, task: Path, tmp_path
     assert str(tmp_path / "file") in ran.stderr
 
 
-def test_unenforceable_limit_is_rejected(ab: Ab, tmp_path: Path) -> None:
+def test_hard_disk_limit_can_be_required(ab: Ab, tmp_path: Path) -> None:
     ran = ab(
         "run-task",
         "--task",

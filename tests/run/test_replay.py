@@ -129,7 +129,7 @@ def test_task_bundle_has_hidden_files_and_no_reference(tmp_path: Path) -> None:
     assert back.task.task == task.task
     assert back.task.checks == task.checks
     assert {name: file.content for name, file in back.task.hidden_files().items()} == {
-        b"secret.txt": b"the hidden file\n"
+        b"secret.txt": b"the hidden one\n"
     }
 
 
