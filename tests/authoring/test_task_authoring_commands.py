@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from agentbench.cli.live_line import LiveLine
+from agentbench.cli.progress import LiveLine
 from agentbench.cli.task import command
 from agentbench.cli.task_authoring import _day
 from agentbench.core.errors import InputError
@@ -44,7 +44,7 @@ def test_empty_statement_is_an_input_error(tmp_path: Path) -> None:
     (tmp_path / "issue.md").write_text("  \n")
     error = run("from-commit", "x", "y", "--statement-file", str(tmp_path / "issue.md"))
     assert isinstance(error, InputError)
-    assert "holds no text" in error.message
+    assert "is empty" in error.message
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_running_candidates_are_shown_on_a_terminal(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("CI", raising=False)
     line = LiveLine()
     line.show("running: abc a\x1b[2J commit with a long subject")
-    line.tell("abc accepted")
+    line.print("abc accepted")
     line.show("")
     if not watched:
         assert stream.getvalue() == "abc accepted\n"

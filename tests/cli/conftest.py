@@ -60,7 +60,7 @@ def stage(shared: Path) -> Stage:
 
 @pytest.fixture(scope="session")
 def executed(shared: Path) -> tuple[Stage, dict[str, list[Any]]]:
-    """A stage of its own, and [exit code, stdout, stderr] of every command of `stage.COMMANDS` run in it."""
+    """A stage of its own, and [exit code, stdout, stderr] of every command of `stage.EXECUTED` run in it."""
     folder, state = shared / "cli-executed", shared / "cli-executed-state"
 
     def make() -> dict[str, list[Any]]:

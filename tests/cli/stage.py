@@ -54,7 +54,7 @@ new file mode 100644
 """
 
 # Name of the case -> command. They run once, in this order: later ones use what earlier ones left.
-COMMANDS: dict[str, str] = {
+EXECUTED: dict[str, str] = {
     "run-noop": "run --suite tiny --agent noop --out runs/noop",
     "run-reference": "run --suite tiny --agent reference --repeats 2 --out runs/reference",
     "run-scripted": "run --suite stopped --agent scripted --script scripts --out runs/scripted",
@@ -119,9 +119,9 @@ def write_stage(folder: Path) -> None:
 
 
 def run_commands(folder: Path, ab: Ab) -> dict[str, list[Any]]:
-    """Run COMMANDS in order. Returns [exit code, stdout, stderr] of each."""
+    """Run EXECUTED in order. Returns [exit code, stdout, stderr] of each."""
     outputs: dict[str, list[Any]] = {}
-    for name, command in COMMANDS.items():
+    for name, command in EXECUTED.items():
         ran = ab(*arguments(command, folder), timeout=300)
         outputs[name] = [ran.code, ran.stdout, ran.stderr]
     return outputs

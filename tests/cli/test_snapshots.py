@@ -6,7 +6,7 @@ To record new output after a deliberate change, run
 
 and read the diff of `tests/cli/snapshots`. `-k "not execute"` leaves out the commands that run sandboxes, which take a minute.
 Times, digests, ids, versions and paths are replaced (`snapshots.py`). Commands that run sandboxes run once per session, in the order
-of `stage.COMMANDS`; all others are the cases below. Runs below `recorded/` come from an archive, so their texts were written by an
+of `stage.EXECUTED`; all others are the cases below. Runs below `recorded/` come from an archive, so their texts were written by an
 earlier version.
 """
 
@@ -25,10 +25,10 @@ from typing import Any
 import click
 import pytest
 
-from agentbench.cli.main import VERBS, main, root
+from agentbench.cli.main import COMMANDS, main, root
 from tests.cli.conftest import Stage
 from tests.cli.snapshots import FOLDER, Output, check_snapshot, normalise, render
-from tests.cli.stage import COMMANDS, arguments
+from tests.cli.stage import EXECUTED, arguments
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -190,10 +190,10 @@ def all_commands() -> Iterator[tuple[str, ...]]:
                 yield from walk(member, (*path, name))
 
     yield ()
-    for verb in sorted(VERBS):
-        command = root.get_command(click.Context(root), verb)
+    for name in sorted(COMMANDS):
+        command = root.get_command(click.Context(root), name)
         assert command is not None
-        yield from walk(command, (verb,))
+        yield from walk(command, (name,))
 
 
 HELP = tuple(all_commands())
@@ -236,11 +236,11 @@ def test_help(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     check_snapshot(help_name(path), render(" ".join(("ab", *path, "--help")), output, {}))
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
+@pytest.mark.parametrize("name", list(EXECUTED))
 def test_output_of_commands_that_execute(name: str, executed: tuple[Stage, dict[str, list[Any]]]) -> None:
     stage, outputs = executed
     output = Output(*outputs[name])
-    text = render(f"ab {COMMANDS[name]}", output, places(stage))
+    text = render(f"ab {EXECUTED[name]}", output, places(stage))
     check_snapshot(name, _kinds_only(text) if name.startswith("cache-") else text)
 
 
@@ -283,6 +283,6 @@ def test_doctor_structure(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_snapshot_has_a_case() -> None:
-    wanted = {*COMMANDS, *CASES, *CHANGING, *map(help_name, HELP), "doctor", "demo"}
+    wanted = {*EXECUTED, *CASES, *CHANGING, *map(help_name, HELP), "doctor", "demo"}
     assert {path.stem for path in FOLDER.iterdir()} - wanted == set()
-    assert len(wanted) == len(COMMANDS) + len(CASES) + len(CHANGING) + len(HELP) + 2, "two cases share a name"
+    assert len(wanted) == len(EXECUTED) + len(CASES) + len(CHANGING) + len(HELP) + 2, "two cases share a name"

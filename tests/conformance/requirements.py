@@ -1,4 +1,4 @@
-"""Which requirement is proved by which test: read from docs/protocol.md, claimed by `@pytest.mark.req`, told as a table."""
+"""Map requirements of docs/protocol.md to the tests that claim them with `@pytest.mark.req`."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 _LINE = re.compile(r"^- \*\*(?P<id>[A-Z]-\d\d)\*\* (?P<title>[^.]+)\.")
 
 WORST_FIRST = ("failed", "error", "skipped", "xfailed", "passed")
-"""A requirement is only as well proved as the worst of its tests."""
+"""A requirement has the worst outcome of its tests."""
 
 
 def read_requirements(protocol: Path = PROTOCOL) -> dict[str, str]:
-    """Id → title, in the order of the document.
+    """Return titles by id, in the order of the document.
 
     Raises:
-        ValueError: an id is stated twice, or none is found.
+        ValueError: an id occurs twice, or there are none.
     """
-    found: dict[str, str] = {}
+    requirements: dict[str, str] = {}
     for line in protocol.read_text(encoding="utf-8").splitlines():
         if match := _LINE.match(line):
-            if match["id"] in found:
+            if match["id"] in requirements:
                 raise ValueError(f"{protocol.name} states {match['id']} twice")
-            found[match["id"]] = match["title"]
-    if not found:
+            requirements[match["id"]] = match["title"]
+    if not requirements:
         raise ValueError(f"{protocol.name} states no requirement (lines of the form `- **C-01** Title. …`)")
-    return found
+    return requirements
 
 
 @dataclass
 class Proofs:
-    """What ran, and what each test claims."""
+    """Outcomes of tests, and the tests that claim each requirement."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     claims: dict[str, set[str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Proofs:
         return json.dumps({"requirements": rows}, indent=1, ensure_ascii=False) + "\n"
 
     def _rows(self, tests: Iterable[str]) -> Iterator[str]:
-        """A line per test function: its cases are counted, the worst of them speaks for it."""
+        """Yield one line per test function with its worst outcome and number of cases."""
         for name, cases in groupby(tests, key=lambda test: test.split("[")[0]):
             outcomes = [self.outcomes[case] for case in cases]
             count = f" ({len(outcomes)} cases)" if len(outcomes) > 1 else ""

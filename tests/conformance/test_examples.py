@@ -1,4 +1,4 @@
-"""Task files that the pages show are accepted as they stand."""
+"""Task files shown in the documentation are valid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def examples() -> list[tuple[str, str]]:
 
 @pytest.mark.req("C-01", "C-06")
 @pytest.mark.parametrize("text", [text for _, text in examples()], ids=[name for name, _ in examples()])
-def test_example_of_a_page_is_a_valid_task(text: str, tmp_path: Path) -> None:
+def test_documented_task_is_valid(text: str, tmp_path: Path) -> None:
     suite = re.search(r"^suite: \"?([\w-]+)", text, re.MULTILINE)
     assert suite is not None
     folder = tmp_path / suite[1] / "example"
@@ -33,5 +33,5 @@ def test_example_of_a_page_is_a_valid_task(text: str, tmp_path: Path) -> None:
     assert [check.parser for check in loaded.checks] == ["pytest"]
 
 
-def test_pages_show_examples() -> None:
+def test_documentation_has_examples() -> None:
     assert {name.split("-")[0] for name, _ in examples()} == {"README.md", "protocol.md"}

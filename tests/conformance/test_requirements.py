@@ -9,7 +9,7 @@ from tests.conformance.requirements import Proofs, read_requirements
 pytest_plugins = ["pytester"]
 
 
-def test_protocol_states_every_group_of_requirements_without_gaps() -> None:
+def test_requirement_ids_have_no_gaps() -> None:
     groups: dict[str, list[int]] = {}
     for requirement in read_requirements():
         letter, number = requirement.split("-")
@@ -19,21 +19,21 @@ def test_protocol_states_every_group_of_requirements_without_gaps() -> None:
         assert numbers == list(range(1, len(numbers) + 1)), letter
 
 
-def test_requirement_stated_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_requirement_is_rejected(tmp_path: Path) -> None:
     page = tmp_path / "protocol.md"
     page.write_text("- **C-01** One thing. Text.\n- **C-01** The same id again. Text.\n", encoding="utf-8")
     with pytest.raises(ValueError, match="C-01 twice"):
         read_requirements(page)
 
 
-def test_page_without_requirements_is_refused(tmp_path: Path) -> None:
+def test_page_without_requirements_is_rejected(tmp_path: Path) -> None:
     page = tmp_path / "protocol.md"
     page.write_text("# Nothing here\n", encoding="utf-8")
     with pytest.raises(ValueError, match="states no requirement"):
         read_requirements(page)
 
 
-def test_one_failing_test_spoils_a_requirement_whatever_else_passes() -> None:
+def test_failing_test_fails_its_requirement() -> None:
     proofs = Proofs()
     proofs.add("a", ["C-01"], "passed")
     proofs.add("b", ["C-01"], "failed")
@@ -44,7 +44,7 @@ def test_one_failing_test_spoils_a_requirement_whatever_else_passes() -> None:
     assert proofs.result_of("C-03") == "no test"
 
 
-def test_table_counts_what_is_proved_and_what_has_no_test() -> None:
+def test_table_counts_proved_and_untested_requirements() -> None:
     proofs = Proofs()
     proofs.add("tests/a.py::test_a", ["C-01"], "passed")
     table = proofs.as_table({"C-01": "One", "C-02": "Two"})
@@ -52,7 +52,7 @@ def test_table_counts_what_is_proved_and_what_has_no_test() -> None:
     assert any(line.startswith("C-02  no test") for line in table)
 
 
-# --- the hooks of tests/conftest.py, tried on a project of their own ---------------------------------------------------
+# --- hooks of tests/conftest.py in a separate project -----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def test_claim_of_an_unknown_requirement_is_an_error(project: pytest.Pytester) -> None:
+def test_unknown_requirement_is_an_error(project: pytest.Pytester) -> None:
     project.makepyfile("import pytest\n@pytest.mark.req('Z-99')\ndef test_a(): pass\n")
     result = project.runpytest_subprocess("-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -79,9 +79,7 @@ def test_other(): pytest.skip("needs docker")
 """
 
 
-def test_skipped_sandbox_test_fails_in_ci_and_other_skips_do_not(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skipped_sandbox_test_fails_in_ci(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile(SKIPPED)
     monkeypatch.setenv("CI", "true")
     result = project.runpytest_subprocess("-p", "no:cacheprovider")
@@ -89,21 +87,19 @@ def test_skipped_sandbox_test_fails_in_ci_and_other_skips_do_not(
     result.stdout.fnmatch_lines(["*may not be skipped in CI*bwrap is not installed*"])
 
 
-def test_skipped_sandbox_test_stays_a_skip_elsewhere(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skipped_sandbox_test_is_skipped_outside_ci(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile(SKIPPED)
     monkeypatch.delenv("CI", raising=False)
     project.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1, skipped=2)
 
 
-def test_module_that_skips_itself_for_the_sandbox_fails_in_ci(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_skipped_sandbox_module_fails_in_ci(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile("import pytest\npytest.skip('no sandbox here', allow_module_level=True)\n")
     monkeypatch.setenv("CI", "true")
     project.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(errors=1)
 
 
-def test_conformance_table_tells_each_requirement_its_tests_and_result(project: pytest.Pytester) -> None:
+def test_conformance_table_lists_tests_and_results(project: pytest.Pytester) -> None:
     project.makepyfile("import pytest\n@pytest.mark.req('C-01', 'C-02')\ndef test_a(): pass\n")
     result = project.runpytest_subprocess("-p", "no:cacheprovider", "--conformance", "out/table.json", "-n", "1")
     result.stdout.fnmatch_lines(["C-01  passed * A task is a folder*", "*passed*::test_a", "C-03  no test*"])

@@ -40,7 +40,7 @@ def test_retain_without_approval_deletes_nothing(tmp_path: Path) -> None:
     before = files(run)
     told = asked(run)
     assert told.exit_code == 0
-    assert "would go" in told.output
+    assert "Would delete" in told.output
     assert asked(run, "--approved-by", "eve").exit_code == 2
     assert asked(run, "--reason", "old", "--approved-by", " ").exit_code == 2
     assert files(run) == before

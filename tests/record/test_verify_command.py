@@ -17,7 +17,7 @@ def test_first_line_is_the_decision(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     done = CliRunner().invoke(command, [str(run)])
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[0] == "VERIFIED 3 attempts, 50 events, 3 verdicts computed again"
+    assert done.output.splitlines()[0] == "VERIFIED: 3 attempts, 50 events, 3 verdicts recomputed"
     (run / "tasks/other/diffs/final.patch").write_bytes(b"")
     done = CliRunner().invoke(command, [str(run)])
     assert done.exit_code == 1

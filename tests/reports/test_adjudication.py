@@ -73,7 +73,7 @@ def test_later_adjudication_of_a_reviewer_replaces_the_earlier(run: Path) -> Non
 
 
 def test_list_shows_waiting_attempts(run: Path) -> None:
-    assert "0 adjudicated, 0 minutes; 1 waiting" in adjudicate(run, "--list").output
+    assert "0 adjudicated (0 minutes), 1 to review" in adjudicate(run, "--list").output
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 3)
     found = json.loads(adjudicate(run, "--list", "--json").output)
     assert found["waiting"] == []
@@ -85,7 +85,7 @@ def test_list_shows_waiting_attempts(run: Path) -> None:
     [
         (["--attempt", "nobody", "--truth", "correct", "--minutes", "1"], "no finished attempt matches"),
         (["--attempt", "c", "--truth", "incorrect", "--minutes", "1"], "needs --category"),
-        (["--truth", "correct"], "needs --attempt, --truth and --minutes"),
+        (["--truth", "correct"], "--attempt, --truth and --minutes are required"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "1", "--note", "x" * 20_000], "note"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "nan"], "minutes"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.cli.fail_on import held, parse
+from agentbench.cli.fail_on import first_met, parse
 from agentbench.core.errors import InputError
 from agentbench.record.schema import AttemptRecord
 from tests.record.samples import whole_run
@@ -31,7 +31,7 @@ def test_dry_run_estimates_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:
     assert known["expected_sec"] > 0
     assert known["expected_cost"] > 0
     assert len(list((tmp_path / "out").iterdir())) == 1
-    assert "nothing was run" in ab(*asked, "--dry-run").stdout
+    assert "nothing was executed" in ab(*asked, "--dry-run").stdout
 
 
 def records(tmp_path: Path) -> list[AttemptRecord]:
@@ -51,16 +51,16 @@ def test_invalid_fail_on_condition_is_rejected(text: str) -> None:
 def test_first_true_condition_is_named(tmp_path: Path) -> None:
     there = records(tmp_path)
     assert there
-    assert held(parse(f"attempts!={len(there)}, attempts=={len(there)}"), there) == (
+    assert first_met(parse(f"attempts!={len(there)}, attempts=={len(there)}"), there) == (
         f"attempts=={len(there)} (attempts is {len(there)})"
     )
-    assert held(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), there) is None
+    assert first_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), there) is None
 
 
 def test_rate_without_attempts_is_undecided() -> None:
-    with pytest.raises(InputError, match="cannot be decided"):
-        held(parse("pass_rate<0.5"), [])
-    assert held(parse("pass_rate<0.5, attempts==0"), []) == "attempts==0 (attempts is 0)"
+    with pytest.raises(InputError, match="is undecided"):
+        first_met(parse("pass_rate<0.5"), [])
+    assert first_met(parse("pass_rate<0.5, attempts==0"), []) == "attempts==0 (attempts is 0)"
 
 
 def test_true_condition_exits_1(ab: Ab, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_replay_names_a_difference_and_exits_1(ab: Ab, tmp_path: Path) -> None:
     ran = ab("replay", run)
     assert ran.code == 1
     first = ran.stdout.splitlines()[0]
-    assert first.startswith("DIFFERS answer · command: answer: recorded pass")
+    assert first.startswith("DIFFERS: answer · command: answer: recorded pass")
     assert "now fail" in first
 
 

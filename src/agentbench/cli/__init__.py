@@ -1,5 +1,5 @@
-"""The command line. One verb is one file; each exposes `command`.
+"""Command line: one command per file, each exposing `command`.
 
-Owns words for people: arguments, progress, exit codes. Everything heavy is imported inside the verb's function, so that
-`ab --help` starts at once.
+Owns arguments, progress, printed output and exit codes. Must not import anything heavy at module level, so that `ab --help` starts
+fast: commands import what they need inside their functions.
 """

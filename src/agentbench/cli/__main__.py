@@ -1,4 +1,4 @@
-"""`python -m agentbench.cli` is `ab`."""
+"""Run `ab` as `python -m agentbench.cli`."""
 
 from agentbench.cli.main import main
 

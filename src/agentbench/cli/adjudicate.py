@@ -1,4 +1,4 @@
-"""`ab adjudicate RUN`: note what a person found out about an attempt. Verdicts stay as they are."""
+"""`ab adjudicate`: record a reviewer's finding about an attempt. Verdicts do not change."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Examples:
   ab adjudicate RUN --attempt 01J… --truth incorrect --category invariant_violation --minutes 12 --note "loses the last row"
   ab adjudicate RUN --list
 
-False positives (correct but rejected) and false negatives (a defect that passed) then stand in `ab report summary`, per
-category, with the minutes that finding them took.
+`ab report summary` then shows false positives (correct but rejected) and false negatives (a defect that passed) per category,
+with the minutes of review.
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--attempt", metavar="ID", help="The attempt's id (see `ab show`), or TASK or TASK@REPEAT.")
-@click.option("--truth", type=click.Choice(["correct", "incorrect", "undecidable"]), help="What the patch really is.")
+@click.option("--attempt", metavar="ID", help="Attempt id (see `ab show`), TASK or TASK@REPEAT.")
 @click.option(
-    "--category", help="What an error belongs to; default: the failure reason. Needed for a defect that passed."
+    "--truth", type=click.Choice(["correct", "incorrect", "undecidable"]), help="Whether the patch is correct."
 )
-@click.option("--minutes", type=click.FloatRange(0, 100_000), help="Time the review took.")
-@click.option("--reviewer", help="Who looked; default: your user name.")
-@click.option("--note", default="", help="Anything worth keeping.")
-@click.option("--list", "listing", is_flag=True, help="What was found so far, and what still waits.")
+@click.option("--category", help="Kind of error [default: the failure reason]. Required for a defect that passed.")
+@click.option("--minutes", type=click.FloatRange(0, 100_000), help="Duration of the review.")
+@click.option("--reviewer", help="Name of the reviewer [default: your user name].")
+@click.option("--note", default="", help="Comment.")
+@click.option("--list", "listing", is_flag=True, help="List adjudications and attempts that need review.")
 @json_option
 def command(
     run: Path,
@@ -48,30 +48,29 @@ def command(
     listing: bool,
     as_json: bool,
 ) -> None:
-    """Note the truth about an attempt, as a reviewer found it."""
+    """Record whether the patch of an attempt is correct."""
     from agentbench.core.errors import InputError
     from agentbench.reports.adjudications import Finding, Truth, adjudicate
     from agentbench.reports.sources import open_run
 
-    found = open_run(run)
+    opened = open_run(run)
     if listing:
-        _list(found.path, as_json=as_json)
+        _list(opened.path, as_json=as_json)
         return
     if attempt is None or truth is None or minutes is None:
-        msg = "an adjudication needs --attempt, --truth and --minutes"
-        raise InputError(msg, remedy="`ab adjudicate RUN --list` shows what waits for one")
-    row = _select(found.rows, attempt)
-    who = reviewer or _user()
-    done = adjudicate(found.path, row, Finding(Truth(truth), who, minutes, category, note))
+        msg = "--attempt, --truth and --minutes are required"
+        raise InputError(msg, remedy="use --list to show attempts that need review")
+    row = _select(opened.rows, attempt)
+    name = reviewer or _user()
+    adjudication = adjudicate(opened.path, row, Finding(Truth(truth), name, minutes, category, note))
     if as_json:
-        click.echo(done.model_dump_json(indent=2))
+        click.echo(adjudication.model_dump_json(indent=2))
         return
     from agentbench.reports.escape import plain
 
+    verdict = "passed" if row.passed else row.reason
     click.echo(
-        plain(
-            f"{done.truth}: {row.task}, repeat {row.repeat} ({'passed' if row.passed else row.reason}), {minutes:g} minutes by {who}"
-        )
+        plain(f"{adjudication.truth}: {row.task}, repeat {row.repeat} ({verdict}), {minutes:g} minutes by {name}")
     )
 
 
@@ -87,15 +86,15 @@ def _select(rows: tuple[Row, ...], wanted: str) -> Row:
     from agentbench.reports.escape import plain
 
     task, _, repeat = wanted.rpartition("@")
-    fit = [
+    matches = [
         row for row in rows if wanted in {row.attempt_id, row.task} or (task == row.task and repeat == str(row.repeat))
     ]
-    exact = [row for row in fit if row.attempt_id == wanted] or fit
-    if len(exact) != 1:
-        problem = f"{len(exact)} attempts match" if exact else "no finished attempt matches"
+    matches = [row for row in matches if row.attempt_id == wanted] or matches
+    if len(matches) != 1:
+        problem = f"{len(matches)} attempts match" if matches else "no finished attempt matches"
         msg = f"{problem} '{plain(wanted, 100)}'"
-        raise InputError(msg, remedy="`ab adjudicate RUN --list` shows ids")
-    return exact[0]
+        raise InputError(msg, remedy="use --list to show ids")
+    return matches[0]
 
 
 def _list(folder: Path, *, as_json: bool) -> None:
@@ -105,31 +104,32 @@ def _list(folder: Path, *, as_json: bool) -> None:
     from agentbench.reports.escape import columns, plain
     from agentbench.reports.sources import open_run
 
-    done = read_adjudications(folder)
-    known = {one.attempt_id for one in done}
+    adjudications = read_adjudications(folder)
+    adjudicated = {adjudication.attempt_id for adjudication in adjudications}
     rows = open_run(folder).rows
-    waiting = [row for row in rows if row.needs_review and row.attempt_id not in known]
+    waiting = [row for row in rows if row.needs_review and row.attempt_id not in adjudicated]
     if as_json:
         document = {
-            "adjudications": [one.model_dump(mode="json") for one in done],
+            "adjudications": [adjudication.model_dump(mode="json") for adjudication in adjudications],
             "waiting": [row.attempt_id for row in waiting],
         }
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo(f"{len(done)} adjudicated, {sum(one.minutes for one in done):g} minutes; {len(waiting)} waiting")
-    by_id = {row.attempt_id: row for row in rows}
+    minutes = sum(adjudication.minutes for adjudication in adjudications)
+    click.echo(f"{len(adjudications)} adjudicated ({minutes:g} minutes), {len(waiting)} to review")
+    tasks = {row.attempt_id: row.task for row in rows}
     table = [
         (
-            plain(by_id[one.attempt_id].task, 60) if one.attempt_id in by_id else "",
-            str(one.truth),
-            plain(one.category, 40),
-            plain(one.reviewer, 40),
-            one.attempt_id,
+            plain(tasks.get(adjudication.attempt_id, ""), 60),
+            str(adjudication.truth),
+            plain(adjudication.category, 40),
+            plain(adjudication.reviewer, 40),
+            adjudication.attempt_id,
         )
-        for one in done
+        for adjudication in adjudications
     ]
     table += [
-        (plain(row.task, 60), "waiting", str(row.reason or "passed"), "", row.attempt_id) for row in waiting[:200]
+        (plain(row.task, 60), "to review", str(row.reason or "passed"), "", row.attempt_id) for row in waiting[:200]
     ]
     for line in columns(table, "  "):
         click.echo(line)

@@ -1,4 +1,4 @@
-"""`ab cache ls|prune`: what is kept between runs, and removing it."""
+"""`ab cache`: list or remove data kept between runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   ab cache ls
-  ab cache prune                     the least recently used beyond 20 GB
+  ab cache prune
   ab cache prune --max-gb 5
   ab cache prune --unused-days 30
   ab cache prune --all
@@ -26,17 +26,17 @@ _DAY_SEC = 86_400
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """List or prune prepared environments, snapshots and mirrors.
+    """List or remove prepared environments, snapshots and mirrors.
 
-    What a running harness uses is never removed. Everything can be made again: removing it costs time only. Setups that
-    failed are kept as `failed`, so that nobody repeats them; `prune` forgets them.
+    Data in use is never removed. Everything is rebuilt when needed. Failed setups are kept as `failed`, so that they are not
+    repeated; `prune` removes them.
     """
 
 
 @command.command("ls", epilog=EPILOG)
 @json_option
 def ls_command(as_json: bool) -> None:
-    """List what is kept, least recently used first."""
+    """List cached items, least recently used first."""
     from agentbench.sandbox.environments.cache import contents
     from agentbench.sandbox.state import default_state
 
@@ -51,12 +51,12 @@ def ls_command(as_json: bool) -> None:
 
 
 @command.command("prune", epilog=EPILOG)
-@click.option("--max-gb", type=Amount(), help="Keep at most this much of prepared environments (default 20).")
-@click.option("--unused-days", type=Amount(), help="Also remove what was not used for so long.")
-@click.option("--all", "everything", is_flag=True, help="Remove everything that is not in use.")
+@click.option("--max-gb", type=Amount(), help="Maximum size of prepared environments [default: 20].")
+@click.option("--unused-days", type=Amount(), help="Also remove items not used for this many days.")
+@click.option("--all", "everything", is_flag=True, help="Remove everything not in use.")
 @json_option
 def prune_command(max_gb: float | None, unused_days: float | None, everything: bool, as_json: bool) -> None:
-    """Remove prepared environments that were not used for longest."""
+    """Remove the least recently used prepared environments."""
     from agentbench.sandbox.environments.cache import prune
     from agentbench.sandbox.environments.layers import DEFAULT_BYTES
     from agentbench.sandbox.state import default_state

@@ -1,4 +1,4 @@
-"""`ab demo`: the main job end to end, on bundled tasks, without a key or a daemon."""
+"""`ab demo`: run a complete evaluation on bundled tasks, without an API key or a daemon."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ Example:
 
 METHODS = ("noop", "partial", "reference", "cheater")
 TRICKS = {
-    "duration-compound": "ended the test process with status 0 as soon as its package was imported",
-    "invoice-tax-table": "reached into pytest so that no report could be a failure, and returned a value equal to everything",
-    "shelf-cents": "deleted the tests, left one that always passes, and let no other be collected",
-    "siteconf-tomllib": "put a pytest of its own beside the sources, to be found before the real one",
-    "toy-median": "turned every failed report into a passed one, and wrote the answer of the issue into the code",
+    "duration-compound": "exit with status 0 when the package is imported",
+    "invoice-tax-table": "patch pytest so that no test can fail, and return a value that equals everything",
+    "shelf-cents": "delete the tests and add one that always passes",
+    "siteconf-tomllib": "add a fake pytest module next to the sources",
+    "toy-median": "turn failed reports into passed ones, and hard-code the answer",
 }
-"""What the cheater does to each task; `demo/agents/cheater/cheat.sh` does it."""
+"""What `demo/agents/cheater/cheat.sh` does to each task."""
 
 
 @click.command(epilog=EPILOG)
-@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True, help="Attempts at the same time.")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of parallel attempts."
+)
 @sandbox_option
-@click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept.")
+@click.option(
+    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
+)
 def command(*, workers: int, sandbox: str, out: Path) -> None:
-    """Validate five tasks, run four agents on them (one cheats), grade in fresh sandboxes, compare, verify."""
+    """Validate five tasks, run four agents on them (one cheats), grade, compare and verify."""
     from agentbench.cli.launch import run_rows
     from agentbench.contract.suite import load_suite
     from agentbench.run.config import CliChoices
@@ -49,34 +53,34 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
 
     tasks = load_suite("demo", Path("tasks")).tasks
     with Lab(sandbox=sandbox) as lab:
-        _title("1. Are the tasks fit to judge anybody? Baselines must fail, references must pass, nothing may flake.")
+        _title("1. Validating tasks: the baseline must fail, the reference must pass, results must be stable.")
         if not _validate(tasks, lab, workers):
             sys.exit(1)
-    _title(f"2. Four agents on five tasks, each attempt in a sandbox without network: {', '.join(METHODS)}.")
+    _title(f"2. Running four agents on five tasks, each in a sandbox without network: {', '.join(METHODS)}.")
     request = RunRequest("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
     rows = make_plan([(task, _methods(task)) for task in tasks])
     result = run_rows(rows, request)
     if result.exit_code:
         sys.exit(result.exit_code)
     records = list(result.records())
-    _title("3. The verdicts, each taken in a fresh sandbox that the agent never touched.")
+    _title("3. Verdicts, each from a fresh sandbox that the agent never touched.")
     _matrix(tasks, records)
-    _title("4. What the cheater tried, and what caught it.")
+    _title("4. How the cheater was caught.")
     _caught([record for record in records if record.variant == "cheater"])
     runs = {Path(path).name.split("__")[2]: path for path in result.runs}
-    _title("5. Every chain, digest and verdict computed again from the run directories.")
+    _title("5. Verifying hash chains, digests and verdicts of the run directories.")
     ok = _verify(result.runs)
-    _title("6. Is `reference` (B) better than `partial` (A)? Paired, on the same tasks.")
+    _title("6. Comparing reference (B) with partial (A) on the same tasks.")
     _compare(runs["partial"], runs["reference"])
-    _title("7. All of it as a page: open it in a browser, it needs no network.")
+    _title("7. HTML report, opens in a browser without network.")
     click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
-    click.echo(f"\nIn the terminal: {_program()} show {runs['cheater']} --task toy-median")
+    click.echo(f"\nDetails: {_program()} show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)
 
 
 def _program() -> str:
-    """The command as it was called: a fresh checkout has it in `.venv/bin` and not on the PATH."""
+    """Return the command as it was called, because in a fresh checkout `ab` is not on the PATH."""
     called = Path(sys.argv[0])
     return str(called) if called.name in {"ab", "agentbench"} and called.parent != Path() else "ab"
 
@@ -87,7 +91,7 @@ def _title(text: str) -> None:
 
 
 def _methods(task: LoadedTask) -> list[Configuration]:
-    """The four agents of the demonstration, as somebody would configure them."""
+    """Configure the four agents of the demo."""
     from dataclasses import replace
     from importlib.resources import files
 
@@ -109,13 +113,13 @@ def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
     from agentbench.core.text import printable
     from agentbench.run.validation import validate_suite
 
-    found = validate_suite(
+    results = validate_suite(
         tasks, lab, repeats=2, workers=workers, report=lambda line: click.echo(f"  {line}", err=True)
     )
-    for one in found:
-        state = "valid    " if one.valid else "NOT VALID"
-        click.echo(printable(f"  {state} {one.task_id}: {one.why}"))
-    return all(one.valid for one in found)
+    for result in results:
+        state = "valid    " if result.valid else "NOT VALID"
+        click.echo(printable(f"  {state} {result.task_id}: {result.why}"))
+    return all(result.valid for result in results)
 
 
 def _matrix(tasks: Sequence[LoadedTask], records: Sequence[AttemptRecord]) -> None:
@@ -138,7 +142,7 @@ def _caught(records: Sequence[AttemptRecord]) -> None:
     from agentbench.record.headline import headline
 
     for record in records:
-        click.echo(f"  {record.task_id}: {TRICKS.get(record.task_id, 'cheated')}")
+        click.echo(f"  {record.task_id}: {TRICKS.get(record.task_id, 'cheat')}")
         click.echo(printable(f"    {headline(record)}"))
 
 
@@ -147,17 +151,17 @@ def _compare(a: Path, b: Path) -> None:
     from agentbench.reports.paired import compare_sides, decision
     from agentbench.reports.sources import open_sides
 
-    found = compare_sides(*open_sides(str(a), str(b)))
-    click.echo(f"  {decision(found)}")
-    for note in found.comparison.notes:
+    report = compare_sides(*open_sides(str(a), str(b)))
+    click.echo(f"  {decision(report)}")
+    for note in report.comparison.notes:
         click.echo(f"  - {note}")
-    for flip in found.flips:
+    for flip in report.flips:
         click.echo(printable(f"  {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
-    click.echo(f"  in full: {_program()} report paired --run-a {a} --run-b {b}")
+    click.echo(f"  Details: {_program()} report paired --run-a {a} --run-b {b}")
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:
-    """The HTML report of all four runs with the comparison in it."""
+    """Write the HTML report of all four runs and their comparison."""
     from agentbench.reports.html.page import write_page
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_run, open_sides

@@ -1,4 +1,4 @@
-"""`ab doctor`: what works on this machine, and a remedy for what does not."""
+"""`ab doctor`: check what works on this machine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Examples:
   ab doctor
   ab doctor --json | python3 -m json.tool
 
-The first line is the decision: READY, WEAK (something of the host can be reached from inside) or NOT READY. A sandbox is
-started and attacked from inside; nothing is left behind. Exit code 0 for READY, else 3.
+The first line is READY, WEAK (part of the host is reachable from the sandbox) or NOT READY. The check starts a sandbox, attacks it
+from inside and removes it. Exit code 0 if READY, else 3.
 """
 
 
 @click.command(epilog=EPILOG)
 @json_option
 def command(as_json: bool) -> None:
-    """Look at sandboxes, limits, isolation, tools, disk, keys and package indexes."""
+    """Check sandboxes, limits, isolation, tools, disk, keys and package indexes."""
     from agentbench.sandbox.doctor import diagnose
     from agentbench.sandbox.state import default_state
 
@@ -40,8 +40,8 @@ def headline(diagnosis: Diagnosis) -> str:
     if ready:
         return f"READY {', '.join(ready)}"
     if weak:
-        return f"WEAK {', '.join(weak)}: something of the host can be reached from inside"
-    return "NOT READY no sandbox works on this machine"
+        return f"WEAK {', '.join(weak)}: part of the host is reachable from the sandbox"
+    return "NOT READY: no sandbox works on this machine"
 
 
 def _as_text(diagnosis: Diagnosis) -> str:
@@ -53,14 +53,14 @@ def _as_text(diagnosis: Diagnosis) -> str:
     lines.append("tools")
     for tool in diagnosis.tools:
         lines.append(f"  {tool.name}: {tool.version}" if tool.version else f"  {tool.name}: MISSING, {tool.remedy}")
-    lines += ["python for sandboxes", *(f"  {python}" for python in diagnosis.pythons)]
-    lines += ["keys", *(f"  {name}: {'present' if there else 'absent'}" for name, there in diagnosis.keys.items())]
-    lines += ["package index, setup phase only", *(f"  {address}" for address in diagnosis.registries)]
+    lines += ["python", *(f"  {python}" for python in diagnosis.pythons)]
+    lines += ["keys", *(f"  {name}: {'present' if present else 'absent'}" for name, present in diagnosis.keys.items())]
+    lines += ["package index (setup phase only)", *(f"  {address}" for address in diagnosis.registries)]
     lines += [f"  {proxy}" for proxy in diagnosis.proxies]
     lines += [f"  {name}={path}" for name, path in diagnosis.certificates.items()]
     lines.append("machine")
-    lines.append(f"  harness runs as {diagnosis.user}; {diagnosis.memory_mb} MB of memory")
-    lines.append(f"  state in {diagnosis.state}; {diagnosis.disk_free_mb} MB free")
+    lines.append(f"  user {diagnosis.user}, {diagnosis.memory_mb} MB memory")
+    lines.append(f"  state in {diagnosis.state}, {diagnosis.disk_free_mb} MB free")
     if diagnosis.problems:
         lines += ["problems", *(f"  {problem}" for problem in diagnosis.problems)]
     return "\n".join(printable(line) for line in lines)
@@ -75,11 +75,11 @@ def _backend_lines(backend: BackendHealth) -> list[str]:
     lines.append(f"  limits: cpu {limits.cpu}, memory {limits.memory}, pids {limits.pids}, disk {limits.disk}")
     lines += [f"    {note}" for note in limits.notes]
     if backend.server:
-        lines.append(f"  commands are run by {backend.server}")
+        lines.append(f"  command server: {backend.server}")
     for check in backend.checks:
         lines.append(f"  {'ok  ' if check.ok else 'WEAK'} {check.name}: {check.detail}")
     if backend.open_ms is not None and backend.call_ms is not None:
-        lines.append(f"  ready in {backend.open_ms:.0f} ms, a command takes {backend.call_ms:.1f} ms")
+        lines.append(f"  starts in {backend.open_ms:.0f} ms, runs a command in {backend.call_ms:.1f} ms")
     return lines
 
 
@@ -93,7 +93,7 @@ def _as_json(diagnosis: Diagnosis) -> str:
             "backends": [_backend_json(backend) for backend in diagnosis.backends],
             "tools": {tool.name: tool.version or None for tool in diagnosis.tools},
             "pythons": list(diagnosis.pythons),
-            "keys": {name: "present" if there else "absent" for name, there in diagnosis.keys.items()},
+            "keys": {name: "present" if present else "absent" for name, present in diagnosis.keys.items()},
             "index": {
                 "registries": list(diagnosis.registries),
                 "proxies": list(diagnosis.proxies),

@@ -1,4 +1,4 @@
-"""`--dry-run`: what would be run, what it may cost and take, and how small a difference it could show."""
+"""`--dry-run`: estimate the cost, time and minimum detectable effect of a run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
 
 DISCORDANT = 0.3
-"""Planning assumption: the share of tasks on which two methods differ, where no earlier runs tell."""
+"""Assumed share of tasks at which two methods differ, if earlier runs give none."""
 CORRELATION = 0.5
-"""Planning assumption: correlation of repeats of one task."""
+"""Assumed correlation of repeats of one task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What earlier attempts suggest. None: there are none to go by."""
+    """Estimate from earlier attempts; None where there are none."""
 
     attempts: int
     tasks: int
@@ -40,11 +40,11 @@ class Estimate:
     earlier: int
     cost: float | None
     unit: str
-    most: float
-    """What the caps of all attempts allow together."""
+    cost_cap: float
+    """Maximum cost that the caps allow."""
     seconds: float | None
     detectable: float | None
-    assumed: str
+    assumptions: str
 
     def as_json(self) -> str:
         return json.dumps(
@@ -57,29 +57,26 @@ class Estimate:
                 "earlier_attempts": self.earlier,
                 "expected_cost": self.cost,
                 "cost_unit": self.unit,
-                "cost_cap": self.most,
+                "cost_cap": self.cost_cap,
                 "expected_sec": self.seconds,
                 "minimum_detectable_effect": self.detectable,
-                "assumptions": self.assumed,
+                "assumptions": self.assumptions,
             }
         )
 
     def as_text(self) -> str:
-        known = f"from {self.earlier} earlier attempts" if self.earlier else "no earlier attempts to go by"
+        basis = f"from {plural(self.earlier, 'earlier attempt')}" if self.earlier else "no earlier attempts"
         cost = "unknown" if self.cost is None else f"{self.cost:.4g} {self.unit}"
         time = "unknown" if self.seconds is None else _duration(self.seconds)
-        if self.detectable is None:
-            effect = f"no difference can be relied on to show ({self.assumed})"
-        else:
-            effect = f"{self.detectable:.0%} difference between two methods ({self.assumed})"
+        effect = "none" if self.detectable is None else f"{self.detectable * 100:.0f} points between two methods"
         factors = [plural(self.tasks, "task"), plural(len(self.variants), "method"), plural(self.repeats, "repeat")]
         return "\n".join(
             (
                 f"{plural(self.attempts, 'attempt')}: {' × '.join(factors)}",
-                f"  expected cost  {cost} ({known}); caps allow at most {self.most:g}",
-                f"  expected time  {time} with {plural(self.workers, 'worker')}",
-                f"  would show     {effect}",
-                "nothing was run",
+                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g}",
+                f"  expected time              {time} with {plural(self.workers, 'worker')}",
+                f"  minimum detectable effect  {effect} ({self.assumptions})",
+                "Dry run: nothing was executed.",
             )
         )
 
@@ -89,16 +86,16 @@ def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
 
 
 def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
-    """Read earlier runs below `--out`; nothing is written and nothing is run."""
+    """Estimate a plan from earlier runs in `--out`, without running or writing anything."""
     past = [record for record in _earlier(request.out) if record.run_status is not RunStatus.INVALID]
     variants = tuple(dict.fromkeys(row.configuration.variant for row in rows))
     tasks = len({row.task.id for row in rows})
     repeats = max((row.repeat for row in rows), default=0)
     expected = [_expected(row, past) for row in rows]
-    known = [one for one in expected if one is not None]
-    # What is unknown is taken to be like what is known.
+    known = [estimate for estimate in expected if estimate is not None]
+    # Attempts without an estimate are assumed to be like the others.
     scale = len(rows) / len(known) if known else 0.0
-    detectable, assumed = _detectable(tasks, repeats, variants, past)
+    detectable, assumptions = _detectable(tasks, repeats, variants, past)
     return Estimate(
         attempts=len(rows),
         tasks=tasks,
@@ -106,23 +103,23 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
         repeats=repeats,
         workers=request.workers,
         earlier=len(past),
-        cost=sum(one[0] for one in known) * scale if known else None,
+        cost=sum(cost for cost, _ in known) * scale if known else None,
         unit=past[-1].cost.unit if past else "usd",
-        most=_most(rows, request),
-        seconds=sum(one[1] for one in known) * scale / request.workers if known else None,
+        cost_cap=_cost_cap(rows, request),
+        seconds=sum(time for _, time in known) * scale / request.workers if known else None,
         detectable=detectable,
-        assumed=assumed,
+        assumptions=assumptions,
     )
 
 
-def _most(rows: Sequence[PlanRow], request: RunRequest) -> float:
-    """What the caps of runs, tasks and the whole allow together."""
+def _cost_cap(rows: Sequence[PlanRow], request: RunRequest) -> float:
+    """Return the maximum cost that the caps of attempts, tasks and the run allow together."""
     by_task: dict[str, float] = {}
     for row in rows:
         by_task[row.task.id] = by_task.get(row.task.id, 0.0) + row.task.task.budget.usd
     task = math.inf if request.task_usd is None else request.task_usd
     total = math.inf if request.total_usd is None else request.total_usd
-    return min(sum(min(one, task) for one in by_task.values()), total)
+    return min(sum(min(cost, task) for cost in by_task.values()), total)
 
 
 def _earlier(out: Path) -> Iterator[AttemptRecord]:
@@ -134,17 +131,17 @@ def _earlier(out: Path) -> Iterator[AttemptRecord]:
 
 
 def _expected(row: PlanRow, past: Sequence[AttemptRecord]) -> tuple[float, float] | None:
-    """Median cost and time: of the same task and method, else of the method, else of the task."""
+    """Return the median cost and time of the same task and method, else of the method, else of the task."""
     variant, task = row.configuration.variant, row.task.id
-    same = (
-        [one for one in past if (one.task_id, one.variant) == (task, variant)],
-        [one for one in past if one.variant == variant],
-        [one for one in past if one.task_id == task],
+    candidates = (
+        [record for record in past if (record.task_id, record.variant) == (task, variant)],
+        [record for record in past if record.variant == variant],
+        [record for record in past if record.task_id == task],
     )
-    alike = next((found for found in same if found), None)
-    if alike is None:
+    similar = next((records for records in candidates if records), None)
+    if similar is None:
         return None
-    return median(one.cost.total for one in alike), median(one.duration_sec for one in alike)
+    return median(record.cost.total for record in similar), median(record.duration_sec for record in similar)
 
 
 def _detectable(
@@ -152,28 +149,28 @@ def _detectable(
 ) -> tuple[float | None, str]:
     from agentbench.statistics.power import detectable_single
 
-    discordant, where = DISCORDANT, "assumed"
+    discordant, source = DISCORDANT, "assumed"
     measured = _discordant(variants, past)
     if measured is not None:
-        discordant, where = measured, "as in earlier runs"
-    # Repeats of one task tell less than further tasks would.
+        discordant, source = measured, "from earlier runs"
+    # Repeats of one task carry less information than further tasks.
     effective = max(int(tasks * repeats / (1 + (repeats - 1) * CORRELATION)), 1) if tasks else 0
     differing = math.ceil(discordant * effective)
-    found = detectable_single(differing, 0, effective)
-    words = f"{discordant:.0%} of tasks differ, {where}; power {found.power:g}, α {found.alpha:g}"
+    detectable = detectable_single(differing, 0, effective)
+    assumptions = f"{discordant:.0%} discordant tasks {source}, power {detectable.power:g}, α = {detectable.alpha:g}"
     if repeats > 1:
-        words += f"; correlation of repeats {CORRELATION:g}, assumed"
-    return found.effect, words
+        assumptions += f", correlation of repeats {CORRELATION:g} assumed"
+    return detectable.effect, assumptions
 
 
 def _discordant(variants: tuple[str, ...], past: Iterable[AttemptRecord]) -> float | None:
-    """The share of tasks that two of these methods decided differently before."""
+    """Return the mean difference of two methods over tasks in earlier runs, or None with fewer than 5 common tasks."""
     if len(variants) < 2:
         return None
     rates: dict[tuple[str, str], list[bool]] = {}
-    for one in past:
-        if one.variant in variants[:2]:
-            rates.setdefault((one.task_id, one.variant), []).append(one.result.passed)
+    for record in past:
+        if record.variant in variants[:2]:
+            rates.setdefault((record.task_id, record.variant), []).append(record.result.passed)
     both = [task for task, variant in rates if variant == variants[0] and (task, variants[1]) in rates]
     if len(both) < 5:
         return None

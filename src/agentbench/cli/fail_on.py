@@ -1,10 +1,10 @@
 """`--fail-on EXPR`: conditions over the records of a run that make the command exit 1.
 
-EXPR       conditions separated by commas; the first that holds is named
-condition  METRIC OP NUMBER     OP: < <= > >= == !=
-METRIC     attempts passed failed invalid needs_review cost
-           pass_rate (contract: passed, invalid runs of ours and the task's left out), acceptance_rate (success of scorable)
-           or a reason: TESTS_FAILED, POLICY_VIOLATION, … (attempts that have it)
+EXPR       conditions separated by commas; the first that holds is reported
+condition  METRIC OP NUMBER, where OP is one of < <= > >= == !=
+METRIC     attempts, passed, failed, invalid, needs_review, cost,
+           pass_rate (contract rate), acceptance_rate,
+           or a reason such as TESTS_FAILED (number of attempts with that reason)
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ def _rate(part: int, whole: int) -> float | None:
 
 
 def _contract(records: Sequence[AttemptRecord]) -> float | None:
-    ours = {InvalidCause.HARNESS, InvalidCause.TASK, InvalidCause.OPERATOR}
-    counted = [one for one in records if one.invalid_cause not in ours]
-    return _rate(sum(one.result.passed for one in counted), len(counted))
+    excluded = {InvalidCause.HARNESS, InvalidCause.TASK, InvalidCause.OPERATOR}
+    counted = [record for record in records if record.invalid_cause not in excluded]
+    return _rate(sum(record.result.passed for record in counted), len(counted))
 
 
 def _acceptance(records: Sequence[AttemptRecord]) -> float | None:
-    scorable = [one for one in records if one.run_status is not RunStatus.INVALID]
-    return _rate(sum(one.run_status is RunStatus.SUCCESS for one in scorable), len(scorable))
+    scorable = [record for record in records if record.run_status is not RunStatus.INVALID]
+    return _rate(sum(record.run_status is RunStatus.SUCCESS for record in scorable), len(scorable))
 
 
 METRICS: dict[str, Callable[[Sequence[AttemptRecord]], float | None]] = {
     "attempts": len,
-    "passed": lambda records: sum(one.result.passed for one in records),
-    "failed": lambda records: sum(not one.result.passed for one in records),
-    "invalid": lambda records: sum(one.run_status is RunStatus.INVALID for one in records),
-    "needs_review": lambda records: sum(one.needs_review for one in records),
-    "cost": lambda records: sum(one.cost.total for one in records),
+    "passed": lambda records: sum(record.result.passed for record in records),
+    "failed": lambda records: sum(not record.result.passed for record in records),
+    "invalid": lambda records: sum(record.run_status is RunStatus.INVALID for record in records),
+    "needs_review": lambda records: sum(record.needs_review for record in records),
+    "cost": lambda records: sum(record.cost.total for record in records),
     "pass_rate": _contract,
     "acceptance_rate": _acceptance,
 }
@@ -65,44 +65,48 @@ class Condition:
     def value(self, records: Sequence[AttemptRecord]) -> float | None:
         if self.metric in METRICS:
             return METRICS[self.metric](records)
-        return sum(one.result.failure_reason == self.metric for one in records)
+        return sum(record.result.failure_reason == self.metric for record in records)
 
     def __str__(self) -> str:
         return f"{self.metric}{self.op}{self.number:g}"
 
 
 def parse(text: str) -> tuple[Condition, ...]:
-    """
+    """Parse an expression.
+
     Raises:
-        InputError: not an expression; says what one is.
+        InputError: it is invalid.
     """
     conditions = []
-    for piece in text.split(","):
-        found = _CONDITION.fullmatch(piece)
-        if found is None:
-            msg = f"--fail-on: '{piece.strip()}' is no condition; expected e.g. pass_rate<0.8 or TESTS_FAILED>0"
+    for part in text.split(","):
+        match = _CONDITION.fullmatch(part)
+        if match is None:
+            msg = f"--fail-on: invalid condition '{part.strip()}'; expected for example pass_rate<0.8 or TESTS_FAILED>0"
             raise InputError(msg)
-        if found[1] not in METRICS and found[1] not in {reason.value for reason in Reason}:
-            msg = f"--fail-on: there is no '{found[1]}'; expected {', '.join(METRICS)} or a reason such as TESTS_FAILED"
+        metric, op, number = match.groups()
+        if metric not in METRICS and metric not in {reason.value for reason in Reason}:
+            msg = (
+                f"--fail-on: unknown metric '{metric}'; expected {', '.join(METRICS)} or a reason such as TESTS_FAILED"
+            )
             raise InputError(msg)
-        conditions.append(Condition(found[1], found[2], float(found[3])))
+        conditions.append(Condition(metric, op, float(number)))
     return tuple(conditions)
 
 
-def held(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> str | None:
-    """The first condition that holds, with its value; None when none does.
+def first_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> str | None:
+    """Return the first condition that holds, with its value, or None.
 
     Raises:
-        InputError: one cannot be decided, because nothing can be counted.
+        InputError: no condition holds, and one is undefined because no attempt counts.
     """
-    undecided = None
-    for one in conditions:
-        value = one.value(records)
+    undefined = None
+    for condition in conditions:
+        value = condition.value(records)
         if value is None:
-            undecided = undecided or one
-        elif _OPERATORS[one.op](value, one.number):
-            return f"{one} ({one.metric} is {value:g})"
-    if undecided is not None:
-        msg = f"--fail-on {undecided} cannot be decided: no attempt counts for {undecided.metric}"
+            undefined = undefined or condition
+        elif _OPERATORS[condition.op](value, condition.number):
+            return f"{condition} ({condition.metric} is {value:g})"
+    if undefined is not None:
+        msg = f"--fail-on {undefined} is undecided: no attempts count towards {undefined.metric}"
         raise InputError(msg)
     return None

@@ -1,4 +1,4 @@
-"""`ab grade`: patches made elsewhere, judged as ours are."""
+"""`ab grade`: grade existing patches."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ Examples:
     type=click.Path(path_type=Path),
     required=True,
     multiple=True,
-    help="A task, or a folder of tasks. May be given several times.",
+    help="Task, or folder of tasks. Can be repeated.",
 )
-@click.option("--patch", "patch_file", type=FILE, help="A unified diff; '-' reads it from stdin.")
-@click.option("--predictions", type=FILE, help="JSONL of {instance_id, model_patch}, or one JSON object keyed by id.")
-@click.option("--report", "report_file", type=FILE, help="With --predictions: write SWE-bench's form of a report here.")
+@click.option("--patch", "patch_file", type=FILE, help="Unified diff, or - for stdin.")
+@click.option(
+    "--predictions", type=FILE, help="JSON lines of {instance_id, model_patch}, or a JSON object keyed by id."
+)
+@click.option("--report", "report_file", type=FILE, help="Write a SWE-bench report (with --predictions).")
 @workers_option
 @sandbox_option
 @fresh_option
-@click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept.")
+@click.option(
+    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
+)
 @json_option
 def command(
     *,
@@ -50,7 +54,7 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Grade patches: each on a fresh copy of the task's repository, in a sandbox of its own."""
+    """Grade patches, each in a fresh sandbox on the task's base repository."""
     from agentbench.cli.launch import run_rows
     from agentbench.cli.output import print_result
     from agentbench.contract.suite import find_tasks
@@ -62,21 +66,21 @@ def command(
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
     if report_file is not None and predictions is None:
-        raise click.UsageError("--report goes with --predictions.")
+        raise click.UsageError("--report needs --predictions.")
     if report_file is not None and not report_file.absolute().parent.is_dir():
-        msg = f"--report {report_file}: there is no folder {report_file.parent}"
+        msg = f"--report {report_file}: folder {report_file.parent} does not exist"
         raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
     tasks = [task for path in paths for task in find_tasks(path)]
     if patch_file is not None:
         if len(tasks) != 1:
-            msg = f"--patch is for one task; {len(tasks)} were given (use --predictions for several)"
+            msg = f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several"
             raise InputError(msg)
         wanted = [_read(tasks[0].id, patch_file)]
     else:
-        assert predictions is not None  # noqa: S101 - exactly one was given
+        assert predictions is not None  # noqa: S101 - checked above
         wanted = read_predictions(predictions)
         if not wanted:
-            msg = f"{predictions} holds no prediction"
+            msg = f"{predictions} has no predictions"
             raise InputError(msg)
     request = RunRequest(
         suite=tasks[0].task.suite,
@@ -102,11 +106,11 @@ def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: lis
     from agentbench.authoring.formats.swebench import report
     from agentbench.core.errors import InputError
 
-    empty = [one.task_id for one in wanted if not one.patch.strip() and not one.problem]
+    empty = [prediction.task_id for prediction in wanted if not prediction.patch.strip() and not prediction.problem]
     try:
         path.write_text(json.dumps(report(list(result.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        msg = f"--report {path} cannot be written: {error.strerror}"
+        msg = f"cannot write --report {path}: {error.strerror}"
         raise InputError(msg) from None
 
 
@@ -120,5 +124,5 @@ def _read(task_id: str, path: Path) -> Prediction:
         with path.open("rb") as stream:
             return read_patch(task_id, stream)
     except OSError as error:
-        msg = f"patch {path} cannot be read: {error.strerror}"
+        msg = f"cannot read patch {path}: {error.strerror}"
         raise InputError(msg) from None

@@ -1,4 +1,4 @@
-"""`ab init`: a new suite with one commented task."""
+"""`ab init`: create a suite with one commented task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from agentbench.cli.options import json_option
 
 EPILOG = """\b
-Example:
+Examples:
   ab init tasks/mine
   ab validate-tasks --suite mine
 """
@@ -19,7 +19,7 @@ Example:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def command(folder: Path, *, as_json: bool) -> None:
-    """Make a new suite in DIR with one commented task that can be run at once."""
+    """Create a suite in DIR with one commented, runnable task."""
     import json
 
     from agentbench.contract.templates import new_suite
@@ -29,10 +29,10 @@ def command(folder: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"suite": suite, "folder": str(folder), "task": str(folder / loaded.folder.name)}))
         return
-    click.echo(f"made suite {suite} with task {loaded.task.id}: {folder / loaded.folder.name / 'task.yaml'}")
+    click.echo(f"Created suite {suite} with task {loaded.task.id}: {folder / loaded.folder.name / 'task.yaml'}")
     parent = folder.parent
     where = "" if parent == Path("tasks") else f" --tasks-dir {parent}"
-    click.echo("next:", err=True)
+    click.echo("Next:", err=True)
     click.echo(f"  ab task check {folder}", err=True)
     click.echo(f"  ab validate-tasks --suite {suite}{where}", err=True)
     click.echo(f"  ab run --suite {suite}{where} --agent reference", err=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.fail_on import Condition, held, parse
+from agentbench.cli.fail_on import Condition, first_met, parse
 from agentbench.cli.interrupts import graceful_interrupts
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result
@@ -95,7 +95,7 @@ def _execute(study: Study, progress: Progress, *, quiet: bool) -> StudyResult:
                 write_summary(run.path)
                 run.close("completed" if completed else "interrupted")
                 if not quiet:
-                    click.echo(f"run directory: {run.path}", err=True)
+                    click.echo(f"Run directory: {run.path}", err=True)
     return study.result()
 
 
@@ -104,8 +104,8 @@ def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: boo
     print_result(result, as_json=as_json)
     if result.exit_code or not conditions:
         return result.exit_code
-    broken = held(conditions, list(result.records()))
-    if broken is None:
+    met = first_met(conditions, list(result.records()))
+    if met is None:
         return 0
-    click.echo(f"--fail-on: {broken}", err=True)
+    click.echo(f"--fail-on: {met}", err=True)
     return 1

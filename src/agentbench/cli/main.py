@@ -1,4 +1,4 @@
-"""The `ab` command: finds the verb, maps errors to exit codes, and nothing else."""
+"""Entry point of `ab`: finds the command and maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -13,44 +13,47 @@ import click
 
 from agentbench import __version__
 
-# verb → (module, one line for `ab --help`). Kept as data so that listing the verbs imports none of them.
-VERBS: dict[str, tuple[str, str]] = {
-    "adjudicate": ("agentbench.cli.adjudicate", "Note what a person found out about an attempt."),
-    "cache": ("agentbench.cli.cache", "List or prune prepared environments and mirrors."),
-    "demo": ("agentbench.cli.demo", "The main job end to end on bundled tasks: no key, no daemon."),
-    "doctor": ("agentbench.cli.doctor", "What works on this machine, and a remedy for what does not."),
-    "grade": ("agentbench.cli.grade", "Grade patches made elsewhere."),
-    "init": ("agentbench.cli.init", "Make a new suite with one commented task."),
-    "query": ("agentbench.cli.query", "SQL over the records and events of runs (DuckDB)."),
-    "operator": ("agentbench.cli.operator", "Decide about attempts that wait for a person."),
-    "replay": ("agentbench.cli.replay", "Run acceptance again on recorded patches and compare."),
-    "report": ("agentbench.cli.report", "Summaries and paired comparisons of runs."),
-    "retain": ("agentbench.cli.retain", "Keep no more than minimal evidence of a run."),
-    "rescore": ("agentbench.cli.rescore", "What a run would have been under other weights or caps."),
+# Command → (module, line in `ab --help`). Kept as data so that listing the commands imports none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "adjudicate": ("agentbench.cli.adjudicate", "Record a reviewer's finding about an attempt."),
+    "cache": ("agentbench.cli.cache", "List or remove prepared environments and other cached data."),
+    "demo": ("agentbench.cli.demo", "Run a complete evaluation on bundled tasks."),
+    "doctor": ("agentbench.cli.doctor", "Check what works on this machine."),
+    "grade": ("agentbench.cli.grade", "Grade existing patches."),
+    "init": ("agentbench.cli.init", "Create a suite with one commented task."),
+    "query": ("agentbench.cli.query", "Query records and events of runs with SQL."),
+    "operator": ("agentbench.cli.operator", "List or answer questions of paused attempts."),
+    "replay": ("agentbench.cli.replay", "Grade recorded patches again and compare the outcomes."),
+    "report": ("agentbench.cli.report", "Summarise or compare runs."),
+    "retain": ("agentbench.cli.retain", "Delete bulky evidence from a finished run."),
+    "rescore": ("agentbench.cli.rescore", "Compute a run's results under other weights or caps."),
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),
-    "show": ("agentbench.cli.show", "A run or an attempt as a card."),
-    "task": ("agentbench.cli.task", "Author tasks: check, new, lock, stats."),
-    "validate-tasks": ("agentbench.cli.validate_tasks", "Baseline fails, reference passes, nothing flakes."),
-    "verify": ("agentbench.cli.verify", "Recompute a run's chains, digests and verdicts."),
+    "show": ("agentbench.cli.show", "Show a run or an attempt."),
+    "task": ("agentbench.cli.task", "Create, check and measure tasks."),
+    "validate-tasks": (
+        "agentbench.cli.validate_tasks",
+        "Check that baselines fail, references pass and results are stable.",
+    ),
+    "verify": ("agentbench.cli.verify", "Verify a run's hash chains, digests and verdicts."),
 }
 
 EXIT_INTERRUPTED = 130
 EXIT_HARNESS = 3
 
 
-class Verbs(click.Group):
-    """A group that imports a verb only when it is called."""
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(VERBS)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
+        if name not in COMMANDS:
             return None
-        command = importlib.import_module(VERBS[name][0]).command
+        command = importlib.import_module(COMMANDS[name][0]).command
         if not isinstance(command, click.Command):
-            msg = f"{VERBS[name][0]}.command is not a click command"
+            msg = f"{COMMANDS[name][0]}.command is not a click command"
             raise TypeError(msg)
         return command
 
@@ -62,7 +65,7 @@ class Verbs(click.Group):
         except click.UsageError as error:
             import difflib
 
-            close = difflib.get_close_matches(args[0], VERBS, n=1) if args else []
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1) if args else []
             if not close:
                 raise
             message = f"{error.message} Did you mean '{close[0]}'?"
@@ -70,31 +73,30 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, VERBS[name][1]) for name in sorted(VERBS)])
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
 
 
 EPILOG = """\b
 Examples:
-  ab demo                                        see everything work once
-  ab doctor                                      what works on this machine
+  ab demo
+  ab doctor
   ab run-task --task tasks/mine/bug --agent noop
   ab run --suite demo --agent reference --workers 2
 """
 
 
 @click.command(
-    cls=Verbs,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=EPILOG,
 )
 @click.version_option(__version__, prog_name="ab")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
 @click.pass_context
 def root(ctx: click.Context, *, debug: bool) -> None:
-    """Evaluate AI coding agents on tasks made from real repositories.
+    """Evaluate AI coding agents on tasks from real repositories.
 
-    Exit codes: 0 done; 1 a gate you asked for did not hold; 2 bad usage or input; 3 our infrastructure failed;
-    130 interrupted.
+    Exit codes: 0 success, 1 a requested check failed, 2 invalid usage or input, 3 harness error, 130 interrupted.
     """
     ctx.obj = {"debug": debug}
 
@@ -116,16 +118,16 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         code = _interrupted()
     except BrokenPipeError:
-        # The reader of our output went away (`ab show … | head`): not an error of anybody.
+        # The reader closed the pipe, as in `ab show … | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:  # noqa: BLE001 - the one place where errors become exit codes
+    except Exception as error:  # noqa: BLE001 - errors become exit codes here
         code = _report(error, debug=debug)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _invoke() -> object:
-    """Run the verb. click's own `main` would turn a closed pipe into exit 1, which here means that a gate did not hold."""
+    """Run the command. click's own `main` would exit with 1 on a closed pipe, which here means a failed check."""
     if "_AB_COMPLETE" in os.environ:
         return root.main(prog_name="ab")
     try:
@@ -145,7 +147,7 @@ def _interrupted() -> int:
 
 
 def _report(error: Exception, *, debug: bool) -> int:
-    """One clear message for an expected error; an unexpected one is a bug of ours and says so."""
+    """Print a message for an expected error, or a request to report the bug for any other."""
     from agentbench.core.errors import AgentBenchError, ContractError
 
     if debug:
@@ -162,5 +164,5 @@ def _report(error: Exception, *, debug: bool) -> int:
         return error.exit_code
     if not debug:
         click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-        click.echo("  this is a bug in ab; run again with `ab --debug …` and report the traceback", err=True)
+        click.echo("  This is a bug in ab. Run again with `ab --debug` and report the traceback.", err=True)
     return EXIT_HARNESS

@@ -1,4 +1,4 @@
-"""Options that several verbs share, defined once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -20,92 +20,106 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 class Amount(click.FloatRange):
-    """A number from 0 on. Neither `nan` nor `inf`: nothing can be counted against them."""
+    """A finite number from 0."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = float(super().convert(value, param, ctx))
-        if not math.isfinite(found):
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
-        return found
+        return number
 
 
 def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda function: functools.reduce(lambda inner, one: one(inner), reversed(decorators), function)
+    return lambda function: functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 tasks_dir_option = click.option(
-    "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, help="Where suites live."
+    "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, help="Folder of suites."
 )
 workers_option = click.option(
-    "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Attempts at the same time."
+    "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of parallel attempts."
 )
 executor_option = click.option(
-    "--executor", default="local", show_default=True, help="Who carries attempts out: local (threads of this process)."
+    "--executor", default="local", show_default=True, help="Executor of attempts: local (threads of this process)."
 )
 sandbox_option = click.option(
     "--sandbox",
     type=click.Choice(["auto", "bwrap", "docker"]),
     default="auto",
     show_default=True,
-    help="auto: docker when the task names an image, else bubblewrap.",
+    help="Sandbox backend; auto uses docker if the task has an image, else bwrap.",
 )
-fresh_option = click.option("--fresh-setup", is_flag=True, help="Run setup again instead of using what was prepared.")
+fresh_option = click.option(
+    "--fresh-setup", is_flag=True, help="Run setup again instead of using a prepared environment."
+)
 
 run_options = _stack(
     click.option(
         "--agent",
         help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, claude-code,"
-        " codex, aider), or one installed as a plug-in.",
+        " codex, aider), or an installed plug-in.",
     ),
-    click.option("--agent-command", help="With --agent command: the shell line to run inside the sandbox."),
+    click.option("--agent-command", help="Shell command to run in the sandbox (with --agent command)."),
     click.option(
         "--agent-files",
         type=FOLDER,
-        help="With --agent command: a folder seen read-only inside, named by $AB_AGENT_FILES.",
+        help="Folder mounted read-only at $AB_AGENT_FILES (with --agent command).",
     ),
     click.option(
         "--script",
         type=click.Path(path_type=Path),
-        help="With --agent scripted: a YAML of tool calls, or a folder of them.",
+        help="YAML file of tool calls, or folder with one per task (with --agent scripted).",
     ),
     click.option(
         "--model",
-        help="PROVIDER:NAME, NAME@http://host/v1, scripted:FILE or recorded:RUN. With --agent command it is reached through the gateway.",
+        help="PROVIDER:NAME, NAME@http://host/v1, scripted:FILE or recorded:RUN.",
     ),
-    click.option("--temperature", type=float, help="The model's temperature."),
-    click.option("--prices", type=FILE, help="A price table (CSV); without one costs are in abstract units."),
-    click.option("--lenient", is_flag=True, help="With --model recorded:RUN: go on where a request differs."),
-    click.option("--task-usd", type=Amount(), help="Cap on the cost of all attempts at one task together."),
-    click.option("--total-usd", type=Amount(), help="Cap on the cost of all attempts together."),
+    click.option("--temperature", type=float, help="Temperature of the model."),
+    click.option("--prices", type=FILE, help="Price table (CSV) [default: costs in abstract units]."),
+    click.option("--lenient", is_flag=True, help="Continue if a request differs (with --model recorded:RUN)."),
+    click.option("--task-usd", type=Amount(), help="Cost cap for all attempts at one task."),
+    click.option("--total-usd", type=Amount(), help="Cost cap for all attempts."),
     click.option(
-        "--operator", is_flag=True, help="Somebody answers questions (`ab operator`): pause where a rule says so."
+        "--operator", is_flag=True, help="Pause attempts where a rule requires an operator (see `ab operator`)."
     ),
-    click.option("--dry-run", is_flag=True, help="Say what would be run, what it may cost and show; run nothing."),
+    click.option("--dry-run", is_flag=True, help="Estimate cost, time and detectable effect without running anything."),
+    click.option("--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'."),
     click.option(
-        "--fail-on", metavar="EXPR", help="Exit 1 when this holds afterwards, e.g. 'pass_rate<0.8, invalid>0'."
+        "--judge-model", help="Model that judges each attempt, in the form of --model; never changes a verdict."
     ),
     click.option(
-        "--judge-model", help="A model that judges each attempt afterwards; it never decides. As --model has it."
+        "--judge-repeats",
+        type=click.IntRange(1, 20),
+        default=1,
+        show_default=True,
+        help="Number of judgements per attempt.",
     ),
-    click.option("--judge-repeats", type=click.IntRange(1, 20), default=1, show_default=True, help="Times to ask it."),
-    click.option("--max-steps", type=click.IntRange(1), help="Cap on tool calls."),
+    click.option("--max-steps", type=click.IntRange(1), help="Maximum number of tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
-    click.option("--seed", type=int, default=20260307, show_default=True, help="Base seed; another is a deviation."),
+    click.option(
+        "--seed",
+        type=int,
+        default=20260307,
+        show_default=True,
+        help="Base seed; another value is a protocol deviation.",
+    ),
     workers_option,
     executor_option,
     sandbox_option,
     fresh_option,
-    click.option("--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Where runs are kept."),
+    click.option(
+        "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
+    ),
     json_option,
 )
 
 
 class RunOptions(TypedDict):
-    """What `run_options` hands to a verb."""
+    """Parameters of `run_options`."""
 
     agent: str | None
     agent_command: str | None
@@ -134,10 +148,10 @@ class RunOptions(TypedDict):
 
 
 def cli_choices(options: RunOptions) -> CliChoices:
-    """What the command line said about the agent.
+    """Return the agent's configuration from the command line.
 
     Raises:
-        InputError: options that do not go together.
+        InputError: options contradict each other.
     """
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
@@ -152,12 +166,12 @@ def cli_choices(options: RunOptions) -> CliChoices:
         script=options["script"] and options["script"].absolute(),
     )
     if choices.agent == "command" and not choices.agent_command:
-        msg = "--agent command needs --agent-command 'SHELL LINE'"
+        msg = "--agent command needs --agent-command"
         raise InputError(msg)
     if choices.agent_command and choices.agent not in {None, "command"}:
-        msg = f"--agent-command goes with --agent command, not with --agent {choices.agent}"
+        msg = f"--agent-command needs --agent command, got --agent {choices.agent}"
         raise InputError(msg)
     if choices.agent_files and not choices.agent_files.is_dir():
-        msg = f"--agent-files {choices.agent_files}: no such folder"
+        msg = f"--agent-files {choices.agent_files} is not a folder"
         raise InputError(msg)
     return choices

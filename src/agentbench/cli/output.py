@@ -1,4 +1,4 @@
-"""How results of a study are printed."""
+"""Print the result of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_result(result: StudyResult, *, as_json: bool) -> None:
-    """One JSON document, or the decision of each attempt below a first line that sums them up."""
+    """Print one JSON document, or a total and one line per attempt; for a single attempt only its verdict."""
     if as_json:
         _print_json(result)
         return
@@ -33,11 +33,11 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
         for label, verdict in lines:
             click.echo(label + verdict)
     for path in result.runs:
-        click.echo(f"see: ab show {path}")
+        click.echo(f"Details: ab show {path}")
 
 
 def _print_json(result: StudyResult) -> None:
-    """Written piece by piece: a study may have more records than memory should hold."""
+    """Write the records one by one, because all of them may not fit in memory."""
     runs = [str(path.absolute()) for path in result.runs]
     write = sys.stdout.write
     write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, "attempts": [')

@@ -1,14 +1,17 @@
-"""Progress on stderr: one live line on a terminal, a plain line per finished attempt everywhere else."""
+"""Progress on stderr: a status line on a terminal, and one plain line per finished attempt."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.live_line import LiveLine
+from agentbench.core.text import printable
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
@@ -16,8 +19,32 @@ if TYPE_CHECKING:
     from agentbench.sandbox.protocol import SetupStep
 
 
+class LiveLine:
+    """A status line that is overwritten in place; invisible if stderr is not a terminal."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+        self._shown = ""
+
+    def print(self, line: str) -> None:
+        """Print a line above the status line."""
+        self._write("")
+        click.echo(printable(line), err=True)
+        self._write(self._shown)
+
+    def show(self, status: str) -> None:
+        """Replace the status line; an empty one clears it."""
+        self._shown = printable(status)
+        self._write(self._shown)
+
+    def _write(self, text: str) -> None:
+        if self._live:
+            sys.stderr.write("\r\x1b[2K" + text[: shutil.get_terminal_size().columns - 1])
+            sys.stderr.flush()
+
+
 class Progress:
-    """An observer for people. Safe to call from worker threads."""
+    """Observer that prints the progress of a run. Safe to call from worker threads."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -64,7 +91,7 @@ class Progress:
             self._passed += record.result.passed
             label = f"{record.task_id} · {record.variant}" + (f" · repeat {record.repeat}" if record.repeat > 1 else "")
             width = len(str(self._total))
-            self._line.tell(
+            self._line.print(
                 f"[{self._done:>{width}}/{self._total}] {label}: {headline(record)} ({record.duration_sec:.1f} s)"
             )
             self._draw()
@@ -75,6 +102,6 @@ class Progress:
 
     def _draw(self) -> None:
         elapsed = time.monotonic() - self._began
-        now = ", ".join(f"{task} ({phase})" for (task, _, _), phase in list(self._running.items())[:4])
-        done = f"{self._done}/{self._total} done, {self._passed} passed, {elapsed:.0f} s · {now}"
-        self._line.show(done if self._running else "")
+        running = ", ".join(f"{task} ({phase})" for (task, _, _), phase in list(self._running.items())[:4])
+        status = f"{self._done}/{self._total} done, {self._passed} passed, {elapsed:.0f} s · {running}"
+        self._line.show(status if self._running else "")

@@ -1,4 +1,4 @@
-"""`ab query`: SQL over the records and events of runs."""
+"""`ab query`: query records and events of runs with SQL."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Examples:
 
 \b
 Views:
-  attempts   one row per record: run_dir, task_id, variant, repeat, passed, failure_reason, g1…g4, score, cost, …, record (JSON)
+  attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, g1…g4, score, cost, …, record (JSON)
   checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
   events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
 
-Needs DuckDB: pip install 'agentbench[query]'. Files are read in place and never changed.
+Needs DuckDB: pip install 'agentbench-harness[query]'. Only read-only statements are allowed.
 """
 
 
@@ -31,11 +31,11 @@ Needs DuckDB: pip install 'agentbench[query]'. Files are read in place and never
     type=click.Choice(["table", "csv", "json"]),
     default="table",
     show_default=True,
-    help="What to print.",
+    help="Output format.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> None:
-    """Ask SQL of one or more run directories."""
+    """Run a read-only SQL statement over one or more run directories."""
     from agentbench.reports import query as report
 
     answer = report.ask(runs, sql)

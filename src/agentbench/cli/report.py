@@ -1,4 +1,4 @@
-"""`ab report`: summaries and paired comparisons of finished runs, and the power of planned ones. Reads, never runs."""
+"""`ab report`: summarise or compare finished runs, and estimate the power of planned comparisons."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ if TYPE_CHECKING:
     from agentbench.reports.sources import Run
     from agentbench.reports.summary import Summary
 
+GROUP_EPILOG = """\b
+Examples:
+  ab report summary --run RUN
+  ab report paired --run-a RUN_A --run-b RUN_B
+"""
 SUMMARY_EPILOG = """\b
 Examples:
   ab report summary --run artifacts/runs/2026-…__demo__baseline__none
-  ab report summary --run RUN --format html --out report/        (open report/index.html)
+  ab report summary --run RUN --format html --out report/
   ab report summary --run RUN --format junit > junit.xml
-  ab report summary --run RUN --format csv > results.csv         (can be read back by `ab report paired`)
+  ab report summary --run RUN --format csv > results.csv
 
-Several --run are allowed with --format html: they become one page.
+With --format html, several --run become one page. `ab report paired` can read the CSV output.
 """
 PAIRED_EPILOG = """\b
 Examples:
   ab report paired --run-a RUN_A --run-b RUN_B
-  ab report paired --run-a RUN_A --run-b RUN_B --gate gate.yaml  (exit 0 holds, 1 fails, 2 cannot be decided)
+  ab report paired --run-a RUN_A --run-b RUN_B --gate gate.yaml
   ab report paired --run-a RUN_A --run-b RUN_B --format html --out comparison/
   ab report paired --run-a all.csv#baseline --run-b all.csv#packer --format json
 
-A and B are run directories, or CSV files with the columns task,method,repeat,outcome and perhaps cost; outcome is
-pass, fail, error, invalid or invalid:CAUSE. The first line is the decision, at 0.05 two-sided: McNemar's mid-p with one
-attempt per task, a sign-flip test over per-task means with repeats, or with --method bootstrap the bootstrap interval.
+A and B are run directories, or CSV files with the columns task, method, repeat, outcome and optionally cost; outcome is pass,
+fail, error, invalid or invalid:CAUSE. The first line is the decision at 0.05 two-sided: by McNemar's mid-p with one attempt per
+task, by a sign-flip test over per-task means with repeats, or with --method bootstrap by the bootstrap interval.
 """
 POWER_EPILOG = """\b
 Example:
@@ -41,27 +46,25 @@ Example:
 """
 
 
-@click.group("report")
+@click.group("report", epilog=GROUP_EPILOG)
 def command() -> None:
-    """Summaries and paired comparisons of runs, and the power of planned ones."""
+    """Summarise or compare finished runs, and estimate the power of planned comparisons."""
 
 
 @command.command("summary", epilog=SUMMARY_EPILOG)
-@click.option(
-    "--run", "run_dirs", required=True, multiple=True, type=click.Path(path_type=Path), help="A run directory."
-)
+@click.option("--run", "run_dirs", required=True, multiple=True, type=click.Path(path_type=Path), help="Run directory.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["md", "csv", "json", "html", "junit"]),
     default="md",
     show_default=True,
-    help="What to print, or (html) write.",
+    help="Output format.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="With --format html: the folder; default RUN/report.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: RUN/report].")
 @json_option
 def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json: bool) -> None:
-    """One run: both rates with their denominators, every attempt, why attempts did not pass."""
+    """Summarise a run: rates, failure reasons, costs, times and attempts."""
     import gc
 
     from agentbench.core.errors import InputError
@@ -76,42 +79,40 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
         msg = f"--out needs --format html; {form} is printed to stdout"
         raise InputError(msg)
     if form == "html":
-        _write_page([open_run(one) for one in run_dirs], None, out)
+        _write_page(list(map(open_run, run_dirs)), None, out)
         return
-    # Numbers are folded in one go and hold no cycles: looking for some in hundreds of thousands of rows is time for nothing.
-    collecting = gc.isenabled()
+    # The summary creates no reference cycles; collecting garbage over 100,000 rows would only take time.
+    gc_enabled = gc.isenabled()
     gc.disable()
     try:
         click.echo(_summary_text(summarise(open_run(run_dirs[0])), form), nl=False)
     finally:
-        if collecting:
+        if gc_enabled:
             gc.enable()
 
 
 @command.command("paired", epilog=PAIRED_EPILOG)
-@click.option(
-    "--run-a", required=True, metavar="A", help="Run directory or CSV file; FILE.csv#METHOD picks one method."
-)
-@click.option("--run-b", required=True, metavar="B", help="The same for the other side.")
+@click.option("--run-a", required=True, metavar="A", help="Run directory, CSV file, or FILE.csv#METHOD.")
+@click.option("--run-b", required=True, metavar="B", help="The other side, in the same form.")
 @click.option(
     "--method",
     type=click.Choice(["mcnemar", "bootstrap"]),
     default="mcnemar",
     show_default=True,
-    help="What decides; both are shown.",
+    help="Method that decides; the report shows both.",
 )
-@click.option("--rate", type=click.Choice(["contract", "acceptance"]), help="Which success decides; default contract.")
-@click.option("--gate", "gate_file", type=FILE, help="A gate.yaml: exit 0 holds, 1 fails, 2 cannot be decided.")
-@click.option("--across-versions", is_flag=True, help="Compare tasks whose contract differs; the report says so.")
+@click.option("--rate", type=click.Choice(["contract", "acceptance"]), help="Rate to compare [default: contract].")
+@click.option("--gate", "gate_file", type=FILE, help="Gate file; exit 0 if it holds, 1 if it fails, 2 if undecided.")
+@click.option("--across-versions", is_flag=True, help="Compare tasks even if their contracts differ.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["md", "csv", "json", "html"]),
     default="md",
     show_default=True,
-    help="What to print, or (html) write.",
+    help="Output format.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="With --format html: the folder; default ./comparison.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: ./comparison].")
 @json_option
 def paired(
     run_a: str,
@@ -125,7 +126,7 @@ def paired(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Two methods on the same tasks: decision, comparability, tests, and the tasks that differ."""
+    """Compare two methods on the same tasks."""
     from agentbench.core.errors import InputError
     from agentbench.reports.gate import check_gate, read_gate, undecided
     from agentbench.reports.paired import compare_sides
@@ -135,7 +136,7 @@ def paired(
 
     gate = read_gate(gate_file) if gate_file else None
     if gate and rate and gate.rate != rate:
-        msg = f"--rate {rate} and {gate_file} (rate: {gate.rate}) disagree"
+        msg = f"--rate {rate} conflicts with rate: {gate.rate} in {gate_file}"
         raise InputError(msg)
     if out is not None and form != "html":
         msg = f"--out needs --format html; {form} is printed to stdout"
@@ -154,7 +155,7 @@ def paired(
         )
     except InputError as error:
         if gate:
-            # CI shows the first line of stdout, so that this is where it has to say why nothing could be decided.
+            # CI systems show the first line of stdout, so it must give the reason.
             click.echo(_undecided_text(undecided(error.message), form), nl=False)
         raise
     verdict = check_gate(gate, report) if gate else None
@@ -169,23 +170,23 @@ def paired(
 
 
 @command.command("power", epilog=POWER_EPILOG)
-@click.option("--tasks", type=click.IntRange(2, 100_000), required=True, help="Tasks both methods run.")
+@click.option("--tasks", type=click.IntRange(2, 100_000), required=True, help="Number of tasks.")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task.")
-@click.option("--rate-a", type=click.FloatRange(0, 1), required=True, help="Plausible success rate of A.")
-@click.option("--rate-b", type=click.FloatRange(0, 1), required=True, help="Plausible success rate of B.")
+@click.option("--rate-a", type=click.FloatRange(0, 1), required=True, help="Assumed success rate of A.")
+@click.option("--rate-b", type=click.FloatRange(0, 1), required=True, help="Assumed success rate of B.")
 @click.option(
     "--correlation",
     type=click.FloatRange(0, 1),
     default=0.5,
     show_default=True,
-    help="Between attempts at one task: 1, every repeat ends alike.",
+    help="Correlation of attempts at one task; 1 means that all repeats have the same outcome.",
 )
-@click.option("--seed", type=click.IntRange(0), default=20260307, show_default=True, help="Of the simulation.")
+@click.option("--seed", type=click.IntRange(0), default=20260307, show_default=True, help="Seed of the simulation.")
 @json_option
 def power(
     *, tasks: int, repeats: int, rate_a: float, rate_b: float, correlation: float, seed: int, as_json: bool
 ) -> None:
-    """How likely a planned comparison shows its difference, by simulation, with a check that the simulation is sane."""
+    """Estimate by simulation how likely a planned comparison is to be significant."""
     from agentbench.core.errors import InputError
     from agentbench.reports.power import as_json as document
     from agentbench.reports.power import as_text, estimate_power
@@ -194,10 +195,10 @@ def power(
     try:
         design = Design(tasks, repeats, rate_a, rate_b, correlation)
     except ValueError as error:
-        # What a range of the command line lets through: nan.
+        # NaN passes the range checks of the options.
         raise InputError(str(error)) from None
-    found = estimate_power(design, seed)
-    click.echo(_json_text(document(found)) if as_json else as_text(found), nl=False)
+    report = estimate_power(design, seed)
+    click.echo(_json_text(document(report)) if as_json else as_text(report), nl=False)
 
 
 def _write_page(
@@ -212,27 +213,27 @@ def _write_page(
     click.echo(str(page))
 
 
-def _summary_text(found: Summary, form: str) -> str:
+def _summary_text(data: Summary, form: str) -> str:
     from agentbench.reports import junit, summary, summary_markdown
 
     if form == "json":
-        return _json_text(summary.as_json(found))
-    makers = {"md": summary_markdown.as_markdown, "csv": summary.as_csv, "junit": junit.as_junit}
-    return makers[form](found)
+        return _json_text(summary.as_json(data))
+    renderers = {"md": summary_markdown.as_markdown, "csv": summary.as_csv, "junit": junit.as_junit}
+    return renderers[form](data)
 
 
-def _paired_text(found: PairedReport, form: str, verdict: GateVerdict | None) -> str:
+def _paired_text(report: PairedReport, form: str, verdict: GateVerdict | None) -> str:
     from agentbench.reports import paired
 
     if form == "json":
-        return _json_text(paired.as_json(found) | ({"gate": verdict.as_json()} if verdict else {}))
+        return _json_text(paired.as_json(report) | ({"gate": verdict.as_json()} if verdict else {}))
     if form == "csv":
-        return paired.as_csv(found)
-    return (f"{verdict.line}\n\n" if verdict else "") + paired.as_markdown(found)
+        return paired.as_csv(report)
+    return (f"{verdict.line}\n\n" if verdict else "") + paired.as_markdown(report)
 
 
 def _undecided_text(verdict: GateVerdict, form: str) -> str:
-    """A gate over runs that cannot be compared: the line alone, in the form that was asked for."""
+    """Render the gate verdict alone, for runs that cannot be compared."""
     if form == "json":
         return _json_text({"gate": verdict.as_json()})
     return "" if form == "csv" else f"{verdict.line}\n"

@@ -1,4 +1,4 @@
-"""`ab retain RUN`: keep no more than minimal evidence of a run."""
+"""`ab retain`: delete bulky evidence from a finished run."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import click
 
 EPILOG = """\b
 Examples:
-  ab retain artifacts/runs/RUN                       what would go, and nothing happens
+  ab retain artifacts/runs/RUN
   ab retain artifacts/runs/RUN --approved-by eve --reason "older than a year"
 
-Kept: records, chains, manifests, the graded patches and the digests of everything else; `ab verify` and comparisons go on to work.
-Gone for good: blobs, logs, the patches of single steps, what `ab replay` needs. Only a run that verifies is reduced.
+Without --approved-by and --reason this only shows what would be deleted. Kept: records, hash chains, manifests, graded patches and
+the digests of everything else, so `ab verify` and comparisons still work. Deleted: blobs, logs, patches of single steps and what
+`ab replay` needs. Only a run that verifies can be reduced.
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--approved-by", help="Who approved it; kept in the run's chain.")
-@click.option("--reason", help="Why; kept in the run's chain.")
+@click.option("--approved-by", help="Name of the approver, recorded in the run's log.")
+@click.option("--reason", help="Reason, recorded in the run's log.")
 def command(run: Path, approved_by: str | None, reason: str | None) -> None:
-    """Go from full to minimal evidence of a run: explicit, approved and logged."""
+    """Delete bulky evidence from a finished run. The deletion is logged."""
     from agentbench.core.errors import InputError
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
@@ -30,12 +31,14 @@ def command(run: Path, approved_by: str | None, reason: str | None) -> None:
     report = verify_run(run, recompute=recompute)
     if not report.ok:
         msg = f"{run} does not verify: {report.problems[0]}"
-        raise InputError(msg, remedy="`ab verify` says what is wrong with it")
+        raise InputError(msg, remedy="run `ab verify` for details")
     if approved_by is None and reason is None:
-        goes = plan_reduction(run)
-        click.echo(f"{goes.files} files, {goes.bytes} bytes would go; say --approved-by and --reason to do it")
+        planned = plan_reduction(run)
+        click.echo(
+            f"Would delete {planned.files} files ({planned.bytes} bytes). Give --approved-by and --reason to delete them."
+        )
         return
     if not (approved_by or "").strip() or not (reason or "").strip():
         raise click.UsageError("Give both --approved-by and --reason.")
-    gone = reduce_run(run, approved_by=str(approved_by).strip(), reason=str(reason).strip())
-    click.echo(f"{gone.files} files, {gone.bytes} bytes removed; it is in the run's chain")
+    deleted = reduce_run(run, approved_by=str(approved_by).strip(), reason=str(reason).strip())
+    click.echo(f"Deleted {deleted.files} files ({deleted.bytes} bytes).")

@@ -1,4 +1,4 @@
-"""`ab run`: agents on a suite."""
+"""`ab run`: run agents on a suite."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--suite", help="The suite's name.")
+@click.option("--suite", help="Name of the suite.")
 @tasks_dir_option
-@click.option("--variant", "variants", multiple=True, help="A method from configs/variants; several are interleaved.")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    help="Variant from configs/variants; can be repeated, attempts are interleaved.",
+)
 @run_options
-@click.option("--resume", type=FOLDER, help="Continue this run directory instead of starting a new one.")
+@click.option("--resume", type=FOLDER, help="Continue this run directory.")
 def command(
     *,
     suite: str | None,
@@ -37,9 +42,9 @@ def command(
     resume: Path | None,
     **options: Unpack[RunOptions],
 ) -> None:
-    """Run agents on a suite: every attempt in a sandbox, every verdict in a fresh one.
+    """Run agents on a suite. Each attempt runs in a sandbox and is graded in a fresh one.
 
-    An agent that fails its tasks is a result: exit 0. Ctrl-C records what is in flight as interrupted; --resume goes on.
+    Exit code 0 even if the agent fails its tasks. Ctrl-C stops running attempts and saves their records; --resume continues.
     """
     from agentbench.cli.fail_on import parse
     from agentbench.cli.launch import finish, make_request, run_or_estimate
@@ -104,9 +109,9 @@ def _given_options() -> dict[str, str]:
     """Map the options given on the command line that change what a run does to their parameter names."""
     context = click.get_current_context()
     return {
-        one.opts[0]: one.name
-        for one in context.command.params
-        if one.name not in _FREE and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+        parameter.opts[0]: parameter.name
+        for parameter in context.command.params
+        if parameter.name not in _FREE and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
     }
 
 

@@ -1,4 +1,4 @@
-"""`ab run-task`: an agent on one task."""
+"""`ab run-task`: run an agent on one task."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--task", "path", type=click.Path(path_type=Path), required=True, help="A task folder or its task.yaml.")
-@click.option("--variant", "variants", multiple=True, help="A method from configs/variants.")
+@click.option("--task", "path", type=click.Path(path_type=Path), required=True, help="Task folder or task.yaml.")
+@click.option("--variant", "variants", multiple=True, help="Variant from configs/variants.")
 @run_options
 def command(*, path: Path, variants: tuple[str, ...], **options: Unpack[RunOptions]) -> None:
     """Run an agent on one task and print the verdict."""

@@ -1,4 +1,4 @@
-"""`ab task`: authoring. Nothing of a task runs here, except for what `lock` must run to know it."""
+"""`ab task`: create, check and measure tasks. Only `lock` executes anything of a task."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ Example:
 """
 
 
-# verb → its module, its name there and one line of help: what they need is imported when they are called.
-AUTHORING = {
-    "audit": ("task_audit", "command", "Measure how often a task's oracle accepts a wrong patch."),
-    "export": ("task_exchange", "export_group", "Write tasks in the format of another benchmark."),
-    "from-commit": ("task_authoring", "from_commit", "Make a task from a commit that brings its tests along."),
-    "harvest": ("task_authoring", "harvest", "Make suites from the history of a repository."),
-    "import": ("task_exchange", "import_group", "Make tasks from the files of another benchmark."),
-    "screen": ("task_authoring", "screen", "Run tasks over and over; put those that flake into quarantine."),
+# Command → (module, attribute, line in the help). Imported when called.
+LAZY = {
+    "audit": ("task_audit", "command", "Measure how many wrong patches a task's checks accept."),
+    "export": ("task_exchange", "export_group", "Export tasks to the format of another benchmark."),
+    "from-commit": ("task_authoring", "from_commit", "Create a task from a commit that adds tests."),
+    "harvest": ("task_authoring", "harvest", "Create suites from the history of a repository."),
+    "import": ("task_exchange", "import_group", "Import tasks from another benchmark."),
+    "screen": ("task_authoring", "screen", "Run tasks repeatedly to find flaky ones."),
 }
 
 
-class TaskVerbs(click.Group):
-    """The verbs of this file, and those that are imported when they are called."""
+class TaskGroup(click.Group):
+    """The commands of this module, and those of LAZY."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *AUTHORING})
+        return sorted({*super().list_commands(ctx), *LAZY})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in AUTHORING:
+        if cmd_name not in LAZY:
             return super().get_command(ctx, cmd_name)
         import importlib
 
-        module, name, _ = AUTHORING[cmd_name]
-        found: click.Command = getattr(importlib.import_module(f"agentbench.cli.{module}"), name)
-        return found
+        module, name, _ = LAZY[cmd_name]
+        member: click.Command = getattr(importlib.import_module(f"agentbench.cli.{module}"), name)
+        return member
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        told = {name: one.get_short_help_str(limit=90) for name, one in self.commands.items()}
-        told |= {name: line for name, (_, _, line) in AUTHORING.items()}
+        lines = {name: member.get_short_help_str(limit=90) for name, member in self.commands.items()}
+        lines |= {name: line for name, (_, _, line) in LAZY.items()}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(told.items()))
+            formatter.write_dl(sorted(lines.items()))
 
 
-@click.group("task", cls=TaskVerbs)
+@click.group("task", cls=TaskGroup, epilog=CHECK_EPILOG)
 def command() -> None:
-    """Author tasks: check them, make new ones, lock and measure them."""
+    """Create, check and measure tasks."""
 
 
 # --- check -------------------------------------------------------------------------------------------------------
@@ -80,9 +80,9 @@ def command() -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool) -> None:
-    """Check schema and files of tasks; nothing runs. PATH is a task's folder or file, or a suite's folder.
+    """Check the schema and files of tasks, without running them.
 
-    Exit code 0 when all are valid, else 2 with every problem.
+    PATH is a task folder, a task.yaml or a suite folder. Exit code 0 if all are valid, else 2.
     """
     import json
 
@@ -102,9 +102,9 @@ def check(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool) -> None
             for remark in remarks if isinstance(remarks, list) else ():
                 click.echo(f"    note: {remark}", err=True)
     if problems:
-        bad = sum(not row["ok"] for row in rows)
-        count = f"{bad} of {len(rows)} tasks refused" if bad else "refused"
-        raise ContractError(count, problems=tuple(problems))
+        invalid = sum(not row["ok"] for row in rows)
+        msg = f"{invalid} of {len(rows)} tasks are invalid" if invalid else "invalid suite"
+        raise ContractError(msg, problems=tuple(problems))
 
 
 def _check_path(path: Path, problems: list[str]) -> list[dict[str, Json]]:
@@ -118,16 +118,16 @@ def _check_path(path: Path, problems: list[str]) -> list[dict[str, Json]]:
     try:
         load_suite(path.absolute().name, path.absolute().parent)
     except ContractError as error:
-        # Problems of single tasks are known by now; what is left is about the suite as a whole.
-        seen = {problem.partition(": ")[2] for problem in problems}
+        # Problems of single tasks are already listed; add those of the suite as a whole.
+        known = {problem.partition(": ")[2] for problem in problems}
         problems += [
-            problem for problem in error.problems or (error.message,) if problem.partition(": ")[2] not in seen
+            problem for problem in error.problems or (error.message,) if problem.partition(": ")[2] not in known
         ]
     return rows
 
 
 def _task_paths(path: Path) -> list[Path]:
-    """The tasks that a path stands for: itself, or those of a suite's folder."""
+    """Return the tasks of a suite folder, or the path itself."""
     from agentbench.contract.load import TASK_NAME
 
     if not path.is_dir() or (path / TASK_NAME).exists():
@@ -177,17 +177,20 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
 
 @command.command("new", epilog=NEW_EPILOG)
 @click.argument("folder", metavar="DIR", type=PATH)
-@click.option("--url", help="R is a git repository: its URL or path …")
-@click.option("--commit", help="… and the commit.")
-@click.option("--archive", help="R is an archive: pypi:NAME==VERSION, a URL, or a file beside the task …")
-@click.option("--sha256", help="… and its digest.")
-@click.option("--repo-path", help="R is a folder, relative to DIR.")
+@click.option("--url", help="Git repository (URL or path); needs --commit.")
+@click.option("--commit", help="Commit of the git repository.")
+@click.option("--archive", help="Archive: pypi:NAME==VERSION, a URL or a file; needs --sha256.")
+@click.option("--sha256", help="Digest of the archive.")
+@click.option("--repo-path", help="Folder, relative to DIR.")
 @click.option(
-    "--test-command", default="python -m pytest -q", show_default=True, help="Fails on R, passes when solved."
+    "--test-command",
+    default="python -m pytest -q",
+    show_default=True,
+    help="Command that fails on the base repository and passes when the task is solved.",
 )
 @json_option
 def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) -> None:
-    """Make a new task in DIR (`…/SUITE/SLUG`); without a source it is a small example that can be run."""
+    """Create a task in DIR (…/SUITE/SLUG); without a source, a small runnable example."""
     import json
 
     from agentbench.contract.templates import NewTask, new_task
@@ -198,8 +201,8 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) ->
             json.dumps({"task_id": loaded.task.id, "suite": loaded.task.suite, "file": str(folder / "task.yaml")})
         )
         return
-    click.echo(f"made task {loaded.task.id} of suite {loaded.task.suite}: {folder / 'task.yaml'}")
-    click.echo(f"next: edit it, then `ab task check {folder}`", err=True)
+    click.echo(f"Created task {loaded.task.id} of suite {loaded.task.suite}: {folder / 'task.yaml'}")
+    click.echo(f"Next: edit it, then run `ab task check {folder}`", err=True)
 
 
 # --- stats -------------------------------------------------------------------------------------------------------
@@ -207,26 +210,26 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) ->
 
 @command.command("stats", epilog=STATS_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
-@click.option("--fetch", is_flag=True, help="Also measure repositories that are not local folders; fetches them.")
+@click.option("--fetch", is_flag=True, help="Also fetch and measure remote repositories.")
 @json_option
 def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
-    """Strata and measured complexity proxies of tasks. PATH is a task's folder or file, or a suite's folder."""
+    """Show strata and complexity measures of tasks. PATH is a task folder, a task.yaml or a suite folder."""
     import json
 
     from agentbench.contract.complexity import LABEL
     from agentbench.contract.suite import find_tasks
 
-    found = [loaded for path in paths for loaded in find_tasks(path)]
-    rows = [_stats_row(loaded, fetch=fetch) for loaded in found]
+    tasks = [loaded for path in paths for loaded in find_tasks(path)]
+    rows = [_stats_row(loaded, fetch=fetch) for loaded in tasks]
     if as_json:
-        click.echo(json.dumps({"tasks": rows, "strata": _strata_counts(found)}, indent=2))
+        click.echo(json.dumps({"tasks": rows, "strata": _strata_counts(tasks)}, indent=2))
         return
-    for loaded, row in zip(found, rows, strict=True):
+    for loaded, row in zip(tasks, rows, strict=True):
         strata = loaded.task.strata
-        known = [value for value in (strata.ecosystem, strata.kind, strata.test_runtime, strata.dependencies) if value]
-        click.echo(f"{loaded.task.id}  [{', '.join(known) or 'no strata'}]")
+        stated = [value for value in (strata.ecosystem, strata.kind, strata.test_runtime, strata.dependencies) if value]
+        click.echo(f"{loaded.task.id}  [{', '.join(stated) or 'no strata'}]")
         click.echo(f"    {_measured_line(row['complexity'])}")
-    for name, counts in _strata_counts(found).items():
+    for name, counts in _strata_counts(tasks).items():
         click.echo(f"{name}: " + ", ".join(f"{value} {count}" for value, count in counts.items()))
     click.echo(f"({LABEL})", err=True)
 
@@ -252,11 +255,11 @@ def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
 
 def _measured_line(complexity: Json) -> str:
     if not isinstance(complexity, dict):
-        return "not measured: R is not a local folder (--fetch)"
+        return "not measured: the repository is not a local folder (use --fetch)"
     packages = complexity["external_packages"]
     return (
         f"{complexity['files']} files, {complexity['lines']} lines, about {complexity['approx_tokens']} tokens, "
-        f"{complexity['python_modules']} Python modules with {complexity['internal_imports']} imports among them, "
+        f"{complexity['python_modules']} Python modules with {complexity['internal_imports']} internal imports, "
         f"{len(packages) if isinstance(packages, list | tuple) else 0} external packages"
     )
 
@@ -280,10 +283,10 @@ def _strata_counts(tasks: list[LoadedTask]) -> dict[str, dict[str, int]]:
 @fresh_option
 @json_option
 def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: bool) -> None:
-    """Resolve what a task leaves open and write task.lock.json beside it.
+    """Resolve open values of a task and write task.lock.json.
 
-    Runs setup and the checks on untouched R: the commit, the environment, the test ids that become required and the
-    files that become protected are then fixed, with the suite's scorers as they are now.
+    Runs setup and the checks on the base repository to fix the commit, the environment, the required test ids, the protected
+    files and the suite's scorers.
     """
     import json
 
@@ -292,15 +295,15 @@ def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: b
     from agentbench.run.lab import Lab
     from agentbench.run.validation import lock_task
 
-    tasks = [load_task(one, use_lock=False) for path in paths for one in _task_paths(path)]
+    tasks = [load_task(folder, use_lock=False) for path in paths for folder in _task_paths(path)]
     rows: list[dict[str, Json]] = []
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
         for task in tasks:
-            made = lock_task(task, lab)
-            path = write_lock(task.folder, made)
-            ids = sum(len(one.fail_to_pass) + len(one.pass_to_pass) for one in made.checks.values())
-            rows.append({"task_id": task.id, "lock": str(path), "contract_id": made.ids.contract_id, "test_ids": ids})
+            locked = lock_task(task, lab)
+            path = write_lock(task.folder, locked)
+            ids = sum(len(check.fail_to_pass) + len(check.pass_to_pass) for check in locked.checks.values())
+            rows.append({"task_id": task.id, "lock": str(path), "contract_id": locked.ids.contract_id, "test_ids": ids})
             if not as_json:
-                click.echo(f"{task.id}: {path} ({ids} test ids, {len(made.protected or ())} protected files)")
+                click.echo(f"{task.id}: {path} ({ids} test ids, {len(locked.protected or ())} protected files)")
     if as_json:
         click.echo(json.dumps({"tasks": rows}, indent=2))

@@ -1,4 +1,4 @@
-"""`ab task audit`: how often does a task's oracle accept a wrong patch?"""
+"""`ab task audit`: measure how many wrong patches a task's checks accept."""
 
 from __future__ import annotations
 
@@ -28,10 +28,16 @@ Examples:
 @click.command("audit", epilog=EPILOG)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--variants", type=click.IntRange(1, 1000), default=20, show_default=True, help="Wrong variants per task."
+    "--variants",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Number of mutated patches per task.",
 )
 @click.option(
-    "--min-kill-rate", type=click.FloatRange(0, 1), help="Exit 1 when a task's oracle refuses a smaller share."
+    "--min-kill-rate",
+    type=click.FloatRange(0, 1),
+    help="Exit 1 if the checks reject a smaller share of mutated patches.",
 )
 @workers_option
 @sandbox_option
@@ -47,11 +53,11 @@ def command(
     fresh_setup: bool,
     as_json: bool,
 ) -> None:
-    """Measure an oracle: no work must fail, the reference must pass, wrong variants of it should fail.
+    """Grade an empty patch, the reference and mutations of the reference. Only the reference should pass.
 
-    PATHS are task folders or folders of them. What survives is shown as a diff against the reference: it is a hole in the
-    oracle, or a variant that happens to do the same. Exit 1 when no work passes or the reference does not, or when too few
-    variants are refused; 2 when --min-kill-rate has no variant to go by.
+    PATHS are task folders or folders of tasks. Mutations that pass are shown as diffs: either the checks have a gap, or the mutation
+    does not change behaviour. Exit code 1 if the empty patch passes, the reference fails or too few mutations are rejected; 2 if
+    --min-kill-rate is given and no mutation was decided.
     """
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
@@ -59,28 +65,31 @@ def command(
 
     tasks = [task for path in paths for task in _tasks(path)]
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         if not as_json:
             click.echo(printable(line), err=True)
 
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        found = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=tell)
+        audits = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=report)
     if as_json:
-        click.echo(json.dumps({"tasks": [_as_json(one) for one in found]}))
+        click.echo(json.dumps({"tasks": list(map(_as_json, audits))}))
     else:
-        for one in found:
-            _show(one)
-    sys.exit(_exit_code(found, min_kill_rate))
+        for audit in audits:
+            _show(audit)
+    sys.exit(_exit_code(audits, min_kill_rate))
 
 
-def _exit_code(found: Sequence[Audit], least: float | None) -> int:
-    """1 when an oracle is not sound or too weak; 2 when there is nothing to tell how strong it is by."""
-    rates = [one.kill_rate for one in found if one.sound] if least is not None else []
-    if not all(one.sound for one in found) or any(rate is not None and rate < (least or 0.0) for rate in rates):
+def _exit_code(audits: Sequence[Audit], min_kill_rate: float | None) -> int:
+    """Return 1 if an audit is unsound or below the rate, 2 if a rate is required but unknown."""
+    if not all(audit.sound for audit in audits):
         return 1
-    untold = [one.task_id for one in found if one.kill_rate is None] if least is not None else []
-    if untold:
-        click.echo(f"error: --min-kill-rate: no wrong variant of {', '.join(untold[:10])} was decided", err=True)
+    if min_kill_rate is None:
+        return 0
+    if any(audit.kill_rate is not None and audit.kill_rate < min_kill_rate for audit in audits):
+        return 1
+    unknown = [audit.task_id for audit in audits if audit.kill_rate is None]
+    if unknown:
+        click.echo(f"error: --min-kill-rate: no mutation of {', '.join(unknown[:10])} was decided", err=True)
         return 2
     return 0
 
@@ -91,47 +100,44 @@ def _tasks(path: Path) -> list[LoadedTask]:
 
     if path.is_file() or (path / "task.yaml").exists():
         return [load_task(path)]
-    folders = sorted(one.parent for one in path.glob("*/task.yaml"))
+    folders = sorted(file.parent for file in path.glob("*/task.yaml"))
     if not folders:
-        raise InputError(f"{path}: neither a task nor a folder of tasks", remedy="give a folder that holds a task.yaml")
-    return [load_task(one) for one in folders]
+        raise InputError(f"{path} is neither a task nor a folder of tasks", remedy="give a folder with a task.yaml")
+    return list(map(load_task, folders))
 
 
-def _as_json(one: Audit) -> dict[str, object]:
+def _as_json(audit: Audit) -> dict[str, object]:
     return {
-        **asdict(one),
-        "sound": one.sound,
-        "killed": one.killed,
-        "survived": len(one.survivors),
-        "kill_rate": one.kill_rate,
+        **asdict(audit),
+        "sound": audit.sound,
+        "killed": audit.killed,
+        "survived": len(audit.survivors),
+        "kill_rate": audit.kill_rate,
         "operators": {
-            name: {"killed": killed, "decided": total} for name, (killed, total) in one.by_operator().items()
+            name: {"killed": killed, "decided": total} for name, (killed, total) in audit.by_operator().items()
         },
     }
 
 
-def _show(one: Audit) -> None:
+def _show(audit: Audit) -> None:
     from agentbench.core.text import printable
 
-    verdict = "sound" if one.sound else "NOT SOUND"
-    rate = (
-        "" if one.kill_rate is None else f", refuses {one.killed} of {one.killed + len(one.survivors)} wrong variants"
-    )
-    click.echo(printable(f"{one.task_id}: {verdict} (no work {one.noop}, reference {one.reference}){rate}"))
-    if not one.sound and one.why:
-        click.echo(printable(f"  {one.why}"))
-    for name, (killed, total) in one.by_operator().items():
-        click.echo(f"  {name:<22} {killed:>3} of {total:>3} refused")
-    undecided = sum(tried.result == "error" for tried in one.tried)
+    verdict = "sound" if audit.sound else "NOT SOUND"
+    rate = ""
+    if audit.kill_rate is not None:
+        rate = f", {audit.killed} of {audit.killed + len(audit.survivors)} mutations rejected"
+    click.echo(printable(f"{audit.task_id}: {verdict} (empty patch {audit.noop}, reference {audit.reference}){rate}"))
+    if not audit.sound and audit.why:
+        click.echo(printable(f"  {audit.why}"))
+    for name, (killed, total) in audit.by_operator().items():
+        click.echo(f"  {name:<22} {killed:>3} of {total:>3} rejected")
+    undecided = sum(mutation.result == "error" for mutation in audit.tried)
     if undecided:
-        click.echo(f"  {undecided} could not be decided")
-    for note in one.notes:
+        click.echo(f"  {undecided} undecided")
+    for note in audit.notes:
         click.echo(f"  note: {note}")
-    for tried in one.survivors:
-        click.echo(
-            printable(
-                f"  accepted though wrong, or the same in effect: {tried.operator} at {tried.path}:{tried.line}: {tried.what}"
-            )
-        )
-        for line in tried.diff.splitlines():
+    for mutation in audit.survivors:
+        place = f"{mutation.path}:{mutation.line}"
+        click.echo(printable(f"  accepted mutation: {mutation.operator} at {place}: {mutation.what}"))
+        for line in mutation.diff.splitlines():
             click.echo(f"    {printable(line)}")

@@ -1,4 +1,4 @@
-"""`ab task from-commit`, `harvest` and `screen`: a repository's own history as tasks."""
+"""`ab task from-commit`, `harvest` and `screen`: create tasks from the history of a repository."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Examples:
 
 
 class Common(TypedDict):
-    """What both ways to make tasks from commits are told."""
+    """Options shared by `from-commit` and `harvest`."""
 
     timeout: int
     memory: int
@@ -51,17 +51,17 @@ class Common(TypedDict):
 def common_options(function: F) -> F:
     decorators: list[Callable[[Any], Any]] = [
         click.option("--timeout", type=click.IntRange(1, 7200), default=300, show_default=True,
-                     help="Seconds a run of the tests may take."),
+                     help="Timeout of a test run in seconds."),
         click.option("--memory", type=click.IntRange(64), default=2048, show_default=True,
-                     help="Megabytes a sandbox may use."),
+                     help="Memory limit of a sandbox in MB."),
         click.option("--repeats", type=click.IntRange(2, 50), default=2, show_default=True,
-                     help="Runs of parent and fix, each."),
+                     help="Runs of parent and fix each."),
         click.option("--pin/--no-pin", default=True, show_default=True,
-                     help="Pin what setup installed by version and digest."),
+                     help="Pin installed packages by version and digest."),
         sandbox_option,
         json_option,
     ]  # fmt: skip
-    return functools.reduce(lambda inner, one: one(inner), reversed(decorators), function)
+    return functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
 def _wanted(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
@@ -77,7 +77,7 @@ def _wanted(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
     )
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     from agentbench.core.text import printable
 
     click.echo(printable(line), err=True)
@@ -85,7 +85,7 @@ def _tell(line: str) -> None:
 
 @contextlib.contextmanager
 def _asked_for() -> Iterator[None]:
-    """Here the repository and the commit are what the user gave, not what a task says: exit 2."""
+    """Report source errors as invalid input (exit 2), because the user gave repository and commit directly."""
     from agentbench.core.errors import InputError, SourceError
 
     try:
@@ -103,12 +103,12 @@ def _asked_for() -> Iterator[None]:
 @click.argument("repo", metavar="REPO")
 @click.argument("commit", metavar="COMMIT")
 @click.option(
-    "--suite-dir", type=FOLDER, default=Path("tasks/harvested"), show_default=True, help="The suite's folder."
+    "--suite-dir", type=FOLDER, default=Path("tasks/harvested"), show_default=True, help="Folder of the suite."
 )
-@click.option("--statement-file", type=FILE, help="The issue's text; without it the commit message is fix.")
-@click.option("--id", "task_id", help="The task's id; drawn from repository and commit if not given.")
-@click.option("--first-parent", is_flag=True, help="Take a merge as one change against its first parent.")
-@click.option("--all-tests", is_flag=True, help="Require the whole test suite, not only the test files of the commit.")
+@click.option("--statement-file", type=FILE, help="File with the issue text [default: the commit message].")
+@click.option("--id", "task_id", help="Task id [default: from repository and commit].")
+@click.option("--first-parent", is_flag=True, help="Treat a merge as one change against its first parent.")
+@click.option("--all-tests", is_flag=True, help="Require the whole test suite instead of the commit's test files.")
 @common_options
 def from_commit(
     *,
@@ -121,10 +121,10 @@ def from_commit(
     all_tests: bool,
     **common: Unpack[Common],
 ) -> None:
-    """Make a task from COMMIT, a fix that brings its tests along. REPO is a folder or a URL.
+    """Create a task from COMMIT, a fix that adds tests. REPO is a folder or a URL.
 
-    The source changes become the reference, the test changes the hidden files; what must come to pass is found by running
-    the parent and the fix in the sandbox.
+    Source changes become the reference, test changes become hidden files. The required tests are found by running the parent and
+    the fix in the sandbox.
     """
     from dataclasses import replace
 
@@ -139,7 +139,7 @@ def from_commit(
         all_tests=all_tests,
     )
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
-        made = make(wanted, commit, lab, tell=_tell)
+        made = make(wanted, commit, lab, tell=_print)
     _show_made(made, as_json=common["as_json"])
 
 
@@ -151,10 +151,10 @@ def _statement(path: Path | None) -> str | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"--statement-file {path} cannot be read: {error}"
+        msg = f"cannot read --statement-file {path}: {error}"
         raise InputError(msg) from None
     if not text.strip():
-        msg = f"--statement-file {path} holds no text"
+        msg = f"--statement-file {path} is empty"
         raise InputError(msg)
     return text
 
@@ -178,29 +178,33 @@ def _show_made(made: CreatedTask, *, as_json: bool) -> None:
         return
     counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
     folder = made.folder.relative_to(Path.cwd()) if made.folder.is_relative_to(Path.cwd()) else made.folder
-    click.echo(printable(f"made task {made.draft.id}: {folder} ({counts})"))
-    _tell(f"  {made.remark}")
+    click.echo(printable(f"Created task {made.draft.id}: {folder} ({counts})"))
+    _print(f"  {made.remark}")
     for flag in made.flags:
-        _tell(f"  to approve: {flag}")
-    _tell(f"next: read {folder / 'notes.md'} and statement.md")
+        _print(f"  to approve: {flag}")
+    _print(f"Next: read {folder / 'notes.md'} and statement.md")
 
 
-# --- a history ---------------------------------------------------------------------------------------------------
+# --- harvest ---------------------------------------------------------------------------------------------------
 
 
 @click.command("harvest", epilog=HARVEST_EPILOG)
 @click.argument("repo", metavar="REPO")
 @tasks_dir_option
-@click.option("--name", help="Suites NAME-dev and NAME-heldout are made; drawn from REPO if not given.")
-@click.option("--max", "maximum", type=click.IntRange(1), default=20, show_default=True, help="Tasks to accept.")
-@click.option("--examine", type=click.IntRange(1), default=200, show_default=True, help="Candidates to run at most.")
-@click.option("--since", help="Only commits after this date (2024-01-31, '2 years ago').")
-@click.option("--start", help="Go back from this commit or branch; the main branch if not given.")
+@click.option("--name", help="Prefix of the suites NAME-dev and NAME-heldout [default: from REPO].")
 @click.option(
-    "--retry", multiple=True, metavar="KIND", help="Run again what was refused for this, such as 'setup failed'."
+    "--max", "maximum", type=click.IntRange(1), default=20, show_default=True, help="Number of tasks to accept."
 )
-@click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share that is held out.")
-@click.option("--seed", type=int, default=20260307, show_default=True, help="Of the split.")
+@click.option(
+    "--examine", type=click.IntRange(1), default=200, show_default=True, help="Maximum number of candidates to run."
+)
+@click.option("--since", help="Only commits after this date, e.g. 2024-01-31 or '2 years ago'.")
+@click.option("--start", help="Commit or branch to start from [default: the main branch].")
+@click.option(
+    "--retry", multiple=True, metavar="KIND", help="Retry candidates rejected for this reason, e.g. 'setup failed'."
+)
+@click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share of held-out tasks.")
+@click.option("--seed", type=int, default=20260307, show_default=True, help="Seed of the split.")
 @workers_option
 @common_options
 def harvest(
@@ -218,15 +222,15 @@ def harvest(
     workers: int,
     **common: Unpack[Common],
 ) -> None:
-    """Make suites from the history of REPO: fixes that bring their tests along, verified in the sandbox.
+    """Create suites from the history of REPO: fixes that add tests, verified in the sandbox.
 
-    Every verdict is kept in NAME.harvest.json: the same command goes on where it was stopped.
+    Results are kept in NAME.harvest.json, so the same command continues where it stopped.
     """
     from agentbench.authoring.commit.from_commit import repository_name
     from agentbench.authoring.commit.task_draft import check_name
     from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as gather
-    from agentbench.cli.live_line import LiveLine
+    from agentbench.cli.progress import LiveLine
     from agentbench.run.lab import Lab
 
     called = check_name(name or repository_name(repo), "--name")
@@ -247,7 +251,7 @@ def harvest(
     with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
         try:
             found = gather(
-                request, lab, tell=line.tell, show_running=lambda what: line.show(what and f"running: {what}")
+                request, lab, tell=line.print, show_running=lambda what: line.show(what and f"running: {what}")
             )
         finally:
             line.show("")
@@ -258,7 +262,7 @@ _AGO = re.compile(r"(?i)(\d+|a|an|one|last) (day|week|month|year|hour)s?( ago)?|
 
 
 def _day(since: str | None) -> str | None:
-    """A date for git, which takes what it does not understand for now, and finds nothing."""
+    """Check a date for git, which silently takes an invalid one for the current time."""
     from datetime import datetime
 
     from agentbench.core.errors import InputError
@@ -270,7 +274,7 @@ def _day(since: str | None) -> str | None:
     except ValueError:
         msg = f"--since: expected a date such as 2024-01-31 or '2 years ago'; got {since!r}"
         raise InputError(msg) from None
-    return day.isoformat()  # with a time: git would take that of now
+    return day.isoformat()  # git would add the current time to a bare date
 
 
 def _show_harvest(found: Harvest, request: HarvestRequest, *, as_json: bool) -> None:
@@ -281,44 +285,44 @@ def _show_harvest(found: Harvest, request: HarvestRequest, *, as_json: bool) -> 
 
     if as_json:
         row = {
-            "verdicts": [asdict(one) for one in found.verdicts],
+            "verdicts": list(map(asdict, found.verdicts)),
             "passed_over": dict(found.passed_over),
             "candidates": found.candidates,
             "left": found.left,
         }
         click.echo(json.dumps(row, indent=2))
         return
-    for one in sorted(found.verdicts, key=lambda one: (not one.accepted, one.kind, one.commit)):
-        click.echo(printable(summary_line(one) + (f" [{one.suite}]" if one.accepted else "")))
-        for flag in one.flags:
+    for verdict in sorted(found.verdicts, key=lambda verdict: (not verdict.accepted, verdict.kind, verdict.commit)):
+        click.echo(printable(summary_line(verdict) + (f" [{verdict.suite}]" if verdict.accepted else "")))
+        for flag in verdict.flags:
             click.echo(printable(f"    to approve: {flag}"))
-    accepted = [one for one in found.verdicts if one.accepted]
-    held = sum(one.suite == request.heldout_dir.name for one in accepted)
-    passed = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
-    click.echo(f"passed over without a run: {passed or 'none'}; candidates not run: {found.left}")
+    accepted = [verdict for verdict in found.verdicts if verdict.accepted]
+    held_out = sum(verdict.suite == request.heldout_dir.name for verdict in accepted)
+    skipped = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
+    click.echo(f"Skipped without a run: {skipped or 'none'}; candidates not run: {found.left}")
     click.echo(
-        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held} in {request.task.suite_dir}, "
-        f"{held} in {request.heldout_dir}"
+        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}, "
+        f"{held_out} in {request.heldout_dir}"
     )
 
 
-# --- the flake screen --------------------------------------------------------------------------------------------
+# --- screen --------------------------------------------------------------------------------------------
 
 
 @click.command("screen", epilog=SCREEN_EPILOG)
-@click.option("--suite", required=True, help="The suite's name.")
+@click.option("--suite", required=True, help="Name of the suite.")
 @tasks_dir_option
 @click.option("--repeats", type=click.IntRange(2, 100), default=5, show_default=True, help="Runs of each task.")
-@click.option("--quarantine", is_flag=True, help="Move what is flaky or does not hold to the suite SUITE-quarantine.")
+@click.option("--quarantine", is_flag=True, help="Move flaky and invalid tasks to the suite SUITE-quarantine.")
 @workers_option
 @sandbox_option
 @json_option
 def screen(
     *, suite: str, tasks_dir: Path, repeats: int, quarantine: bool, workers: int, sandbox: str, as_json: bool
 ) -> None:
-    """Run baseline and reference of a suite's tasks over and over: how many flake?
+    """Run baseline and reference of a suite's tasks repeatedly and report flaky ones.
 
-    Exit 1 when a task is flaky or does not hold, unless it was put into quarantine.
+    Exit code 1 if a task is flaky or invalid, unless --quarantine is given.
     """
     import sys
 
@@ -330,20 +334,21 @@ def screen(
 
     loaded = load_suite(suite, tasks_dir)
     with Lab(sandbox=sandbox) as lab:
-        found = validate_suite(loaded.tasks, lab, repeats=repeats, workers=workers, report=_tell)
-    told = summary(found, repeats)
-    bad = [one for one in found if not one.valid or one.flaky]
-    place = tasks_dir / f"{suite}-quarantine"
+        results = validate_suite(loaded.tasks, lab, repeats=repeats, workers=workers, report=_print)
+    counts = summary(results, repeats)
+    rejected = [result for result in results if not result.valid or result.flaky]
+    quarantine_dir = tasks_dir / f"{suite}-quarantine"
     if quarantine:
         folders = {task.id: task.folder for task in loaded.tasks}
-        for one in bad:
-            quarantine_task(folders[one.task_id], place, one)
+        for result in rejected:
+            quarantine_task(folders[result.task_id], quarantine_dir, result)
     if as_json:
-        click.echo(json.dumps({**told, "quarantine": str(place) if quarantine and bad else None}, indent=2))
+        moved_to = str(quarantine_dir) if quarantine and rejected else None
+        click.echo(json.dumps({**counts, "quarantine": moved_to}, indent=2))
     else:
-        for one in bad:
-            click.echo(printable(f"  {one.task_id}: {one.why}"))
-        click.echo(told["text"])
-        if quarantine and bad:
-            click.echo(f"moved {len(bad)} to {place}")
-    sys.exit(1 if bad and not quarantine else 0)
+        for result in rejected:
+            click.echo(printable(f"  {result.task_id}: {result.why}"))
+        click.echo(counts["text"])
+        if quarantine and rejected:
+            click.echo(f"Moved {len(rejected)} tasks to {quarantine_dir}")
+    sys.exit(1 if rejected and not quarantine else 0)

@@ -1,4 +1,4 @@
-"""`ab task import` and `ab task export`: the formats of other benchmarks."""
+"""`ab task import` and `ab task export`: exchange tasks with other benchmarks."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _OF_ROWS = {
     "give the URL it was cloned from": "import without --repos",
     "Give the URL it was cloned from": "Import without --repos",
 }
-"""Remedies in terms of a task file, and what they come to for who has rows and no such file."""
+"""Remedies that mention a task file, reworded for rows of a dataset."""
 
 
 class _Refusals:
-    """One that does not fit is named with its reason and what to do; the others are done, and the exit code is 2."""
+    """Report rejected items and continue with the others."""
 
     def __init__(self, words: Mapping[str, str] | None = None) -> None:
-        """`words`: what remedies are to say instead."""
+        """`words` maps parts of remedies to their replacement."""
         self.rows: list[Json] = []
         self._words = words or {}
 
@@ -55,17 +55,17 @@ class _Refusals:
             more = [*error.problems] if isinstance(error, ContractError) else []
             reason = "; ".join([error.message, *more])
             remedy = error.remedy
-            for theirs, ours in self._words.items():
-                remedy = remedy.replace(theirs, ours)
+            for old, new in self._words.items():
+                remedy = remedy.replace(old, new)
             row: dict[str, Json] = {"place": place, "reason": reason}
             self.rows.append({**row, "remedy": remedy} if remedy else row)
-            click.echo(printable(f"refused {place}: {reason}"), err=True)
+            click.echo(printable(f"rejected {place}: {reason}"), err=True)
             if remedy:
                 click.echo(printable(f"  {remedy}"), err=True)
 
 
 def _folders(paths: tuple[Path, ...]) -> Iterator[Path]:
-    """Each task of the folders of tasks among them: one that is broken does not hide the others."""
+    """Yield task folders, so that a broken task does not hide the others."""
     from agentbench.contract.load import TASK_NAME
 
     for path in paths:
@@ -73,31 +73,33 @@ def _folders(paths: tuple[Path, ...]) -> Iterator[Path]:
         yield from (file.parent for file in inner) if inner else (path,)
 
 
-@click.group("import")
+@click.group("import", epilog=IMPORT_EPILOG)
 def import_group() -> None:
-    """Make tasks from the files of another benchmark."""
+    """Import tasks from another benchmark."""
 
 
-@click.group("export")
+@click.group("export", epilog=EXPORT_EPILOG)
 def export_group() -> None:
-    """Write tasks in the format of another benchmark."""
+    """Export tasks to the format of another benchmark."""
 
 
 @import_group.command("swebench", epilog=IMPORT_EPILOG)
 @click.argument("file", metavar="FILE", type=FILE)
-@click.option("--suite-dir", type=FOLDER, default=Path("tasks/swebench"), show_default=True, help="The suite's folder.")
-@click.option("--repos", type=FOLDER, help="A folder of clones: owner__name, owner/name or name.")
 @click.option(
-    "--url", default="https://github.com/{repo}.git", show_default=True, help="Where repositories are, without --repos."
+    "--suite-dir", type=FOLDER, default=Path("tasks/swebench"), show_default=True, help="Folder of the suite."
 )
-@click.option("--only", multiple=True, metavar="ID", help="Only this instance. May be given several times.")
+@click.option("--repos", type=FOLDER, help="Folder of clones named owner__name, owner/name or name.")
+@click.option(
+    "--url", default="https://github.com/{repo}.git", show_default=True, help="URL of a repository (without --repos)."
+)
+@click.option("--only", multiple=True, metavar="ID", help="Only this instance. Can be repeated.")
 @json_option
 def import_swebench(
     *, file: Path, suite_dir: Path, repos: Path | None, url: str, only: tuple[str, ...], as_json: bool
 ) -> None:
-    """Make a task of every row of FILE: JSON, JSON lines or Parquet. Nothing runs; validate them with validate-tasks.
+    """Create a task from every row of FILE (JSON, JSON lines or Parquet), without running anything.
 
-    Rows that cannot be used are told with their place; exit 2 when there were any.
+    Rejected rows are reported with their place, and the exit code is 2 if there are any.
     """
     from agentbench.authoring.formats.swebench import import_instance, read_instances, repository_url
     from agentbench.core.errors import InputError
@@ -114,23 +116,23 @@ def import_swebench(
                 folder = import_instance(one, repository_url(one.repo, repos, url), suite_dir, lab)
                 made.append({"task_id": one.id, "folder": str(folder)})
                 if not as_json:
-                    click.echo(printable(f"made {one.id}: {folder}"))
+                    click.echo(printable(f"Created {one.id}: {folder}"))
     if not made and not refused.rows:
-        raise InputError(f"{file} holds no row" + (f" called {' or '.join(only)}" if only else ""))
+        raise InputError(f"{file} has no row" + (f" called {' or '.join(only)}" if only else ""))
     if as_json:
         click.echo(json.dumps({"tasks": made, "refused": refused.rows}, indent=2))
     else:
-        click.echo(f"{len(made)} tasks made, {len(refused.rows)} rows refused", err=True)
+        click.echo(f"{len(made)} tasks created, {len(refused.rows)} rows rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
 @export_group.command("swebench", epilog=EXPORT_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=FILE, help="JSON lines are written here; stdout if not given.")
+@click.option("--out", type=FILE, help="Output file in JSON lines [default: stdout].")
 def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
-    """Write tasks as rows of SWE-bench (JSON lines). PATH is a task, or a folder of tasks.
+    """Export tasks as SWE-bench rows (JSON lines). PATH is a task or a folder of tasks.
 
-    Tasks that a row cannot say are named with the reason; exit 2 when there were any.
+    Tasks that cannot be represented are reported, and the exit code is 2 if there are any.
     """
     from agentbench.authoring.formats.swebench import export_task
     from agentbench.contract.load import load_task
@@ -149,11 +151,11 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
         try:
             out.write_text("".join(rows), encoding="utf-8")
         except OSError as error:
-            msg = f"--out {out} cannot be written: {error.strerror}"
+            msg = f"cannot write --out {out}: {error.strerror}"
             raise InputError(msg) from None
-        click.echo(f"{len(rows)} rows: {out}", err=True)
+        click.echo(f"Wrote {len(rows)} rows to {out}", err=True)
     if refused.rows:
-        click.echo(f"{len(rows)} rows written, {len(refused.rows)} tasks refused", err=True)
+        click.echo(f"{len(rows)} rows written, {len(refused.rows)} tasks rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
@@ -171,30 +173,30 @@ Example:
 
 @import_group.command("harbor", epilog=HARBOR_IN_EPILOG)
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=FOLDER)
-@click.option("--suite-dir", type=FOLDER, default=Path("tasks/harbor"), show_default=True, help="The suite's folder.")
+@click.option("--suite-dir", type=FOLDER, default=Path("tasks/harbor"), show_default=True, help="Folder of the suite.")
 def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
-    """Make a task of every Harbor task DIR. Nothing runs; the environments are images, so running them needs docker.
+    """Create a task from every Harbor task DIR, without running anything. Running the tasks needs docker.
 
-    Folders that cannot be used are named with the reason; exit 2 when there were any.
+    Rejected folders are reported, and the exit code is 2 if there are any.
     """
     from agentbench.authoring.formats.harbor import import_folder
 
     refused = _Refusals()
     for folder in folders:
         with refused.at(str(folder)):
-            click.echo(f"made {import_folder(folder, suite_dir)}")
+            click.echo(f"Created {import_folder(folder, suite_dir)}")
     if refused.rows and len(folders) > 1:
-        click.echo(f"{len(folders) - len(refused.rows)} tasks made, {len(refused.rows)} refused", err=True)
+        click.echo(f"{len(folders) - len(refused.rows)} tasks created, {len(refused.rows)} rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
 @export_group.command("harbor", epilog=HARBOR_OUT_EPILOG)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=FOLDER, required=True, help="A folder for the tasks, one folder each.")
+@click.option("--out", type=FOLDER, required=True, help="Folder for the exported tasks.")
 def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
-    """Write tasks as folders of Harbor. PATH is a task, or a folder of tasks.
+    """Export tasks as Harbor folders. PATH is a task or a folder of tasks.
 
-    Tasks that cannot be said there are named with the reason; exit 2 when there were any.
+    Tasks that cannot be represented are reported, and the exit code is 2 if there are any.
     """
     from agentbench.authoring.formats.harbor import export_task
     from agentbench.contract.load import load_task
@@ -205,8 +207,8 @@ def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
     with Lab() as lab:
         for folder in _folders(paths):
             with refused.at(str(folder)):
-                click.echo(f"made {export_task(load_task(folder), out, lab)}")
+                click.echo(f"Created {export_task(load_task(folder), out, lab)}")
                 made += 1
     if refused.rows and made:
-        click.echo(f"{made} tasks written, {len(refused.rows)} refused", err=True)
+        click.echo(f"{made} tasks written, {len(refused.rows)} rejected", err=True)
     sys.exit(2 if refused.rows else 0)

@@ -1,4 +1,4 @@
-"""`ab validate-tasks`: is a task fit to judge anybody?"""
+"""`ab validate-tasks`: check that baselines fail, references pass and results are stable."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.option("--suite", required=True, help="The suite's name.")
+@click.option("--suite", required=True, help="Name of the suite.")
 @tasks_dir_option
 @workers_option
-@click.option("--repeats", type=click.IntRange(2, 100), default=2, show_default=True, help="Runs of the flake screen.")
+@click.option(
+    "--repeats", type=click.IntRange(2, 100), default=2, show_default=True, help="Runs of baseline and reference each."
+)
 @sandbox_option
 @fresh_option
 @json_option
 def command(
     *, suite: str, tasks_dir: Path, workers: int, repeats: int, sandbox: str, fresh_setup: bool, as_json: bool
 ) -> None:
-    """Check that each task's baseline fails, its reference passes, and nothing flakes.
+    """Check that each task's baseline fails, its reference passes, and results are stable.
 
-    Exit 1 when a task is not valid.
+    Exit code 1 if a task is invalid.
     """
     from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable
@@ -40,24 +42,21 @@ def command(
 
     tasks = load_suite(suite, tasks_dir).tasks
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         if not as_json:
             click.echo(printable(line), err=True)
 
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        found = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=tell)
-    invalid = [one for one in found if not one.valid]
+        results = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=report)
+    invalid = [result for result in results if not result.valid]
     if as_json:
-        click.echo(json.dumps({"tasks": [asdict(one) for one in found]}))
+        click.echo(json.dumps({"tasks": list(map(asdict, results))}))
     else:
-        click.echo(f"{len(found) - len(invalid)} of {len(found)} tasks are valid")
-        for one in found:
-            flaky = ", flaky: " + ", ".join(one.flaky) if one.flaky else ""
-            verdict = "valid" if one.valid else "NOT VALID"
-            why = f": {one.why}" if one.why else ""
-            click.echo(
-                printable(
-                    f"  {one.task_id}: {verdict} (baseline {one.baseline}, reference {one.reference}{flaky}){why}"
-                )
-            )
+        click.echo(f"{len(results) - len(invalid)} of {len(results)} tasks are valid")
+        for result in results:
+            flaky = ", flaky: " + ", ".join(result.flaky) if result.flaky else ""
+            verdict = "valid" if result.valid else "NOT VALID"
+            why = f": {result.why}" if result.why else ""
+            outcomes = f"baseline {result.baseline}, reference {result.reference}{flaky}"
+            click.echo(printable(f"  {result.task_id}: {verdict} ({outcomes}){why}"))
     sys.exit(1 if invalid else 0)

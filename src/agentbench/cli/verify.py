@@ -1,4 +1,4 @@
-"""`ab verify RUN`: recompute a run's chains, digests and verdicts."""
+"""`ab verify`: verify a run's hash chains, digests and verdicts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from agentbench.cli.options import json_option
 if TYPE_CHECKING:
     from agentbench.record.audit import RunReport
 
-SHOWN = 20
-"""Further problems shown to a person; `--json` has all."""
+MAX_SHOWN = 20
+"""Maximum number of problems printed; `--json` has all."""
 
 EPILOG = """\b
 Examples:
   ab verify artifacts/runs/2026-…__demo__baseline__none
-  ab verify RUN --expect-head sha256:…        against a head noted when the run ended
+  ab verify RUN --expect-head sha256:…
   ab verify RUN --json
 
-The first line is the decision: VERIFIED, ALTERED with the first thing that was changed, removed, reordered, cut off or
-added, or INCOMPLETE when the run was never closed. Exit code 0 for VERIFIED, else 1. What could not be computed again (rules
-that neither this version nor the run has) and files that no chain vouches for are listed.
+The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. Exit code 0 if
+VERIFIED, else 1. The output also lists decisions that could not be recomputed and files that no hash chain covers.
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--expect-head", metavar="DIGEST", help="The head of the run's chain as it was noted elsewhere.")
+@click.option("--expect-head", metavar="DIGEST", help="Expected head of the run's hash chain.")
 @json_option
 def command(run: Path, expect_head: str | None, as_json: bool) -> None:
-    """Recompute every chain, digest and verdict of a run directory."""
+    """Verify every hash chain, digest and verdict of a run directory."""
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
 
@@ -43,16 +42,17 @@ def command(run: Path, expect_head: str | None, as_json: bool) -> None:
 
 
 def headline(report: RunReport) -> str:
-    """The decision, and the one thing to know about it."""
+    """Return the decision and its main reason."""
     if report.ok:
-        return f"VERIFIED {_counts(report)}"
+        return f"VERIFIED: {_counts(report)}"
     first = report.problems[0]
     return f"{report.decision.upper()} {first.kind}: {first.place}: {first.message}"
 
 
 def _counts(report: RunReport) -> str:
     attempts = f"{report.attempts} attempt" + ("" if report.attempts == 1 else "s")
-    return f"{attempts}, {report.events} events, {report.recomputed} verdict{'' if report.recomputed == 1 else 's'} computed again"
+    verdicts = f"{report.recomputed} verdict" + ("" if report.recomputed == 1 else "s")
+    return f"{attempts}, {report.events} events, {verdicts} recomputed"
 
 
 def _as_text(report: RunReport) -> str:
@@ -60,15 +60,15 @@ def _as_text(report: RunReport) -> str:
 
     lines = [headline(report)]
     further = report.problems[1:]
-    lines += [f"  also {problem}" for problem in further[:SHOWN]]
-    if len(further) > SHOWN:
-        lines.append(f"  and {len(further) - SHOWN} more (see --json)")
+    lines += [f"  {problem}" for problem in further[:MAX_SHOWN]]
+    if len(further) > MAX_SHOWN:
+        lines.append(f"  and {len(further) - MAX_SHOWN} more (see --json)")
     if not report.ok:
-        lines.append(f"  looked at {_counts(report)}")
-    lines += [f"  note {note}" for note in report.notes[:SHOWN]]
-    lines += [f"  not recomputed: {one}" for one in report.skipped]
+        lines.append(f"  checked {_counts(report)}")
+    lines += [f"  note: {note}" for note in report.notes[:MAX_SHOWN]]
+    lines += [f"  not recomputed: {reason}" for reason in report.skipped]
     if report.unsealed:
-        lines.append(f"  not sealed: {', '.join(report.unsealed)} (no chain vouches for it)")
+        lines.append(f"  not covered by a hash chain: {', '.join(report.unsealed)}")
     lines.append(f"  head {report.head or 'none'}")
     return "\n".join(printable(line) for line in lines)
 

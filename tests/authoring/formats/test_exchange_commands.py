@@ -51,9 +51,9 @@ def test_swebench_export_skips_tasks_without_a_row(suite: Path, tmp_path: Path) 
     done = ab("export", "swebench", suite, "--out", tmp_path / "rows.jsonl")
     assert done.exit_code == 2
     assert [json.loads(line)["instance_id"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == ["good"]
-    assert f"refused {suite / 't'}: t: SWE-bench needs a git repository" in done.output
-    assert f"refused {suite / 'broken'}: " in done.output
-    assert "1 rows written, 2 tasks refused" in done.output
+    assert f"rejected {suite / 't'}: t: SWE-bench needs a git repository" in done.output
+    assert f"rejected {suite / 'broken'}: " in done.output
+    assert "1 rows written, 2 tasks rejected" in done.output
     assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
 
 
@@ -61,8 +61,8 @@ def test_harbor_export_skips_invalid_tasks(suite: Path, tmp_path: Path) -> None:
     done = ab("export", "harbor", suite, "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["good", "t"]
-    assert f"refused {suite / 'broken'}: " in done.output
-    assert "2 tasks written, 1 refused" in done.output
+    assert f"rejected {suite / 'broken'}: " in done.output
+    assert "2 tasks written, 1 rejected" in done.output
     again = ab("export", "harbor", suite / "t", "--out", tmp_path / "out")
     assert again.exit_code == 2
     assert "already exists\n  remove it, or pass another --out" in again.output
@@ -73,8 +73,8 @@ def test_harbor_import_skips_invalid_folders(tmp_path: Path) -> None:
     done = ab("import", "harbor", tmp_path / "empty", harbor(tmp_path), "--suite-dir", tmp_path / "tasks/theirs")
     assert done.exit_code == 2
     assert load_task(tmp_path / "tasks/theirs/their-task").id == "their-task"
-    assert f"refused {tmp_path / 'empty'}: " in done.output
-    assert "1 tasks made, 1 refused" in done.output
+    assert f"rejected {tmp_path / 'empty'}: " in done.output
+    assert "1 tasks created, 1 rejected" in done.output
 
 
 def test_swebench_import_reports_remedies_and_writes_relative_urls(
@@ -88,7 +88,7 @@ def test_swebench_import_reports_remedies_and_writes_relative_urls(
     monkeypatch.chdir(tmp_path / "work")
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/back", "--repos", "..")
     assert done.exit_code == 2
-    assert "1 tasks made, 1 rows refused" in done.output
+    assert "1 tasks created, 1 rows rejected" in done.output
     assert "\n  git clone it to ../local__gone" in done.output
     assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
@@ -132,7 +132,7 @@ class TestImportRemedies:
     def test_invalid_instance_id(self, rows: Path, tmp_path: Path) -> None:
         rows.write_text(json.dumps({**json.loads(rows.read_text()), "instance_id": "-x"}))
         done = ab("import", "swebench", rows, "--suite-dir", tmp_path / "tasks/back", "--repos", tmp_path)
-        assert f"refused {rows}[0]: instance_id: expected letters" in done.output
+        assert f"rejected {rows}[0]: instance_id: expected letters" in done.output
 
     def test_harbor_folder_with_existing_target_or_invalid_name(self, tmp_path: Path) -> None:
         folder = harbor(tmp_path)
@@ -146,7 +146,7 @@ class TestImportRemedies:
 
 @pytest.mark.parametrize(
     "text, only, message",
-    [("", (), "holds no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "holds no row called b")],
+    [("", (), "has no row"), ('{"instance_id": "a"}\n', ("--only", "b"), "has no row called b")],
 )
 def test_file_without_the_requested_rows(tmp_path: Path, text: str, only: tuple[str, ...], message: str) -> None:
     rows = tmp_path / "rows.jsonl"
