@@ -243,7 +243,7 @@ def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
         from agentbench.sandbox.state import default_state
         from agentbench.workspace.source.snapshot import Snapshots
 
-        folder = Snapshots(default_state() / "snapshots").materialise(loaded).folder
+        folder = Snapshots(default_state() / "snapshots").materialize(loaded).folder
     return {
         "task_id": loaded.task.id,
         "suite": loaded.task.suite,

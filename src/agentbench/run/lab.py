@@ -174,7 +174,7 @@ class Lab:
         ids = identify(task)
         with self._task_lock(ids):
             if ids.task_digest not in self._prepared:
-                self._prepared[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialise(task), on_step)
+                self._prepared[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialize(task), on_step)
             return self._prepared_as(task, ids)
 
     def prepare_snapshot(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> PreparedTask:

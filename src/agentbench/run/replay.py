@@ -163,7 +163,7 @@ def find_repository(bundle: Bundle, digest: str, lab: Lab) -> Snapshot:
     problems: list[str] = []
     for candidate in _sources(bundle):
         try:
-            snapshot = lab.snapshots.materialise(candidate)
+            snapshot = lab.snapshots.materialize(candidate)
         except AgentBenchError as error:
             problems.append(error.message)
             continue

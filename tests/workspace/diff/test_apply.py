@@ -251,7 +251,7 @@ class TestSymlinks:
         [b"/etc/passwd", b"../x", b"d/../../x", b"link/../../x", b"..", b".git/config", b"d/.GIT/x", b"./../x"],
     )
     def test_targets_outside_are_refused(self, target: bytes) -> None:
-        refused(self.base, symlink(b"n", target), "a symlink that may not be made")
+        refused(self.base, symlink(b"n", target), "symlink not allowed")
 
     def test_an_empty_target_is_refused(self) -> None:
         refused(self.base, b"diff --git a/n b/n\nnew file mode 120000\nindex 000000..e69de29\n", "symlink not allowed")

@@ -74,7 +74,7 @@ def take(tmp_path: Path, data: bytes, name: str = "a.tar", **more: object) -> Sn
     (tmp_path / "task").mkdir(exist_ok=True)
     (tmp_path / "task" / name).write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
-    return snapshots(tmp_path).materialise(task(tmp_path / "task", archive=name, sha256=digest, **more))
+    return snapshots(tmp_path).materialize(task(tmp_path / "task", archive=name, sha256=digest, **more))
 
 
 def refused(tmp_path: Path, data: bytes, why: str, limits: SourceLimits | None = None) -> None:
@@ -146,8 +146,8 @@ class TestDigest:
     def test_a_wrong_digest_is_refused_with_both(self, tmp_path: Path) -> None:
         (tmp_path / "task").mkdir()
         (tmp_path / "task/a.tar").write_bytes(RELEASE)
-        with pytest.raises(SourceError, match=f"{hashlib.sha256(RELEASE).hexdigest()}, the task says {'0' * 64}"):
-            snapshots(tmp_path).materialise(task(tmp_path / "task", archive="a.tar", sha256="0" * 64))
+        with pytest.raises(SourceError, match=f"{hashlib.sha256(RELEASE).hexdigest()}, expected {'0' * 64}"):
+            snapshots(tmp_path).materialize(task(tmp_path / "task", archive="a.tar", sha256="0" * 64))
         assert list((tmp_path / "cache/scratch").iterdir()) == []
 
     def test_a_damaged_copy_in_the_cache_is_fetched_again(self, tmp_path: Path) -> None:
@@ -163,22 +163,22 @@ class TestDigest:
         digest = "sha256:" + hashlib.sha256(RELEASE).hexdigest()
         loaded = task(tmp_path / "task", archive="a.tar", sha256=digest)
         (tmp_path / "task/a.tar").unlink()
-        assert snapshots(tmp_path).materialise(loaded) == first
+        assert snapshots(tmp_path).materialize(loaded) == first
 
 
 class TestHostile:
     @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "a/..", "..", "/"])
     def test_names_that_lead_out(self, tmp_path: Path, name: str) -> None:
-        refused(tmp_path, tar((name, b"x", {})), "leads out|cannot be")
-        refused(tmp_path, tar((name, None, {"type": tarfile.DIRTYPE})), "leads out") if name != "/" else None
-        refused(tmp_path, zipped((name, b"x", 0o100644)), "leads out|cannot be") if name != "/" else None
+        refused(tmp_path, tar((name, b"x", {})), "outside its folder|forbidden path")
+        refused(tmp_path, tar((name, None, {"type": tarfile.DIRTYPE})), "outside its folder") if name != "/" else None
+        refused(tmp_path, zipped((name, b"x", 0o100644)), "outside its folder|forbidden path") if name != "/" else None
         assert not (tmp_path / "evil").exists()
 
     @pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "a/../../x", "..", ".git/hooks", "../x"])
     def test_symlinks_that_lead_out(self, tmp_path: Path, target: str) -> None:
         link: Entry = ("link", None, {"type": tarfile.SYMTYPE, "linkname": target})
-        refused(tmp_path, tar(link, ("f", b"", {})), "symlink link that may not be")
-        refused(tmp_path, zipped(("link", target.encode(), 0o120777), ("f", b"", 0)), "symlink link that may not be")
+        refused(tmp_path, tar(link, ("f", b"", {})), "forbidden symlink link")
+        refused(tmp_path, zipped(("link", target.encode(), 0o120777), ("f", b"", 0)), "forbidden symlink link")
 
     def test_nothing_is_written_through_a_symlink(self, tmp_path: Path) -> None:
         link: Entry = ("d", None, {"type": tarfile.SYMTYPE, "linkname": "e"})
@@ -190,16 +190,16 @@ class TestHostile:
     @pytest.mark.parametrize("target", ["missing", "../x", "/etc/passwd", "later"])
     def test_hard_links_to_anything_but_an_earlier_file(self, tmp_path: Path, target: str) -> None:
         link: Entry = ("link", None, {"type": tarfile.LNKTYPE, "linkname": target})
-        refused(tmp_path, tar(link, ("later", b"x", {})), "hard link|leads out")
+        refused(tmp_path, tar(link, ("later", b"x", {})), "hard link|outside its folder")
 
     @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE])
     def test_devices_and_other_kinds(self, tmp_path: Path, kind: bytes) -> None:
         refused(
-            tmp_path, tar(("dev", None, {"type": kind, "devmajor": 1, "devminor": 3})), "neither file|cannot be read"
+            tmp_path, tar(("dev", None, {"type": kind, "devmajor": 1, "devminor": 3})), "not a file, folder or link|cannot read"
         )
 
     def test_zip_entries_of_other_kinds(self, tmp_path: Path) -> None:
-        refused(tmp_path, zipped(("dev", b"", 0o20666)), "neither file")
+        refused(tmp_path, zipped(("dev", b"", 0o20666)), "not a file, folder or link")
 
     def test_a_path_twice(self, tmp_path: Path) -> None:
         refused(tmp_path, tar(("x", b"1", {}), ("x", b"2", {})), "x twice")
@@ -210,11 +210,11 @@ class TestHostile:
     @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gz", "bz2", "xz"])
     def test_a_bomb_in_a_file(self, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
         data = pack(tar(("zeros", bytes(20_000_000), {})))
-        refused(tmp_path, data, "refused as a bomb", SourceLimits(free_bytes=1_000_000, ratio=10))
+        refused(tmp_path, data, "too much for its size", SourceLimits(free_bytes=1_000_000, ratio=10))
 
     def test_a_bomb_in_a_zip(self, tmp_path: Path) -> None:
         data = zipped(("zeros", bytes(20_000_000), 0))
-        refused(tmp_path, data, "refused as a bomb", SourceLimits(free_bytes=1_000_000, ratio=10))
+        refused(tmp_path, data, "too much for its size", SourceLimits(free_bytes=1_000_000, ratio=10))
 
     def test_a_bomb_in_a_header(self, tmp_path: Path) -> None:
         info = tarfile.TarInfo("x")
@@ -227,14 +227,14 @@ class TestHostile:
         data = bytearray(zipped(("f", bytes(100_000), 0)))
         central = data.index(b"PK\x01\x02")
         data[central + 24 : central + 28] = (10).to_bytes(4, "little")
-        refused(tmp_path, bytes(data), "cannot be read")
+        refused(tmp_path, bytes(data), "cannot read")
 
     def test_too_many_entries(self, tmp_path: Path) -> None:
         many: list[Entry] = [(f"{number}", b"", {}) for number in range(30)]
         refused(tmp_path, tar(*many), "more than 20", SourceLimits(entries=20))
 
     def test_more_content_than_r_may_have(self, tmp_path: Path) -> None:
-        refused(tmp_path, tar(("x", bytes(1000), {})), "bomb|larger", SourceLimits(content_bytes=100))
+        refused(tmp_path, tar(("x", bytes(1000), {})), "too much for its size|larger", SourceLimits(content_bytes=100))
 
     @pytest.mark.parametrize(
         "data", [b"", b"hello", b"PK\x03\x04", b"\x1f\x8b", b"BZh9", b"\xfd7zXZ\x00", RELEASE[:300]]
@@ -267,7 +267,7 @@ class TestHostile:
         (tmp_path / "task/a.tar").unlink()
         os.mkfifo(tmp_path / "task/a.tar")
         with pytest.raises(SourceError, match="is not a file"):
-            snapshots(tmp_path).materialise(loaded)
+            snapshots(tmp_path).materialize(loaded)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -309,7 +309,7 @@ class TestWeb:
     digest = hashlib.sha256(gzip.compress(RELEASE, mtime=0)).hexdigest()
 
     def get(self, tmp_path: Path, url: str) -> Snapshot:
-        return snapshots(tmp_path).materialise(task(tmp_path / "task", archive=url, sha256=self.digest))
+        return snapshots(tmp_path).materialize(task(tmp_path / "task", archive=url, sha256=self.digest))
 
     @pytest.mark.parametrize("path", ["/a.tar.gz", "/moved"])
     def test_an_archive_behind_a_url(self, tmp_path: Path, server: str, path: str) -> None:
@@ -322,13 +322,13 @@ class TestWeb:
         assert not (tmp_path / "cache/archives").exists()
 
     def test_a_server_that_is_not_there(self, tmp_path: Path, server: str) -> None:
-        with pytest.raises(SourceError, match="cannot be read"):
+        with pytest.raises(SourceError, match="cannot read"):
             self.get(tmp_path, "http://127.0.0.1:9/a.tar.gz")
 
     def test_a_file_url(self, tmp_path: Path) -> None:
         (tmp_path / "with space.tar.gz").write_bytes(gzip.compress(RELEASE, mtime=0))
         assert files(self.get(tmp_path, f"file://{tmp_path}/with%20space.tar.gz")) == EXPECTED
         with pytest.raises(SourceError, match="another machine"):
-            Snapshots(tmp_path / "other").materialise(
+            Snapshots(tmp_path / "other").materialize(
                 task(tmp_path / "task", archive="file://host/a.tar.gz", sha256=self.digest)
             )

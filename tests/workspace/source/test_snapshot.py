@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def made(tmp_path: Path) -> Snapshot:
-    return snapshots(tmp_path).materialise(task(tmp_path / "task", path="../source"))
+    return snapshots(tmp_path).materialize(task(tmp_path / "task", path="../source"))
 
 
 class TestFolder:
@@ -91,7 +91,7 @@ class TestFolder:
         assert made(tmp_path).folder == first.folder
 
     def test_only_the_chosen_part_is_r(self, tmp_path: Path, source: Path) -> None:
-        snapshot = snapshots(tmp_path).materialise(task(tmp_path / "task", path="../source", subdir="pkg"))
+        snapshot = snapshots(tmp_path).materialize(task(tmp_path / "task", path="../source", subdir="pkg"))
         assert files(snapshot) == {"mod.py": b"x = 1\n"}
 
     def test_names_of_any_bytes(self, tmp_path: Path, source: Path) -> None:
@@ -116,23 +116,23 @@ class TestFolder:
         os.close(fd)
         with pytest.raises(SourceError, match="deeper than"):
             made(tmp_path)
-        store.remove(source)
+        store.remove_tree(source)
         assert not source.exists()
 
     def test_a_folder_beyond_the_limits_is_refused(self, tmp_path: Path, source: Path) -> None:
         small = Snapshots(tmp_path / "cache", limits=SourceLimits(entries=2))
         with pytest.raises(SourceError, match="too large"):
-            small.materialise(task(tmp_path / "task", path="../source"))
+            small.materialize(task(tmp_path / "task", path="../source"))
 
     def test_a_folder_that_went_away_is_the_task_s_trouble(self, tmp_path: Path, source: Path) -> None:
         loaded = task(tmp_path / "task", path="../source")
         shutil.rmtree(source)
-        with pytest.raises(SourceError, match="R cannot be read"):
-            snapshots(tmp_path).materialise(loaded)
+        with pytest.raises(SourceError, match="cannot read the base repository"):
+            snapshots(tmp_path).materialize(loaded)
 
 
 def test_no_repository_is_an_empty_folder(tmp_path: Path) -> None:
-    snapshot = snapshots(tmp_path).materialise(task(tmp_path / "task"))
+    snapshot = snapshots(tmp_path).materialize(task(tmp_path / "task"))
     assert list(snapshot.folder.iterdir()) == []
     assert snapshot.source == {"kind": "none"}
 
@@ -199,7 +199,7 @@ import os, sys
 from pathlib import Path
 import agentbench.workspace.source.snapshot
 from tests.workspace.source.test_snapshot import made
-agentbench.workspace.source.snapshot.open_up = lambda folder: os._exit(9)
+agentbench.workspace.source.snapshot.make_readable = lambda folder: os._exit(9)
 made(Path(sys.argv[1]))
 """
 
@@ -222,7 +222,7 @@ class TestCache:
         def never(*arguments: object) -> None:
             raise AssertionError(arguments)
 
-        monkeypatch.setattr("agentbench.workspace.source.snapshot.single_commit", never)
+        monkeypatch.setattr("agentbench.workspace.source.snapshot.create_repository", never)
         assert made(tmp_path) == first
 
     @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ class TestCache:
     def test_an_entry_that_was_pruned_under_a_running_process_is_made_again(self, tmp_path: Path, source: Path) -> None:
         running = snapshots(tmp_path)
         loaded = task(tmp_path / "task", path="../source")
-        first = running.materialise(loaded)
+        first = running.materialize(loaded)
         shutil.rmtree(tmp_path / "cache/snapshots")
-        assert running.materialise(loaded) == first
+        assert running.materialize(loaded) == first
         assert "run.sh" in files(first)
 
     def test_a_damaged_record_is_made_again(self, tmp_path: Path, source: Path) -> None:
@@ -269,7 +269,7 @@ class TestCache:
         found: list[Snapshot] = []
         shared = snapshots(tmp_path)
         makers = [shared, shared, snapshots(tmp_path), snapshots(tmp_path)]
-        threads = [threading.Thread(target=lambda one=one: found.append(one.materialise(loaded))) for one in makers]
+        threads = [threading.Thread(target=lambda one=one: found.append(one.materialize(loaded))) for one in makers]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -311,9 +311,9 @@ class TestCache:
 
     def test_a_cache_that_cannot_be_made_is_our_error(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
-        with pytest.raises(WorkspaceError, match="the cache cannot be used") as caught:
+        with pytest.raises(WorkspaceError, match="cannot use the cache") as caught:
             Snapshots(tmp_path / "file" / "cache")
-        assert "can be written" in caught.value.remedy
+        assert "writable" in caught.value.remedy
 
     def test_a_full_disk_is_our_error_and_leaves_nothing(
         self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
@@ -321,7 +321,7 @@ class TestCache:
         def full(*arguments: object) -> None:
             raise OSError(28, "No space left on device", "somewhere")
 
-        monkeypatch.setattr(repository, "open_up", full)
+        monkeypatch.setattr(repository, "make_readable", full)
         with pytest.raises(WorkspaceError, match="No space left") as caught:
             made(tmp_path)
         assert "free disk space" in caught.value.remedy
@@ -341,9 +341,9 @@ class TestCache:
 class TestLock:
     def test_r_that_is_not_what_was_locked_is_refused(self, tmp_path: Path, source: Path) -> None:
         loaded = task(tmp_path / "task", path="../source")
-        snapshot = snapshots(tmp_path).materialise(loaded)
+        snapshot = snapshots(tmp_path).materialize(loaded)
         lock = make_lock(LockedSource(digest=snapshot.digest))
-        assert snapshots(tmp_path).materialise(loaded.with_lock(lock)) == snapshot
+        assert snapshots(tmp_path).materialize(loaded.with_lock(lock)) == snapshot
         (source / "run.sh").write_text("changed")
-        with pytest.raises(SourceError, match="not what the lock recorded"):
-            snapshots(tmp_path).materialise(loaded.with_lock(lock))
+        with pytest.raises(SourceError, match="differs from the lock"):
+            snapshots(tmp_path).materialize(loaded.with_lock(lock))

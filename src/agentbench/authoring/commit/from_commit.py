@@ -31,7 +31,7 @@ from agentbench.contract.load import load_task
 from agentbench.core.errors import ContractError, InputError, SourceError
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
-from agentbench.workspace.source.location import is_local, locate
+from agentbench.workspace.source.location import is_local, resolve_url
 
 __all__ = [
     "CreatedTask",
@@ -145,10 +145,10 @@ def find_created(request: TaskRequest, commit: Commit) -> tuple[str, Mapping[str
 def _without_missing_submodules(draft: TaskDraft, folder: Path, lab: Lab) -> TaskDraft:
     """Drop the submodules if they cannot be fetched. Tests that need them then fail before and after: not required."""
     try:
-        lab.snapshots.materialise(write_task(draft, folder))
+        lab.snapshots.materialize(write_task(draft, folder))
     except SourceError:
         draft = dataclasses.replace(draft, submodules=False)
-        lab.snapshots.materialise(write_task(draft, folder))
+        lab.snapshots.materialize(write_task(draft, folder))
     return draft
 
 
@@ -256,7 +256,7 @@ def _quoted(word: str) -> str:
 
 def url_from(repo: str, folder: Path) -> str:
     """Return the URL to write into a task in `folder`; local repositories become relative paths."""
-    located = locate(repo, Path.cwd())
+    located = resolve_url(repo, Path.cwd())
     if not is_local(located) or located.startswith("file://"):
         return located
     return os.path.relpath(located, folder)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from agentbench.core.errors import TaskError
-from agentbench.workspace.source.history import LINK, SYMLINK, Change, Commit
+from agentbench.workspace.source.history import SUBMODULE, SYMLINK, Commit, CommitChange
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "testing", "unit_tests", "unittests", "functional_tests", "integration_tests"}
@@ -51,8 +51,8 @@ class UnsuitableCommit(TaskError):
 class Split:
     """A commit's changes by role."""
 
-    source: tuple[Change, ...]
-    tests: tuple[Change, ...]
+    source: tuple[CommitChange, ...]
+    tests: tuple[CommitChange, ...]
     runnable: tuple[str, ...]
     """Added or changed test files that pytest can run."""
     removed_tests: tuple[str, ...]
@@ -97,7 +97,7 @@ def split(commit: Commit, *, first_parent: bool = False) -> Split:
         )
     if not commit.changes:
         raise UnsuitableCommit("empty commit", f"{short} changes no files")
-    links = [text_of(change.path) for change in commit.changes if LINK in {change.old_mode, change.new_mode}]
+    links = [text_of(change.path) for change in commit.changes if SUBMODULE in {change.old_mode, change.new_mode}]
     if links:
         raise UnsuitableCommit("submodule", f"{short} updates the submodule {links[0]}, which a patch cannot express")
     if len(commit.changes) > MAX_FILES:
@@ -118,7 +118,7 @@ def split(commit: Commit, *, first_parent: bool = False) -> Split:
     )
 
 
-def _tests(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _tests(changes: Sequence[CommitChange]) -> tuple[CommitChange, ...]:
     """Return the changes that belong to tests. Ambiguous names count only if nothing else can be run."""
     tests = tuple(change for change in changes if is_test(text_of(change.path)))
     certain = tuple(change for change in tests if not _is_ambiguous(text_of(change.path)))
@@ -134,7 +134,7 @@ def _in_tests(path: PurePosixPath) -> bool:
     return any(part.lower() in _TEST_FOLDERS for part in path.parts[:-1])
 
 
-def _check_split(short: str, source: Sequence[Change], tests: Sequence[Change]) -> None:
+def _check_split(short: str, source: Sequence[CommitChange], tests: Sequence[CommitChange]) -> None:
     if not tests:
         raise UnsuitableCommit(
             "no test change", f"{short} changes no tests, so nothing could verify a solution", remedy=_NO_TEST_REMEDY
@@ -150,7 +150,7 @@ def _check_split(short: str, source: Sequence[Change], tests: Sequence[Change]) 
         )
 
 
-def _remaining(tests: Sequence[Change]) -> list[str]:
+def _remaining(tests: Sequence[CommitChange]) -> list[str]:
     return [text_of(change.path) for change in tests if change.status != "D"]
 
 

@@ -77,7 +77,7 @@ def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
     folder = out / task.id
     if folder.exists():
         raise InputError(f"{folder} already exists", remedy="remove it, or pass another --out")
-    snapshot = lab.snapshots.materialise(task)
+    snapshot = lab.snapshots.materialize(task)
     try:
         shutil.copytree(
             snapshot.folder, folder / "environment/repo", symlinks=True, ignore=shutil.ignore_patterns(".git")

@@ -246,7 +246,7 @@ def _command(options: Sequence[str]) -> str:
 
 def _write_with_hidden(draft: TaskDraft, instance: Instance, folder: Path, lab: Lab) -> None:
     without_tests = dataclasses.replace(draft, hidden={".keep": (b"", False)})
-    snapshot = lab.snapshots.materialise(write_task(without_tests, folder))
+    snapshot = lab.snapshots.materialize(write_task(without_tests, folder))
     with FolderTree.at(snapshot.folder) as tree:
         writes = _plan_writes("test_patch", instance.test_patch, instance, tree)
         _plan_writes("patch", instance.patch, instance, tree)
@@ -291,7 +291,7 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
         raise InputError(
             f"{task.id}: SWE-bench needs exactly one check with test ids; this task has {len(task.checks)} checks"
         )
-    snapshot = lab.snapshots.materialise(task)
+    snapshot = lab.snapshots.materialize(task)
     writes = [
         FileWrite(path, file.content, executable=file.executable)
         for path, file in task.hidden_files().items()

@@ -1,4 +1,4 @@
-"""Reading a compressed file forwards, with everything bounded: what comes out, what is held, what a header may ask for."""
+"""Reads compressed files with bounded output, memory and read sizes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentbench.core.errors import SourceError
 
 _CHUNK = 64 * 1024
 _MAX_READ = 16 * MIB
-"""The longest piece anybody may ask for. Archive headers declare their own lengths, and a reader believes them."""
+"""Longest single read. Archive headers declare lengths, and `tarfile` trusts them."""
 _XZ_MEMORY = 128 * MIB
 
 
 class _Decompressor(Protocol):
-    """What zlib, bz2 and lzma share, give or take."""
+    """The common interface of the bz2 and lzma decompressors."""
 
     @property
     def eof(self) -> bool: ...
@@ -32,7 +32,7 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib's object with the manners of the other two."""
+    """Gives zlib's decompressor the interface of bz2 and lzma."""
 
     def __init__(self) -> None:
         self._state = zlib.decompressobj(wbits=31)
@@ -63,8 +63,8 @@ def _decompressor(magic: bytes) -> _Decompressor | None:
     return None
 
 
-class Inflated:
-    """A file object for `tarfile`: reads and seeks forwards. `budget` bounds all that comes out."""
+class DecompressedFile:
+    """A file object for `tarfile` that reads and seeks forwards. `budget` is the limit for all decompressed bytes."""
 
     def __init__(self, file: BinaryIO, budget: int) -> None:
         self._file = file
@@ -73,7 +73,7 @@ class Inflated:
         self._buffer = b""
         magic = file.read(6)
         file.seek(0)
-        self._packed = _decompressor(magic) is not None
+        self._compressed = _decompressor(magic) is not None
         self._magic = magic
         self._state = _decompressor(magic)
         self._pending = b""
@@ -87,10 +87,10 @@ class Inflated:
     def seek(self, position: int, whence: int = 0) -> int:
         """
         Raises:
-            SourceError: backwards, or from the end: no archive that is read in order needs it.
+            SourceError: backwards, or relative to the end. An archive that is read in order needs neither.
         """
         if whence != 0 or position < self._position:
-            raise SourceError("the archive cannot be read in order")
+            raise SourceError("cannot read the archive in order")
         while self._position < position and self.read(min(position - self._position, _MAX_READ)):
             pass
         return self._position
@@ -98,24 +98,24 @@ class Inflated:
     def read(self, size: int = -1) -> bytes:
         """
         Raises:
-            SourceError: a piece longer than any honest header has, or more content than the archive may have.
+            SourceError: the read is longer than any valid header, or the archive exceeds its budget.
         """
         if size < 0 or size > _MAX_READ:
             raise SourceError(f"the archive has a header of {size} bytes")
         while len(self._buffer) < size:
-            more = self._more()
-            if not more:
+            chunk = self._next_chunk()
+            if not chunk:
                 break
-            self._buffer += more
+            self._buffer += chunk
         piece, self._buffer = self._buffer[:size], self._buffer[size:]
         self._position += len(piece)
         if self._position > self._budget:
-            raise SourceError(f"the archive holds more than {self._budget} bytes for its size: refused as a bomb")
+            raise SourceError(f"the archive unpacks to more than {self._budget} bytes, too much for its size")
         return piece
 
-    def _more(self) -> bytes:
-        """The next bytes that come out; none at the end."""
-        if not self._packed:
+    def _next_chunk(self) -> bytes:
+        """Return the next decompressed bytes; none at the end."""
+        if not self._compressed:
             return self._file.read(_CHUNK)
         while True:
             if self._state is None:
@@ -128,16 +128,16 @@ class Inflated:
                 data = self._pending or self._file.read(_CHUNK)
                 self._pending = b""
                 if not data:
-                    raise EOFError("the archive ends in the middle")
+                    raise EOFError("the archive is truncated")
             try:
-                out = state.decompress(data, _CHUNK)
-            except OSError as error:  # how bz2 says that the data are damaged
-                raise SourceError(f"the archive cannot be read: {error}") from error
+                content = state.decompress(data, _CHUNK)
+            except OSError as error:  # bz2 raises OSError for damaged data
+                raise SourceError(f"cannot read the archive: {error}") from error
             if state.eof:
                 self._pending = state.unused_data or self._file.read(_CHUNK)
                 self._state = None
                 if not self._pending.strip(b"\0"):  # padding after the last stream
-                    self._packed, self._pending = False, b""
+                    self._compressed, self._pending = False, b""
                     self._file.seek(0, 2)
-            if out or not self._packed:
-                return out
+            if content or not self._compressed:
+                return content

@@ -1,4 +1,4 @@
-"""Files of other machines: http and https alone, through the proxies and certificates of the host's settings."""
+"""Downloads over http and https, with the proxies and certificates of the host."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Mapping
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
-_ANSWER_SEC = 60.0
+_TIMEOUT_SEC = 60.0
 
 
-def open_web(url: str, *, headers: Mapping[str, str] | None = None, certificates: str | None = None) -> BinaryIO | None:
-    """The body of an answer; None when it leads to something that is neither http nor https.
+def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates: str | None = None) -> BinaryIO | None:
+    """Open the body of a response. None if the URL, or a redirect, is neither http nor https.
 
-    A user and password inside the address are sent to that host alone.
+    A user and password in the URL are sent to that host only.
 
     Raises:
-        OSError, ValueError, http.client.HTTPException: it cannot be had.
+        OSError, ValueError, http.client.HTTPException: the download failed.
     """
     address, authorization = _split_credentials(url)
-    request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - the handlers are ours
+    request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - the opener handles only http and https
     if authorization:
         request.add_unredirected_header("Authorization", authorization)
     context = ssl.create_default_context(cafile=certificates) if certificates else None
-    # Only these handlers: a redirect must not lead to a file of this machine.
+    # Only these handlers, so that a redirect cannot read a local file.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -38,7 +38,7 @@ def open_web(url: str, *, headers: Mapping[str, str] | None = None, certificates
         urllib.request.HTTPErrorProcessor(),
     ):
         opener.add_handler(handler)
-    return opener.open(request, timeout=_ANSWER_SEC)  # type: ignore[no-any-return]  # urllib is untyped here
+    return opener.open(request, timeout=_TIMEOUT_SEC)  # type: ignore[no-any-return]  # urllib is untyped here
 
 
 def _split_credentials(url: str) -> tuple[str, str]:
@@ -50,4 +50,4 @@ def _split_credentials(url: str) -> tuple[str, str]:
     return parts._replace(netloc=host).geturl(), f"Basic {basic}"
 
 
-WEB_ERRORS = (OSError, ValueError, http.client.HTTPException, urllib.error.URLError)
+DOWNLOAD_ERRORS = (OSError, ValueError, http.client.HTTPException, urllib.error.URLError)

@@ -1,7 +1,7 @@
-"""Git on the host, with nothing left that a repository, a user or a system could make it execute.
+"""Runs git on the host so that neither a repository nor the configuration of user or system can make it execute anything.
 
-It is run only on repositories that this package made. Still: no hooks, filters, fsmonitor, pagers, credential helpers,
-prompts, replace objects or templates; no configuration but ours; only these protocols.
+Git runs only on repositories that this package created. In addition it has no hooks, filters, fsmonitor, pagers, credential
+helpers, prompts, replace objects or templates, uses only the configuration below, and only the protocols in `PROTOCOLS`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.command import MIB, Completed
 from agentbench.core.errors import AgentBenchError, SourceError, WorkspaceError
 from agentbench.process import run_host
-from agentbench.workspace.source.store import make_folder, ours
+from agentbench.workspace.source.store import as_workspace_error, make_folder
 
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
 
@@ -36,7 +37,7 @@ _CONFIG = """\
 	helper =
 	interactive = never
 [safe]
-	# The task names its repositories; in CI they often belong to another user than the one who runs us.
+	# In CI the repositories of a task often belong to another user than the harness.
 	directory = *
 [protocol]
 	allow = never
@@ -76,26 +77,25 @@ _INHERITED = (
     "PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "no_proxy", "NO_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "TMPDIR",
 )  # fmt: skip
-"""What reaching a remote may need. HOME is not among it: nobody's configuration or credentials are used."""
+"""Variables that a remote may need. HOME is left out, so that no user's configuration or credentials are used."""
 
-_OUR_TROUBLE = (
+_RESOURCE_ERRORS = (
     "no space left on device", "disk quota exceeded", "read-only file system", "unable to write", "cannot allocate memory",
     "out of memory", "input/output error", "cannot create temporary", "unable to create temporary",
 )  # fmt: skip
+"""Messages of git for failures of the host, which are harness errors."""
 
 
 class HostGit:
-    """Runs git with our configuration and environment alone."""
+    """Runs git with a fixed configuration and environment."""
 
     def __init__(self, home: Path) -> None:
-        """`home` is a folder of ours where the configuration file lies."""
+        """`home` is a folder of the cache for the configuration file."""
         self._config = home / "config"
-        with ours("the configuration for git cannot be written"):
+        with as_workspace_error("cannot write the git configuration"):
             make_folder(home)
             if not self._config.is_file() or self._config.read_text(encoding="utf-8") != _CONFIG:
-                fresh = home / f".config-{os.getpid()}-{os.urandom(4).hex()}"
-                fresh.write_text(_CONFIG, encoding="utf-8")
-                fresh.replace(self._config)
+                write_atomic(self._config, _CONFIG.encode())
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
@@ -125,56 +125,56 @@ class HostGit:
         *arguments: str,
         work_tree: Path | None = None,
         stdin: bytes = b"",
-        extra: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         timeout_sec: float = 600,
     ) -> Completed:
-        """Run git on one repository of ours. A failure of git is data.
+        """Run git on a repository of this package. `env` is added to the environment. A failure of git is returned.
 
         Raises:
-            WorkspaceError: the disk or memory gave out.
-            HarnessError: there is no git.
+            WorkspaceError: the host is out of disk space or memory.
+            HarnessError: git is not installed.
         """
-        place = [f"--git-dir={git_dir}"]
+        location = [f"--git-dir={git_dir}"]
         if work_tree is not None:
-            place.append(f"--work-tree={work_tree}")
+            location.append(f"--work-tree={work_tree}")
         done = run_host(
-            ["git", "--no-pager", "--no-optional-locks", *place, *arguments],
+            ["git", "--no-pager", "--no-optional-locks", *location, *arguments],
             cwd=work_tree or git_dir.parent,
-            env={**self.environment(), **(extra or {})},
+            env={**self.environment(), **(env or {})},
             stdin=stdin,
             timeout_sec=timeout_sec,
             keep_bytes=64 * MIB,
         )
-        said = words(done).lower()
-        if not done.ok and any(sign in said for sign in _OUR_TROUBLE):
-            raise WorkspaceError(f"git {arguments[0]} failed: {words(done)}")
+        message = error_text(done)
+        if not done.ok and any(sign in message.lower() for sign in _RESOURCE_ERRORS):
+            raise WorkspaceError(f"git {arguments[0]} failed: {message}")
         return done
 
-    def must(
+    def run_checked(
         self,
         git_dir: Path,
         *arguments: str,
         error: type[AgentBenchError] = WorkspaceError,
         work_tree: Path | None = None,
         stdin: bytes = b"",
-        extra: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Run git where it has to succeed; what it wrote.
+        """Run git and return its output.
 
         Raises:
-            AgentBenchError: `error`, with git's own words.
+            AgentBenchError: git failed; `error` with git's message.
         """
-        done = self.run(git_dir, *arguments, work_tree=work_tree, stdin=stdin, extra=extra)
+        done = self.run(git_dir, *arguments, work_tree=work_tree, stdin=stdin, env=env)
         if not done.ok:
-            raise error(f"git {arguments[0]} failed: {words(done)}")
+            raise error(f"git {arguments[0]} failed: {error_text(done)}")
         if done.stdout.dropped_bytes:
-            raise SourceError(f"git {arguments[0]} wrote more than is read: the repository is too large")
+            raise SourceError(f"git {arguments[0]} wrote too much output: the repository is too large")
         return done.stdout.kept
 
 
-def words(done: Completed) -> str:
-    """The end of what git said, on one line."""
+def error_text(done: Completed) -> str:
+    """Return the last lines of git's error output, joined to one line."""
     if done.timed_out:
-        return f"no answer within {done.duration_sec:.0f} s"
+        return f"timed out after {done.duration_sec:.0f} s"
     lines = [line.strip() for line in done.stderr.kept.decode("utf-8", "replace").splitlines() if line.strip()]
     return "; ".join(lines[-4:])[-500:] or f"exit code {done.exit_code}"

@@ -1,4 +1,4 @@
-"""R, materialised once and found again: by what it was asked for, and by what it is."""
+"""Snapshots of base repositories in a cache, found by their source and by their digest."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.folder import FolderTree, TreeTooLarge, tree_digest
-from agentbench.workspace.source.agent_repository import single_commit
-from agentbench.workspace.source.archive_source import ArchiveSource
-from agentbench.workspace.source.folder import FolderSource, Source, read_entries
+from agentbench.workspace.source.agent_repository import create_repository
+from agentbench.workspace.source.archive import ArchiveSource
+from agentbench.workspace.source.folder import FolderSource, read_entries
 from agentbench.workspace.source.git import GitSource
 from agentbench.workspace.source.host_git import HostGit
-from agentbench.workspace.source.materialize import SourceLimits
+from agentbench.workspace.source.materialize import Source, SourceLimits
 from agentbench.workspace.source.mirror import Mirrors
-from agentbench.workspace.source.store import Store, make_folder, open_up, ours, publish
+from agentbench.workspace.source.store import Store, as_workspace_error, make_folder, make_readable, publish
 
 _FORMAT = 1
-"""Part of every name in the cache: entries of another format are never found, so never misread."""
+"""Part of every name in the cache, so that entries of another format are never used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """R. `folder` has its files and a `.git` of one commit; it is shared and must not be written.
+    """A base repository on disk. `folder` has its files and a `.git` with one commit; it is shared and must not be changed.
 
-    `digest` is over the files. `source` says where they came from, with every resolved revision.
+    `digest` covers the files. `source` describes their origin, with every resolved revision.
     """
 
     folder: Path
@@ -40,7 +41,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots below one cache folder. Safe for threads and for processes that share the folder."""
+    """The snapshots in one cache folder, which threads and processes may share."""
 
     def __init__(self, cache: Path, *, limits: SourceLimits | None = None) -> None:
         """
@@ -50,32 +51,32 @@ class Snapshots:
         self._store = Store(cache.absolute())
         self._limits = limits or SourceLimits()
         self._git = HostGit(self._store.folder("git"))
-        self._sound: set[str] = set()
+        self._verified: set[str] = set()
         self._guard = threading.Lock()
 
-    def materialise(self, loaded: LoadedTask) -> Snapshot:
-        """R of a task.
+    def materialize(self, loaded: LoadedTask) -> Snapshot:
+        """Return the base repository of a task. Fetch it if it is not in the cache.
 
         Raises:
-            SourceError: R cannot be had as it is pinned, or is not what the lock recorded.
-            WorkspaceError: ours.
+            SourceError: the pinned content is not available, or differs from the task's lock file.
+            WorkspaceError: the harness failed.
         """
         repo = loaded.task.repo
         if not isinstance(repo, Repo):
-            return self._nothing()
-        with ours("R cannot be materialised"):
-            snapshot = self._find_or_make(self._source(repo, loaded), repo.subdir)
+            return self._empty()
+        with as_workspace_error("cannot materialize the base repository"):
+            snapshot = self._find_or_create(self._source(repo, loaded), repo.subdir)
         _check_lock(loaded, snapshot)
         return snapshot
 
     def by_digest(self, digest: str) -> Snapshot | None:
-        """R that is in the cache already, by what it is; None when it is not, or is no longer sound."""
-        with ours("the cache cannot be read"):
-            return Snapshot(self._folder(digest), digest, {"kind": "cache"}) if self._is_sound(digest) else None
+        """Return a cached base repository by its digest; None if it is missing or damaged."""
+        with as_workspace_error("cannot read the cache"):
+            return Snapshot(self._folder(digest), digest, {"kind": "cache"}) if self._is_intact(digest) else None
 
-    def _nothing(self) -> Snapshot:
+    def _empty(self) -> Snapshot:
         folder = self._store.folder("empty")
-        with ours("the cache cannot be written"):
+        with as_workspace_error("cannot write to the cache"):
             make_folder(folder)
         return Snapshot(folder, tree_digest(()), {"kind": "none"})
 
@@ -96,67 +97,67 @@ class Snapshots:
             return ArchiveSource(self._store, repo.archive, repo.sha256, folder=loaded.folder, limits=self._limits)
         raise SourceError(f"{loaded.file}: repo: expected url and commit, archive and sha256, or path")
 
-    def _find_or_make(self, source: Source, subdir: str | None) -> Snapshot:
+    def _find_or_create(self, source: Source, subdir: str | None) -> Snapshot:
         name = hashlib.sha256(json.dumps([_FORMAT, source.key(), subdir]).encode()).hexdigest()[:40]
         with self._store.lock(f"source-{name}"):
             record = _read_json(self._record(name))
             digest, facts = record.get("digest"), record.get("source")
-            if isinstance(digest, str) and isinstance(facts, dict) and self._is_sound(digest):
+            if isinstance(digest, str) and isinstance(facts, dict) and self._is_intact(digest):
                 return Snapshot(self._folder(digest), digest, {str(key): str(value) for key, value in facts.items()})
-            return self._make(source, subdir, name)
+            return self._create(source, subdir, name)
 
-    def _make(self, source: Source, subdir: str | None, name: str) -> Snapshot:
+    def _create(self, source: Source, subdir: str | None, name: str) -> Snapshot:
         with self._store.scratch() as scratch:
-            whole = scratch / "tree"
-            whole.mkdir()
-            facts = dict(source.plant(whole))
-            folder = whole if isinstance(source, FolderSource) else _below(whole, subdir)
+            root = scratch / "tree"
+            root.mkdir()
+            facts = dict(source.materialize(root))
+            folder = root if isinstance(source, FolderSource) else _subfolder(root, subdir)
             entries = read_entries(folder, self._limits)
             digest = tree_digest(entries)
             with self._store.lock(f"snapshot-{_hex(digest)}"):
-                if not self._is_sound(digest):
+                if not self._is_intact(digest):
                     self._build(folder, digest, len(entries), scratch)
             record = {"digest": digest, "source": facts}
-            fresh = scratch / "record.json"
-            fresh.write_text(json.dumps(record, sort_keys=True), encoding="utf-8")
             make_folder(self._record(name).parent)
-            fresh.replace(self._record(name))
+            write_atomic(self._record(name), json.dumps(record, sort_keys=True).encode())
         return Snapshot(self._folder(digest), digest, facts)
 
     def _build(self, folder: Path, digest: str, entries: int, scratch: Path) -> None:
-        """Finish a tree and move it into the cache whole."""
-        single_commit(self._git, folder, entries)
-        open_up(folder)
-        made = scratch / "snapshot"
-        made.mkdir()
-        folder.rename(made / "tree")
-        seal = {"format": _FORMAT, "digest": digest, "git": _git_digest(made / "tree")}
-        (made / "seal.json").write_text(json.dumps(seal, sort_keys=True), encoding="utf-8")
-        open_up(made)
+        """Add the repository to a tree and move it into the cache."""
+        create_repository(self._git, folder, entries)
+        make_readable(folder)
+        snapshot = scratch / "snapshot"
+        snapshot.mkdir()
+        folder.rename(snapshot / "tree")
+        seal = {"format": _FORMAT, "digest": digest, "git": _git_digest(snapshot / "tree")}
+        (snapshot / "seal.json").write_text(json.dumps(seal, sort_keys=True), encoding="utf-8")
+        make_readable(snapshot)
         target = self._folder(digest).parent
-        if target.exists():  # it was there and was not sound
+        if target.exists():  # damaged, otherwise it would have been used
             target.rename(scratch / "broken")
-        publish(made, target)
-        if not self._is_sound(digest):
-            raise WorkspaceError(f"a snapshot was damaged while it was written: {target}")
+        publish(snapshot, target)
+        if not self._is_intact(digest):
+            raise WorkspaceError(f"the snapshot was damaged while it was written: {target}")
 
-    def _is_sound(self, digest: str) -> bool:
-        """True if a cached snapshot is there and is still what its name says. Looked at once per process."""
+    def _is_intact(self, digest: str) -> bool:
+        """Return whether a cached snapshot exists and still has its digest. The content is verified once per process."""
         folder = self._folder(digest)
         with self._guard:
-            if digest in self._sound and folder.is_dir():
+            if digest in self._verified and folder.is_dir():
                 return True
         seal = _read_json(folder.parent / "seal.json")
         if seal.get("format") != _FORMAT or seal.get("digest") != digest or not folder.is_dir():
             return False
         try:
-            sound = tree_digest(read_entries(folder, self._limits)) == digest and _git_digest(folder) == seal.get("git")
+            intact = tree_digest(read_entries(folder, self._limits)) == digest and _git_digest(folder) == seal.get(
+                "git"
+            )
         except (SourceError, WorkspaceError):
             return False
-        if sound:
+        if intact:
             with self._guard:
-                self._sound.add(digest)
-        return sound
+                self._verified.add(digest)
+        return intact
 
     def _folder(self, digest: str) -> Path:
         return self._store.folder("snapshots", f"{_hex(digest)}-{_FORMAT}", "tree")
@@ -166,22 +167,21 @@ class Snapshots:
 
 
 def _check_lock(loaded: LoadedTask, snapshot: Snapshot) -> None:
-    """What the lock recorded about R has to be what was found (C-03)."""
+    """Require the digest that the lock file recorded."""
     recorded = loaded.lock.source.digest if loaded.lock is not None else None
     if recorded is not None and recorded != snapshot.digest:
         raise SourceError(
-            f"{loaded.file}: R is not what the lock recorded: expected {recorded}, found {snapshot.digest}",
-            remedy="restore R, or lock the task again with `ab task lock`",
+            f"{loaded.file}: the base repository differs from the lock: expected {recorded}, found {snapshot.digest}",
+            remedy="restore the base repository, or lock the task again with `ab task lock`",
         )
 
 
-def _below(folder: Path, subdir: str | None) -> Path:
-    """The part of a source that is R."""
+def _subfolder(folder: Path, subdir: str | None) -> Path:
     if subdir is None:
         return folder
     chosen = folder / subdir
     if not chosen.is_dir() or not chosen.resolve().is_relative_to(folder.resolve()):
-        raise SourceError(f"repo.subdir: there is no folder {subdir} in the source")
+        raise SourceError(f"repo.subdir: the source has no folder {subdir}")
     return chosen
 
 
@@ -198,7 +198,7 @@ def _git_digest(folder: Path) -> str:
 
 
 def _read_json(path: Path) -> dict[str, object]:
-    """A small file of ours; nothing when it is missing or damaged."""
+    """Read a JSON object of the cache; empty if the file is missing or damaged."""
     with contextlib.suppress(OSError, ValueError):
         value = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The cache folder: locks between processes, scratch space that is swept, and entries that appear whole or not at all."""
+"""The cache folder: locks between processes, scratch folders, and entries that appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ _POLL_SEC = 0.02
 
 
 @contextlib.contextmanager
-def ours(what: str) -> Iterator[None]:
-    """Trouble with our own files is our error, whatever the operating system calls it.
-
-    Raises:
-        WorkspaceError: instead of OSError.
-    """
+def as_workspace_error(action: str) -> Iterator[None]:
+    """Raise WorkspaceError, with `action` as the message, instead of OSError."""
     try:
         yield
     except OSError as error:
@@ -31,23 +27,23 @@ def ours(what: str) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             remedy = "free disk space (`ab cache prune`) or set AB_STATE to a folder on another disk"
         elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
-            remedy = "set AB_STATE to a folder that can be written"
+            remedy = "set AB_STATE to a writable folder"
         raise WorkspaceError(
-            f"{what}: {error.strerror or error} ({error.filename or 'cache'})", remedy=remedy
+            f"{action}: {error.strerror or error} ({error.filename or 'cache'})", remedy=remedy
         ) from error
 
 
 class Store:
-    """A cache folder. Everything in it can be read by other users: sandboxes run under a user of their own."""
+    """A cache folder. Other users can read everything in it, because sandboxes run as another user."""
 
     def __init__(self, root: Path) -> None:
         """
         Raises:
-            WorkspaceError: the folder cannot be made.
+            WorkspaceError: the folder cannot be created.
         """
         self.root = root
         self._swept = False
-        with ours("the cache cannot be used"):
+        with as_workspace_error("cannot use the cache"):
             for folder in (root, self.folder("locks"), self.folder("scratch")):
                 make_folder(folder)
 
@@ -56,18 +52,20 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock against threads and processes. It ends with its holder, however that ends.
+        """Hold a lock against other threads and processes. The system releases it if this process dies.
 
         Raises:
-            WorkspaceError: it could not be had in an hour.
+            WorkspaceError: the lock was not free within an hour.
         """
-        with ours("the cache cannot be locked"):
+        with as_workspace_error("cannot lock the cache"):
             fd = os.open(self.folder("locks", name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             deadline = time.monotonic() + _LOCK_WAIT_SEC
             while not try_lock(fd):
                 if time.monotonic() > deadline:
-                    raise WorkspaceError(f"the cache is locked by another process for too long: {name}")
+                    raise WorkspaceError(
+                        f"another process held the cache lock {name} for more than {_LOCK_WAIT_SEC:.0f} s"
+                    )
                 time.sleep(_POLL_SEC)
             yield
         finally:
@@ -75,8 +73,8 @@ class Store:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """An empty folder that is gone afterwards; after a kill, the next process that wants one removes it."""
-        with ours("the cache cannot be written"):
+        """Create an empty folder and remove it afterwards. A later process removes the folders of killed processes."""
+        with as_workspace_error("cannot write to the cache"):
             self._sweep()
             folder = self.folder("scratch", f"{os.getpid()}-{os.urandom(8).hex()}")
             folder.mkdir(mode=0o755)
@@ -86,57 +84,57 @@ class Store:
             yield folder
         finally:
             os.close(fd)
-            remove(folder)
+            remove_tree(folder)
 
     def _sweep(self) -> None:
-        """Remove what dead processes left: a folder whose lock nobody holds."""
+        """Remove the scratch folders of dead processes, which hold no lock."""
         if self._swept:
             return
         self._swept = True
-        for left in self.folder("scratch").iterdir():
+        for folder in self.folder("scratch").iterdir():
             try:
-                fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except OSError:
                 continue
             try:
-                # Young ones may belong to a process that has made but not yet locked its folder.
+                # A young folder may belong to a process that has created but not yet locked it.
                 if time.time() - os.fstat(fd).st_mtime > 60 and try_lock(fd):
-                    remove(left)
+                    remove_tree(folder)
             finally:
                 os.close(fd)
 
 
 def make_folder(path: Path) -> None:
-    """A folder that everybody can enter, whatever the umask."""
+    """Create a folder that every user can enter, whatever the umask."""
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)
 
 
-def publish(made: Path, target: Path) -> None:
-    """Move a finished folder to where others look for it. What is there already stays."""
+def publish(folder: Path, target: Path) -> None:
+    """Move a finished folder to its place in the cache. An existing one stays."""
     make_folder(target.parent)
     try:
-        made.rename(target)
+        folder.rename(target)
     except OSError as error:
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
             raise
 
 
-def remove(path: Path) -> None:
-    """Remove a tree of ours, however deep, also where its folders may not be written. What is not there is no error."""
+def remove_tree(path: Path) -> None:
+    """Remove a folder of the cache, however deep, including folders without write permission. It need not exist."""
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        # Every folder is first moved to the top, so that no path gets long and nothing has to recurse.
-        todo = ["."]
-        while todo:
-            name = todo.pop()
+        # Subfolders are moved to the top first, so that paths stay short and nothing recurses.
+        pending = ["."]
+        while pending:
+            name = pending.pop()
             if name != ".":
                 os.chmod(name, stat.S_IRWXU, dir_fd=root)
-            todo += _empty(root, name)
+            pending += _empty(root, name)
             if name != ".":
                 os.rmdir(name, dir_fd=root)
     finally:
@@ -144,29 +142,29 @@ def remove(path: Path) -> None:
     path.rmdir()
 
 
-def _empty(root: int, name: str) -> list[str]:
-    """Unlink the files of a folder and move its folders to the top; their names there."""
-    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+def _empty(root: int, folder: str) -> list[str]:
+    """Unlink the files of a folder and move its subfolders to the top. Return their new names."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     moved: list[str] = []
     try:
         with os.scandir(fd) as items:
-            found = [(item.name, item.is_dir(follow_symlinks=False)) for item in items]
-        for item, is_folder in found:
+            listed = [(item.name, item.is_dir(follow_symlinks=False)) for item in items]
+        for name, is_folder in listed:
             if is_folder:
-                os.chmod(item, stat.S_IRWXU, dir_fd=fd)
+                os.chmod(name, stat.S_IRWXU, dir_fd=fd)
                 moved.append(f"gone-{os.urandom(8).hex()}")
-                os.rename(item, moved[-1], src_dir_fd=fd, dst_dir_fd=root)
+                os.rename(name, moved[-1], src_dir_fd=fd, dst_dir_fd=root)
             else:
-                os.unlink(item, dir_fd=fd)
+                os.unlink(name, dir_fd=fd)
     finally:
         os.close(fd)
     return moved
 
 
-def open_up(folder: Path) -> None:
-    """Make a tree of ours readable by everybody; only the owner's executable bit means anything."""
+def make_readable(folder: Path) -> None:
+    """Make a tree of the cache readable by every user. Only the owner's executable bit is kept."""
     for parent, _, files in os.walk(os.fsencode(folder), followlinks=False):
-        os.chmod(parent, 0o755)  # noqa: S103 - sandboxes read it under another user
+        os.chmod(parent, 0o755)  # noqa: S103 - sandboxes read it as another user
         for name in files:
             path = os.path.join(parent, name)
             mode = os.lstat(path).st_mode
