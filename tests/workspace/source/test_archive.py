@@ -195,7 +195,9 @@ class TestHostile:
     @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE])
     def test_devices_and_other_kinds(self, tmp_path: Path, kind: bytes) -> None:
         refused(
-            tmp_path, tar(("dev", None, {"type": kind, "devmajor": 1, "devminor": 3})), "not a file, folder or link|cannot read"
+            tmp_path,
+            tar(("dev", None, {"type": kind, "devmajor": 1, "devminor": 3})),
+            "not a file, folder or link|cannot read",
         )
 
     def test_zip_entries_of_other_kinds(self, tmp_path: Path) -> None:

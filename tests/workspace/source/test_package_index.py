@@ -131,7 +131,10 @@ def test_a_password_in_the_address_reaches_the_index_and_its_files_and_no_messag
 def test_a_page_of_the_network_cannot_lead_to_a_file_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "my_pkg-1.0.tar.gz").write_bytes(RELEASE)
     page = f'<a href="{(tmp_path / "my_pkg-1.0.tar.gz").as_uri()}">a</a>'
-    with serving({"/my-pkg/": ("text/html", page.encode())}) as (host, _), pytest.raises(SourceError, match="was not found"):
+    with (
+        serving({"/my-pkg/": ("text/html", page.encode())}) as (host, _),
+        pytest.raises(SourceError, match="was not found"),
+    ):
         read("pypi:my-pkg==1.0", only(f"http://{host}"))
 
 
