@@ -34,7 +34,7 @@ check:
 docs:
 	@scripts/bootstrap
 	@$(PYTHON_BIN)/python scripts/generate_docs.py
-	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --clean $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --clean $(ARGS)
 	@echo 'open build/site/index.html'
 
 # Each replaces its own part of the file and leaves the others. BENCH="calls sandbox" takes only these, RESULTS=FILE writes elsewhere.

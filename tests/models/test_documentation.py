@@ -11,6 +11,7 @@ from agentbench.policy.prices import FALLBACK, UNITS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
+CONFIGURATION = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
 
 def test_page_lists_every_provider_and_variable() -> None:
@@ -27,8 +28,11 @@ def test_page_lists_every_fault_status() -> None:
     assert [label for label in sorted(labels) if f"`{label}`" not in PAGE] == []
 
 
-def test_page_lists_units_prices_and_volatile_parts() -> None:
-    assert [unit for unit in UNITS if f"`{unit}`" not in PAGE] == []
+def test_page_lists_ignored_request_keys_and_gateway_port() -> None:
     assert [key for key in KEYS if f"`{key}`" not in PAGE] == []
-    assert FALLBACK.method_id in PAGE
     assert f"127.0.0.1:{PORT}" in PAGE
+
+
+def test_configuration_page_lists_every_price_unit() -> None:
+    assert [unit for unit in UNITS if f"`{unit}`" not in CONFIGURATION] == []
+    assert FALLBACK.method_id in CONFIGURATION

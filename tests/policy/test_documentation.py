@@ -9,7 +9,7 @@ import pytest
 from agentbench.policy.monitors import NEW_DEPENDENCY, Rule, published_rules
 from agentbench.policy.thresholds import Thresholds, published_thresholds, threshold_meanings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "explanation/run-protocol.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference/configuration.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.req("M-03", "M-10")

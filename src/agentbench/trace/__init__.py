@@ -9,5 +9,4 @@ events or know about records and run directories.
     verify.py           verification of a log
     blobs.py            large outputs, stored by digest
     redaction.py        replaces secrets by stable placeholders
-    event_reference.py  generates the event reference of the docs
 """

@@ -5,25 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.trace.event_reference import put_into, render
 from agentbench.trace.events import EVENT_TYPES
 from agentbench.trace.log import EventLog
 from tests.trace.samples import EXAMPLES
 
-PAGE = (Path(__file__).parents[2] / "docs/explanation/evidence.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "explanation/evidence.md").read_text(encoding="utf-8")
+EVENTS = (DOCS / "reference/events.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.req("E-02", "U-03")
-def test_event_reference_is_up_to_date() -> None:
-    assert put_into(PAGE) == PAGE, "run: python -m agentbench.trace.event_reference docs/explanation/evidence.md"
-
-
 def test_event_reference_lists_every_event_and_field() -> None:
-    text = render()
     for name, model in EVENT_TYPES.items():
-        assert f"#### `{name}`" in text
-        chapter = text.split(f"#### `{name}`")[1].split("####")[0]
-        assert all(f"| `{member}` |" in chapter for member in model.model_fields), name
+        chapter = EVENTS.split(f"### `{name}`\n")[1].split("\n### ")[0]
+        assert all(f"| `{field}` |" in chapter for field in model.model_fields), name
 
 
 @pytest.mark.req("E-01")
