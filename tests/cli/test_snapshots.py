@@ -4,10 +4,10 @@ To record new output after a deliberate change, run
 
     AB_UPDATE_SNAPSHOTS=1 .venv/bin/pytest -q -n 2 tests/cli
 
-and read the diff of `tests/cli/snapshots`. `-k "not execute"` leaves out the commands that run sandboxes, which take a minute.
-Times, digests, ids, versions and paths are replaced (`snapshots.py`). Commands that run sandboxes run once per session, in the order
-of `stage.EXECUTED`; all others are the cases below. Runs below `recorded/` come from an archive, so their texts were written by an
-earlier version.
+and read the diff of `tests/cli/snapshots`. `-k "not execute"` leaves out the commands that run sandboxes, which take a
+minute. Times, digests, ids, versions and paths are replaced (`snapshots.py`). Commands that run sandboxes run once per
+session, in the order of `stage.EXECUTED`; all others are the cases below. Runs below `recorded/` come from an archive,
+so their texts were written by an earlier version.
 """
 
 from __future__ import annotations

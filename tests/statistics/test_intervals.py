@@ -28,7 +28,7 @@ def test_wilson_reproduces_published_examples(successes: int, total: int, low: f
     ids=["complete response before and after therapy", "airway responsiveness before and after transplantation"],
 )
 def test_newcombe_reproduces_published_examples(table: tuple[int, int, int, int], low: float, high: float) -> None:
-    """Both are worked examples in Fagerland, Lydersen and Laake: Statistical Analysis of Contingency Tables, chapter 8."""
+    """Worked examples in Fagerland, Lydersen and Laake: Statistical Analysis of Contingency Tables, chapter 8."""
     interval = newcombe_paired(*table)
     assert interval is not None
     digits = 5 * 10 ** -(len(str(high).split(".")[1]) + 1)
@@ -97,7 +97,8 @@ def test_repeats_do_not_count_as_additional_tasks() -> None:
     assert repeated is not None
     assert independent is not None
     width = once.high - once.low
-    # Four equal repeats do not narrow the interval; it is slightly wider because the variance is estimated from twenty tasks.
+    # Four equal repeats do not narrow the interval; it is slightly wider because the variance is estimated from twenty
+    # tasks.
     assert width <= repeated.high - repeated.low <= 1.08 * width
     assert independent.high - independent.low < width
     assert (once.method, repeated.method) == ("Wilson", "Wilson, clustered by task")

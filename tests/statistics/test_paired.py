@@ -11,7 +11,8 @@ from agentbench.statistics.paired import compare, mcnemar_exact, mcnemar_mid_p, 
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side, trial
 
-# --- tests --------------------------------------------------------------------------------------------------------------
+# --- tests
+# --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("A-02")
@@ -82,7 +83,8 @@ def test_large_sign_flip_is_approximated_and_flagged(monkeypatch: pytest.MonkeyP
     assert 0 <= sign_flip(many_denominators).p_value <= 1
 
 
-# --- pairing ------------------------------------------------------------------------------------------------------------
+# --- pairing
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("A-02")

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  ab adjudicate RUN --attempt 01J… --truth correct --minutes 6
-  ab adjudicate RUN --attempt 01J… --truth incorrect --category invariant_violation --minutes 12 --note "loses the last row"
-  ab adjudicate RUN --list
+  ab adjudicate RUN --attempt 01J… --truth correct --minutes 6 ab adjudicate RUN --attempt 01J… --truth incorrect
+  --category invariant_violation --minutes 12 --note "loses the last row" ab adjudicate RUN --list
 
-`ab report summary` then shows false positives (correct but rejected) and false negatives (a defect that passed) per category,
-with the minutes of review.
+`ab report summary` then shows false positives (correct but rejected) and false negatives (a defect that passed) per
+category, with the minutes of review.
 """
 
 

@@ -28,8 +28,8 @@ _DAY_SEC = 86_400
 def command() -> None:
     """List or remove prepared environments, snapshots and mirrors.
 
-    Data in use is never removed. Everything is rebuilt when needed. Failed setups are kept as `failed`, so that they are not
-    repeated; `prune` removes them.
+    Data in use is never removed. Everything is rebuilt when needed. Failed setups are kept as `failed`, so that they
+    are not repeated; `prune` removes them.
     """
 
 

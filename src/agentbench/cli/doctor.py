@@ -16,8 +16,8 @@ Examples:
   ab doctor
   ab doctor --json | python3 -m json.tool
 
-The first line is READY, WEAK (part of the host is reachable from the sandbox) or NOT READY. The check starts a sandbox, attacks it
-from inside and removes it. Exit code 0 if READY, else 3.
+The first line is READY, WEAK (part of the host is reachable from the sandbox) or NOT READY. The check starts a sandbox,
+attacks it from inside and removes it. Exit code 0 if READY, else 3.
 """
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the first one stops running attempts, further ones do not prevent their records from being saved."""
+"""Ctrl-C during a run: the first stops running attempts, further ones do not keep their records from being saved."""
 
 from __future__ import annotations
 

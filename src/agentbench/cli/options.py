@@ -60,8 +60,8 @@ fresh_option = click.option(
 run_options = _stack(
     click.option(
         "--agent",
-        help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, claude-code,"
-        " codex, aider), or an installed plug-in.",
+        help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, "
+        "claude-code, codex, aider), or an installed plug-in.",
     ),
     click.option("--agent-command", help="Shell command to run in the sandbox (with --agent command)."),
     click.option(

@@ -14,7 +14,7 @@ Examples:
 
 \b
 Views:
-  attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, g1…g4, score, cost, …, record (JSON)
+  attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, score, cost, …, record (JSON)
   checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
   events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
 

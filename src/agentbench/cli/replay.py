@@ -21,8 +21,8 @@ Examples:
   ab replay artifacts/runs/RUN
   ab replay artifacts/runs/RUN --task toy-median --json
 
-The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository or the
-environment is not available (2). Attempts that ended before grading have nothing to replay.
+The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository or
+the environment is not available (2). Attempts that ended before grading have nothing to replay.
 """
 
 

@@ -36,9 +36,10 @@ Examples:
   ab report paired --run-a RUN_A --run-b RUN_B --format html --out comparison/
   ab report paired --run-a all.csv#baseline --run-b all.csv#packer --format json
 
-A and B are run directories, or CSV files with the columns task, method, repeat, outcome and optionally cost; outcome is pass,
-fail, error, invalid or invalid:CAUSE. The first line is the decision at 0.05 two-sided: by McNemar's mid-p with one attempt per
-task, by a sign-flip test over per-task means with repeats, or with --method bootstrap by the bootstrap interval.
+A and B are run directories, or CSV files with the columns task, method, repeat, outcome and optionally cost; outcome is
+pass, fail, error, invalid or invalid:CAUSE. The first line is the decision at 0.05 two-sided: by McNemar's mid-p with
+one attempt per task, by a sign-flip test over per-task means with repeats, or with --method bootstrap by the bootstrap
+interval.
 """
 POWER_EPILOG = """\b
 Example:

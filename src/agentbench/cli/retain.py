@@ -11,9 +11,9 @@ Examples:
   ab retain artifacts/runs/RUN
   ab retain artifacts/runs/RUN --approved-by eve --reason "older than a year"
 
-Without --approved-by and --reason this only shows what would be deleted. Kept: records, hash chains, manifests, graded patches and
-the digests of everything else, so `ab verify` and comparisons still work. Deleted: blobs, logs, patches of single steps and what
-`ab replay` needs. Only a run that verifies can be reduced.
+Without --approved-by and --reason this only shows what would be deleted. Kept: records, hash chains, manifests, graded
+patches and the digests of everything else, so `ab verify` and comparisons still work. Deleted: blobs, logs, patches of
+single steps and what `ab replay` needs. Only a run that verifies can be reduced.
 """
 
 
@@ -35,7 +35,7 @@ def command(run: Path, approved_by: str | None, reason: str | None) -> None:
     if approved_by is None and reason is None:
         planned = plan_reduction(run)
         click.echo(
-            f"Would delete {planned.files} files ({planned.bytes} bytes). Give --approved-by and --reason to delete them."
+            f"Would delete {planned.files} files ({planned.bytes} bytes). Delete with --approved-by and --reason."
         )
         return
     if not (approved_by or "").strip() or not (reason or "").strip():

@@ -146,13 +146,13 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
         loaded = load_task(path)
         ids = identify(loaded)
     except ContractError as error:
-        found = list(error.problems) or [error.message]
-        problems += [problem for problem in found if problem not in problems]
+        own = list(error.problems) or [error.message]
+        problems += [problem for problem in own if problem not in problems]
         parts = error.details if isinstance(error, InvalidFileError) else ()
         return {
             "path": str(path),
             "ok": False,
-            "problems": found,
+            "problems": own,
             "details": [
                 {"file": part.file, "line": part.line, "key": part.key, "message": part.message} for part in parts
             ],
@@ -285,8 +285,8 @@ def _strata_counts(tasks: list[LoadedTask]) -> dict[str, dict[str, int]]:
 def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: bool) -> None:
     """Resolve open values of a task and write task.lock.json.
 
-    Runs setup and the checks on the base repository to fix the commit, the environment, the required test ids, the protected
-    files and the suite's scorers.
+    Runs setup and the checks on the base repository to fix the commit, the environment, the required test ids, the
+    protected files and the suite's scorers.
     """
     import json
 

@@ -55,9 +55,9 @@ def command(
 ) -> None:
     """Grade an empty patch, the reference and mutations of the reference. Only the reference should pass.
 
-    PATHS are task folders or folders of tasks. Mutations that pass are shown as diffs: either the checks have a gap, or the mutation
-    does not change behaviour. Exit code 1 if the empty patch passes, the reference fails or too few mutations are rejected; 2 if
-    --min-kill-rate is given and no mutation was decided.
+    PATHS are task folders or folders of tasks. Mutations that pass are shown as diffs: either the checks have a gap, or
+    the mutation does not change behaviour. Exit code 1 if the empty patch passes, the reference fails or too few
+    mutations are rejected; 2 if --min-kill-rate is given and no mutation was decided.
     """
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab

@@ -64,7 +64,7 @@ def common_options(function: F) -> F:
     return functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
-def _wanted(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
+def _task_request(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
     from agentbench.authoring.commit.from_commit import TaskRequest
 
     return TaskRequest(
@@ -84,7 +84,7 @@ def _print(line: str) -> None:
 
 
 @contextlib.contextmanager
-def _asked_for() -> Iterator[None]:
+def _source_errors_as_input_errors() -> Iterator[None]:
     """Report source errors as invalid input (exit 2), because the user gave repository and commit directly."""
     from agentbench.core.errors import InputError, SourceError
 
@@ -123,24 +123,24 @@ def from_commit(
 ) -> None:
     """Create a task from COMMIT, a fix that adds tests. REPO is a folder or a URL.
 
-    Source changes become the reference, test changes become hidden files. The required tests are found by running the parent and
-    the fix in the sandbox.
+    Source changes become the reference, test changes become hidden files. The required tests are found by running the
+    parent and the fix in the sandbox.
     """
     from dataclasses import replace
 
-    from agentbench.authoring.commit.from_commit import from_commit as make
+    from agentbench.authoring.commit.from_commit import from_commit as create
     from agentbench.run.lab import Lab
 
-    wanted = replace(
-        _wanted(repo, suite_dir, common),
+    request = replace(
+        _task_request(repo, suite_dir, common),
         statement=_statement(statement_file),
         task_id=task_id,
         first_parent=first_parent,
         all_tests=all_tests,
     )
-    with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
-        made = make(wanted, commit, lab, tell=_print)
-    _show_made(made, as_json=common["as_json"])
+    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
+        created = create(request, commit, lab, tell=_print)
+    _show_created(created, as_json=common["as_json"])
 
 
 def _statement(path: Path | None) -> str | None:
@@ -159,28 +159,28 @@ def _statement(path: Path | None) -> str | None:
     return text
 
 
-def _show_made(made: CreatedTask, *, as_json: bool) -> None:
+def _show_created(created: CreatedTask, *, as_json: bool) -> None:
     from agentbench.core.text import printable
 
-    verification = made.verification
+    verification = created.verification
     if as_json:
         row = {
-            "task_id": made.draft.id,
-            "folder": str(made.folder),
+            "task_id": created.draft.id,
+            "folder": str(created.folder),
             "fail_to_pass": list(verification.fail_to_pass),
             "pass_to_pass": list(verification.pass_to_pass),
             "unsteady": list(verification.unsteady),
-            "needs_approval": list(made.flags),
-            "setup": made.plan,
-            "dependencies": made.remark,
+            "needs_approval": list(created.flags),
+            "setup": created.plan,
+            "dependencies": created.remark,
         }
         click.echo(json.dumps(row, indent=2))
         return
     counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
-    folder = made.folder.relative_to(Path.cwd()) if made.folder.is_relative_to(Path.cwd()) else made.folder
-    click.echo(printable(f"Created task {made.draft.id}: {folder} ({counts})"))
-    _print(f"  {made.remark}")
-    for flag in made.flags:
+    folder = created.folder.relative_to(Path.cwd()) if created.folder.is_relative_to(Path.cwd()) else created.folder
+    click.echo(printable(f"Created task {created.draft.id}: {folder} ({counts})"))
+    _print(f"  {created.remark}")
+    for flag in created.flags:
         _print(f"  to approve: {flag}")
     _print(f"Next: read {folder / 'notes.md'} and statement.md")
 
@@ -229,15 +229,15 @@ def harvest(
     from agentbench.authoring.commit.from_commit import repository_name
     from agentbench.authoring.commit.task_draft import check_name
     from agentbench.authoring.harvest.harvest import HarvestRequest
-    from agentbench.authoring.harvest.harvest import harvest as gather
+    from agentbench.authoring.harvest.harvest import harvest as run_harvest
     from agentbench.cli.progress import LiveLine
     from agentbench.run.lab import Lab
 
-    called = check_name(name or repository_name(repo), "--name")
+    prefix = check_name(name or repository_name(repo), "--name")
     request = HarvestRequest(
-        task=_wanted(repo, tasks_dir / f"{called}-dev", common),
-        heldout_dir=tasks_dir / f"{called}-heldout",
-        ledger=tasks_dir / f"{called}.harvest.json",
+        task=_task_request(repo, tasks_dir / f"{prefix}-dev", common),
+        heldout_dir=tasks_dir / f"{prefix}-heldout",
+        ledger=tasks_dir / f"{prefix}.harvest.json",
         maximum=maximum,
         since=_day(since),
         start=start,
@@ -248,14 +248,14 @@ def harvest(
         retry=retry,
     )
     line = LiveLine()
-    with _asked_for(), Lab(sandbox=common["sandbox"]) as lab:
+    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
         try:
-            found = gather(
+            result = run_harvest(
                 request, lab, tell=line.print, show_running=lambda what: line.show(what and f"running: {what}")
             )
         finally:
             line.show("")
-    _show_harvest(found, request, as_json=common["as_json"])
+    _show_harvest(result, request, as_json=common["as_json"])
 
 
 _AGO = re.compile(r"(?i)(\d+|a|an|one|last) (day|week|month|year|hour)s?( ago)?|yesterday")
@@ -277,7 +277,7 @@ def _day(since: str | None) -> str | None:
     return day.isoformat()  # git would add the current time to a bare date
 
 
-def _show_harvest(found: Harvest, request: HarvestRequest, *, as_json: bool) -> None:
+def _show_harvest(harvest: Harvest, request: HarvestRequest, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from agentbench.authoring.harvest.harvest import summary_line
@@ -285,23 +285,23 @@ def _show_harvest(found: Harvest, request: HarvestRequest, *, as_json: bool) -> 
 
     if as_json:
         row = {
-            "verdicts": list(map(asdict, found.verdicts)),
-            "passed_over": dict(found.passed_over),
-            "candidates": found.candidates,
-            "left": found.left,
+            "verdicts": list(map(asdict, harvest.verdicts)),
+            "passed_over": dict(harvest.passed_over),
+            "candidates": harvest.candidates,
+            "left": harvest.left,
         }
         click.echo(json.dumps(row, indent=2))
         return
-    for verdict in sorted(found.verdicts, key=lambda verdict: (not verdict.accepted, verdict.kind, verdict.commit)):
+    for verdict in sorted(harvest.verdicts, key=lambda verdict: (not verdict.accepted, verdict.kind, verdict.commit)):
         click.echo(printable(summary_line(verdict) + (f" [{verdict.suite}]" if verdict.accepted else "")))
         for flag in verdict.flags:
             click.echo(printable(f"    to approve: {flag}"))
-    accepted = [verdict for verdict in found.verdicts if verdict.accepted]
+    accepted = [verdict for verdict in harvest.verdicts if verdict.accepted]
     held_out = sum(verdict.suite == request.heldout_dir.name for verdict in accepted)
-    skipped = ", ".join(f"{kind} {count}" for kind, count in found.passed_over.most_common())
-    click.echo(f"Skipped without a run: {skipped or 'none'}; candidates not run: {found.left}")
+    skipped = ", ".join(f"{kind} {count}" for kind, count in harvest.passed_over.most_common())
+    click.echo(f"Skipped without a run: {skipped or 'none'}; candidates not run: {harvest.left}")
     click.echo(
-        f"{len(accepted)} of {len(found.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}, "
+        f"{len(accepted)} of {len(harvest.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}, "
         f"{held_out} in {request.heldout_dir}"
     )
 

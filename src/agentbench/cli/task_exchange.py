@@ -28,7 +28,9 @@ Example:
 
 
 _OF_ROWS = {
-    "check `repo.commit` and that it was pushed": "check `base_commit` of the row; a clone of --repos may need `git fetch`",
+    "check `repo.commit` and that it was pushed": (
+        "check `base_commit` of the row; a clone of --repos may need `git fetch`"
+    ),
     "check `repo.url`": "check `repo` of the row and --url (or have clones and give --repos)",
     "give the URL it was cloned from": "import without --repos",
     "Give the URL it was cloned from": "Import without --repos",
@@ -106,23 +108,23 @@ def import_swebench(
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
 
-    made: list[Json] = []
+    created: list[Json] = []
     refused = _Refusals(_OF_ROWS)
     with Lab() as lab:
-        for place, one in read_instances(file, only):
+        for place, instance in read_instances(file, only):
             with refused.at(place):
-                if isinstance(one, InputError):
-                    raise one
-                folder = import_instance(one, repository_url(one.repo, repos, url), suite_dir, lab)
-                made.append({"task_id": one.id, "folder": str(folder)})
+                if isinstance(instance, InputError):
+                    raise instance
+                folder = import_instance(instance, repository_url(instance.repo, repos, url), suite_dir, lab)
+                created.append({"task_id": instance.id, "folder": str(folder)})
                 if not as_json:
-                    click.echo(printable(f"Created {one.id}: {folder}"))
-    if not made and not refused.rows:
+                    click.echo(printable(f"Created {instance.id}: {folder}"))
+    if not created and not refused.rows:
         raise InputError(f"{file} has no row" + (f" called {' or '.join(only)}" if only else ""))
     if as_json:
-        click.echo(json.dumps({"tasks": made, "refused": refused.rows}, indent=2))
+        click.echo(json.dumps({"tasks": created, "refused": refused.rows}, indent=2))
     else:
-        click.echo(f"{len(made)} tasks created, {len(refused.rows)} rows rejected", err=True)
+        click.echo(f"{len(created)} tasks created, {len(refused.rows)} rows rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
@@ -202,13 +204,13 @@ def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
     from agentbench.contract.load import load_task
     from agentbench.run.lab import Lab
 
-    made = 0
+    written = 0
     refused = _Refusals()
     with Lab() as lab:
         for folder in _folders(paths):
             with refused.at(str(folder)):
                 click.echo(f"Created {export_task(load_task(folder), out, lab)}")
-                made += 1
-    if refused.rows and made:
-        click.echo(f"{made} tasks written, {len(refused.rows)} rejected", err=True)
+                written += 1
+    if refused.rows and written:
+        click.echo(f"{written} tasks written, {len(refused.rows)} rejected", err=True)
     sys.exit(2 if refused.rows else 0)

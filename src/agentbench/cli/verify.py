@@ -21,8 +21,9 @@ Examples:
   ab verify RUN --expect-head sha256:…
   ab verify RUN --json
 
-The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. Exit code 0 if
-VERIFIED, else 1. The output also lists decisions that could not be recomputed and files that no hash chain covers.
+The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. Exit
+code 0 if VERIFIED, else 1. The output also lists decisions that could not be recomputed and files that no hash chain
+covers.
 """
 
 

@@ -1,7 +1,7 @@
 """Adjudications: reviewers' findings about attempts, appended to `adjudications.jsonl` of the run.
 
-In reports, a reviewer's later line about an attempt replaces the earlier one; both stay in the file. Adjudications never change
-verdicts.
+In reports, a reviewer's later line about an attempt replaces the earlier one; both stay in the file. Adjudications
+never change verdicts.
 """
 
 from __future__ import annotations

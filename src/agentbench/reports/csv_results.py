@@ -42,9 +42,8 @@ def read_results(path: Path) -> dict[str, tuple[Trial, ...]]:
         method = row["method"].strip()
         key = (method, trial.task, trial.repeat)
         if key in lines:
-            problems.append(
-                f"{path}:{line}: {_quoted(trial.task)}, {_quoted(method)}, repeat {trial.repeat} is already on line {lines[key]}"
-            )
+            name = f"{_quoted(trial.task)}, {_quoted(method)}, repeat {trial.repeat}"
+            problems.append(f"{path}:{line}: {name} is already on line {lines[key]}")
         lines.setdefault(key, line)
         methods.setdefault(method, {})[trial.task, trial.repeat] = trial
     if problems:

@@ -173,7 +173,8 @@ def difference_interval(comparison: Comparison, confidence: float = CONFIDENCE) 
 
 def _nothing_to_compare(pairing: Pairing, a: Side, b: Side) -> str:
     if pairing.uncounted:
-        return f"nothing to compare: one side has only invalid attempts at every common task ({join_names(pairing.uncounted)})"
+        tasks = join_names(pairing.uncounted)
+        return f"nothing to compare: one side has only invalid attempts at every common task ({tasks})"
     return f"nothing to compare: {a.origin} and {b.origin} have no task in common"
 
 
@@ -280,8 +281,8 @@ def cost_units(report: PairedReport) -> tuple[str, ...]:
 def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
     """Mean cost of an attempt on each side: the mean over common tasks of each task's mean.
 
-    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None if a
-    cost is unknown or the units differ.
+    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None
+    if a cost is unknown or the units differ.
     """
     costs_a, costs_b = ({} if len(cost_units(report)) > 1 else _task_costs(side) for side in (report.a, report.b))
     pairs = [(costs_a[task], costs_b[task]) for task in costs_a if task in costs_b]

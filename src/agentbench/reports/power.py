@@ -1,4 +1,4 @@
-"""Simulated power of a planned paired comparison, with larger designs beside it and a sanity check of the simulation."""
+"""Simulated power of a planned paired comparison and of larger designs, with a sanity check of the simulation."""
 
 from __future__ import annotations
 
@@ -40,13 +40,10 @@ def as_text(report: PowerReport) -> str:
     design = report.power.design
     word = "SUFFICIENT" if report.power.power >= POWER else "UNDERPOWERED"
     attempts = plural(design.repeats, "attempt")
-    lines = [
-        (
-            f"{word}: {percent(report.power.power)} power to detect {percent(design.rate_a)} vs. {percent(design.rate_b)}"
-            f" with {design.tasks} tasks and {attempts} per task (target {percent(POWER)})"
-        ),
-        "",
-    ]
+    effect = f"{percent(design.rate_a)} vs. {percent(design.rate_b)}"
+    size = f"{design.tasks} tasks and {attempts} per task"
+    power = percent(report.power.power)
+    lines = [f"{word}: {power} power to detect {effect} with {size} (target {percent(POWER)})", ""]
     rows = [("tasks", "power")] + [
         (str(power.design.tasks), f"{percent(power.power)} ± {power.error * 100:.1f}")
         for power in (report.power, *report.larger)

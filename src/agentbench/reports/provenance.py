@@ -1,7 +1,7 @@
 """Provenance of a run's tasks: source, environment, caps and strata, from one manifest and task file per task.
 
-All attempts at a task share them, so only the first is read. A missing or unreadable file leaves the fields empty; it never
-stops a report.
+All attempts at a task share them, so only the first is read. A missing or unreadable file leaves the fields empty; it
+never stops a report.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _ATTEMPT_PATHS = {
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }
 VIEWS = {
-    "attempts": "one row per attempt record: its fields as columns, the whole record as JSON in `record`, the run in `run_dir`",
+    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }

@@ -1,7 +1,7 @@
 """Read records in bulk: only the validated fields that reports count, as flat rows.
 
-Parsing a full record takes about 150 µs, too slow for 100,000 of them. A row keeps its offset in the file, so that the full record
-(failing tests, explanations, tags) can be read when a report shows it.
+Parsing a full record takes about 150 µs, too slow for 100,000 of them. A row keeps its offset in the file, so that the
+full record (failing tests, explanations, tags) can be read when a report shows it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Cost(NamedTuple):
     unit: str
 
 
-# --- reading ------------------------------------------------------------------------------------------------------------
+# --- reading
+# ------------------------------------------------------------------------------------------------------------
 
 _TEXT, _FLAG, _WHOLE = core_schema.str_schema(), core_schema.bool_schema(strict=True), core_schema.int_schema()
 _REAL = core_schema.float_schema(allow_inf_nan=False)

@@ -1,8 +1,9 @@
 """Counterfactual results of a run under other weights or caps, computed from its traces alone.
 
-Other weights change scores, never verdicts. A tighter cap would have stopped an attempt when it was used up: if the last change to
-the workspace came before that point, the patch and the verdict stay the same; if it came later, the attempt counts as not passed.
-The effect of a looser cap is unknown, so an attempt that was stopped by that cap is undecided.
+Other weights change scores, never verdicts. A tighter cap would have stopped an attempt when it was used up: if the
+last change to the workspace came before that point, the patch and the verdict stay the same; if it came later, the
+attempt counts as not passed. The effect of a looser cap is unknown, so an attempt that was stopped by that cap is
+undecided.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ def _merged(caps: Caps, new: Mapping[str, float]) -> Caps:
     )
 
 
-# --- files --------------------------------------------------------------------------------------------------------------
+# --- files
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _document(path: Path) -> Mapping[str, object]:

@@ -95,11 +95,11 @@ def _undecided(summary: Summary) -> list[str]:
     bounds = summary.bounds
     if not bounds.undecided:
         return []
+    count = f"{bounds.undecided} of {plural(bounds.attempts, 'attempt')} ({percent(bounds.undecided_share)})"
     lines = [
         (
-            f"{bounds.undecided} of {plural(bounds.attempts, 'attempt')} ({percent(bounds.undecided_share)}) undecided. "
-            f"The share of all attempts that pass is between {percent(bounds.worst)} (if all of these fail) and "
-            f"{percent(bounds.best)} (if all of these pass)."
+            f"{count} undecided. The share of all attempts that pass is between {percent(bounds.worst)} "
+            f"(if all of these fail) and {percent(bounds.best)} (if all of these pass)."
         )
     ]
     errors = [row for row in summary.run.rows if row.status == "acceptance_error"]
@@ -214,11 +214,14 @@ def _costs(summary: Summary) -> list[str]:
         for spending in summary.spending
     ]
     lines = [*markdown_table(head, cells), ""]
-    times = [
-        (one.outcome, str(one.attempts), *map(seconds, (one.median, one.p90, one.longest, one.total)))
-        for one in summary.times
+    durations = [
+        (times.outcome, str(times.attempts), *map(seconds, (times.median, times.p90, times.longest, times.total)))
+        for times in summary.times
     ]
-    lines += [*markdown_table(("outcome", "attempts", "median time", "90th percentile", "longest", "total"), times), ""]
+    lines += [
+        *markdown_table(("outcome", "attempts", "median time", "90th percentile", "longest", "total"), durations),
+        "",
+    ]
     usages = [row.usage for row in rows]
     prompt = sum([usage.prompt_tokens for usage in usages])
     completion = sum([usage.completion_tokens for usage in usages])
@@ -247,8 +250,8 @@ def _survival(summary: Summary) -> list[str]:
         *lines,
         "",
         (
-            "Kaplan–Meier estimate: attempts stopped by a cap or undecided are censored; attempts that ended on their own without "
-            "passing stay at risk."
+            "Kaplan–Meier estimate: attempts stopped by a cap or undecided are censored; attempts that ended on their "
+            "own without passing stay at risk."
         ),
     ]
 
@@ -345,7 +348,7 @@ def _attempts(summary: Summary) -> list[str]:
     if len(run.rows) > MAX_ATTEMPTS:
         note = [
             "",
-            f"Showing {len(ordered)} attempts that did not pass, of {len(run.rows)} in total; use `--format csv` for all.",
+            f"Showing {len(ordered)} of {len(run.rows)} attempts, none of which passed; use `--format csv` for all.",
         ]
     rows = [
         (

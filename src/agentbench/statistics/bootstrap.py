@@ -1,8 +1,9 @@
 """Cluster bootstrap of a ratio, vectorised.
 
-Whole clusters (tasks, repositories) are drawn with replacement. Clusters with equal values are interchangeable, so the number
-of times each distinct value is drawn is multinomial. This gives the same distribution as drawing clusters one by one, but the
-cost depends on the number of distinct values, not of clusters. The seed is fixed: the same records give the same interval.
+Whole clusters (tasks, repositories) are drawn with replacement. Clusters with equal values are interchangeable, so the
+number of times each distinct value is drawn is multinomial. This gives the same distribution as drawing clusters one by
+one, but the cost depends on the number of distinct values, not of clusters. The seed is fixed: the same records give
+the same interval.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Decide whether two runs may be compared: same repositories, tasks and checks, compatible configuration class.
 
-Differences are listed, not hidden. Two versions of one contract are different tasks: comparing them needs an explicit option.
+Differences are listed, not hidden. Two versions of one contract are different tasks: comparing them needs an explicit
+option.
 """
 
 from __future__ import annotations

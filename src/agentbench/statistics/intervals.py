@@ -40,9 +40,9 @@ def wilson(successes: float, total: float, confidence: float = CONFIDENCE) -> tu
 def clustered_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CONFIDENCE) -> Interval | None:
     """Wilson's interval for clustered attempts, given (successes, trials) per task.
 
-    With one trial per task this is Wilson's interval. With repeats, attempts at one task are not independent, so the sample
-    size is replaced by the effective sample size from the variance between tasks (the ratio estimator of survey sampling).
-    Without variance between tasks, the number of tasks is used: the smallest defensible sample size.
+    With one trial per task this is Wilson's interval. With repeats, attempts at one task are not independent, so the
+    sample size is replaced by the effective sample size from the variance between tasks (the ratio estimator of survey
+    sampling). Without variance between tasks, the number of tasks is used: the smallest defensible sample size.
     """
     counted = [(passed, total) for passed, total in clusters if total]
     successes, trials = sum(passed for passed, _ in counted), sum(total for _, total in counted)
@@ -55,7 +55,8 @@ def clustered_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CO
     effective = float(tasks)
     if squares > 0 and tasks > 1:
         variance = tasks / (tasks - 1) * squares / trials**2
-        # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard (1998).
+        # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard
+        # (1998).
         correction = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
         effective = min(float(trials), max(1.0, correction * share * (1 - share) / variance))
     return Interval(*wilson(share * effective, effective, confidence), confidence, "Wilson, clustered by task")

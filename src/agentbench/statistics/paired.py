@@ -1,8 +1,9 @@
 """Paired comparison of two methods on the same tasks.
 
-With one attempt per task and side: the 2x2 table, McNemar's test (exact and mid-p) and Newcombe's interval. With repeats the
-task stays the unit: per-task means, a sign-flip test over tasks (which equals McNemar's exact test with one attempt per task)
-and a t interval. McNemar's test on repeated attempts would count one task several times, so it is not computed.
+With one attempt per task and side: the 2x2 table, McNemar's test (exact and mid-p) and Newcombe's interval. With
+repeats the task stays the unit: per-task means, a sign-flip test over tasks (which equals McNemar's exact test with one
+attempt per task) and a t interval. McNemar's test on repeated attempts would count one task several times, so it is not
+computed.
 """
 
 from __future__ import annotations
@@ -263,8 +264,8 @@ class SignFlip:
 def sign_flip(differences: Sequence[Fraction]) -> SignFlip:
     """Two-sided randomisation test: how often random signs make the sum at least as extreme as observed.
 
-    Under the null hypothesis each task's difference is as likely as its negative. The distribution of the sum is counted
-    exactly, by adding one task at a time to the number of ways in which each sum can be reached.
+    Under the null hypothesis each task's difference is as likely as its negative. The distribution of the sum is
+    counted exactly, by adding one task at a time to the number of ways in which each sum can be reached.
     """
     scale = math.lcm(*(difference.denominator for difference in differences)) if differences else 1
     steps = [abs(int(difference * scale)) for difference in differences if difference]
@@ -332,7 +333,8 @@ def _notes(
         notes.append("No confidence interval: the per-task differences have no variance.")
     if interval and (interval.low > 0 or interval.high < 0) and not _significant(table, flipped):
         notes.append(
-            "The interval excludes 0, but the test is not significant. The test decides because it is more conservative."
+            "The interval excludes 0, but the test is not significant. "
+            "The test decides because it is more conservative."
         )
     if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
         notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")

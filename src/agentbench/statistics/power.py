@@ -1,8 +1,9 @@
 """Minimum detectable effect of a finished comparison, and simulated power of a planned one.
 
-Tasks differ in difficulty, so repeats of one task are correlated. The simulation uses the simplest model with correlation ρ
-within tasks: with probability ρ a task is deterministic (all its repeats have the same outcome, and both methods face the same
-difficulty), otherwise its repeats are independent. Two repeats of a task then correlate by exactly ρ.
+Tasks differ in difficulty, so repeats of one task are correlated. The simulation uses the simplest model with
+correlation ρ within tasks: with probability ρ a task is deterministic (all its repeats have the same outcome, and both
+methods face the same difficulty), otherwise its repeats are independent. Two repeats of a task then correlate by
+exactly ρ.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def detectable_single(
 ) -> Detectable:
     """Compute the effect for one attempt per task and side from the share ψ of discordant tasks.
 
-    Solves Miettinen's power equation of McNemar's test, z(1-α/2)·√ψ + z(power)·√(ψ - δ²) = δ·√n, for δ ≤ ψ. The estimate
-    of ψ adds one discordant and one concordant task, so that ψ is never exactly 0 or 1.
+    Solves Miettinen's power equation of McNemar's test, z(1-α/2)·√ψ + z(power)·√(ψ - δ²) = δ·√n, for δ ≤ ψ. The
+    estimate of ψ adds one discordant and one concordant task, so that ψ is never exactly 0 or 1.
     """
     if tasks < 1:
         return Detectable(None, power, alpha, tasks)
@@ -66,7 +67,7 @@ def detectable_single(
 
 
 def detectable_mean(differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> Detectable:
-    """Compute the effect for repeats from per-task differences: (t(1-α/2) + t(power))·s/√n, None above 1 or if s is 0."""
+    """Compute the effect for repeats from per-task differences: (t(1-α/2) + t(power))·s/√n; None if s is 0."""
     count = len(differences)
     deviation = float(np.std(np.asarray(differences), ddof=1)) if count > 1 else 0.0
     if not deviation:
@@ -129,7 +130,7 @@ def simulate_power(
 
 
 def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED) -> tuple[str, ...]:
-    """Check that more tasks, more repeats or a larger effect do not lower the power. Returns violations as sentences."""
+    """Check that more tasks, more repeats or a larger effect do not lower the power. Returns the violations."""
     larger = min(1.0, max(0.0, base.rate_b + (base.rate_b - base.rate_a)))
     chains = {
         "tasks": [_with(base, tasks=base.tasks * factor) for factor in (1, 2, 4)],

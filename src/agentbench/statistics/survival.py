@@ -1,7 +1,8 @@
 """Time or cost to success under caps: the Kaplan–Meier estimator with Greenwood's variance.
 
-An attempt that passed is an event at the amount it used. An attempt stopped by a cap, or undecided, is censored at the amount it
-had used: it might have passed later. An attempt that ended on its own without passing stays in the risk set to the end.
+An attempt that passed is an event at the amount it used. An attempt stopped by a cap, or undecided, is censored at the
+amount it had used: it might have passed later. An attempt that ended on its own without passing stays in the risk set
+to the end.
 """
 
 from __future__ import annotations

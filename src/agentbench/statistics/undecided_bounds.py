@@ -31,7 +31,7 @@ class Bounds:
 
 
 def undecided(trial: Trial) -> bool:
-    """Whether correctness is unknown: an acceptance error, or invalid for a reason other than the agent's safety stop."""
+    """Whether correctness is unknown: an acceptance error, or invalid but not by a safety stop of the agent."""
     if trial.status is RunStatus.INVALID:
         return trial.invalid_cause is not InvalidCause.SAFETY
     return trial.status is RunStatus.ACCEPTANCE_ERROR
@@ -43,7 +43,7 @@ def bounds(trials: Sequence[Trial]) -> Bounds:
 
 
 def difference_bounds(a: Sequence[Trial], b: Sequence[Trial]) -> tuple[float, float] | None:
-    """Return the smallest and largest possible mean per-task difference B - A over common tasks, or None without any."""
+    """Return the smallest and largest possible B - A, the mean of per-task differences; None without common tasks."""
     left, right = _by_task(a), _by_task(b)
     common = [task for task in left if task in right]
     if not common:

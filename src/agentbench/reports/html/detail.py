@@ -112,7 +112,8 @@ def _head(path: Path | None, size: int) -> bytes | None:
         return None
 
 
-# --- trace --------------------------------------------------------------------------------------------------------------
+# --- trace
+# --------------------------------------------------------------------------------------------------------------
 
 
 def trace_parts(record: AttemptRecord, folder: Path, trace: Trace) -> Iterator[str]:
