@@ -4,7 +4,7 @@ import pytest
 
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.trace.events import Excerpt, JudgeResult, ScorerResult
-from agentbench.verdict.workspace_verdict import WorkspaceVerdict
+from agentbench.verdict.score import WorkspaceVerdict
 from tests.verdict.logs import bound, briefed, checked, ended, extracted, found, graded, opened, verdict
 
 

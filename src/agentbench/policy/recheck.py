@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import reached_cap
-from agentbench.policy.rule_engine import Limits, Monitor, RuleEngine, decision_events, ends_by_rule
-from agentbench.trace.events import Actor, Briefing, Intervention, MonitorAlert, Payload, Termination, ToolCallStarted
+from agentbench.policy.rule_engine import ENDS_BY_RULE, Limits, Monitor, RuleEngine, decision_events
+from agentbench.trace.events import (
+    Actor,
+    Briefing,
+    EventLike,
+    Intervention,
+    MonitorAlert,
+    Payload,
+    Termination,
+    ToolCallStarted,
+)
 
 BUDGET = "budget"
 CLOCK_SLACK_US = 20_000
@@ -23,14 +31,6 @@ CLOCK_SLACK_US = 20_000
 
 _CUT_SHORT = frozenset({TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.OPERATOR_ABORT})
 """Terminations that may come between a decision and its execution."""
-
-
-class EventLike(Protocol):
-    @property
-    def seq(self) -> int: ...
-
-    @property
-    def payload(self) -> Payload: ...
 
 
 def recheck(
@@ -123,7 +123,7 @@ class _Recheck:
             return
         if stop is not None and termination.code != stop.code:
             self._report(seq, f"the attempt ended as {termination.code}, but {stop.rule} ended it as {stop.code}")
-        if stop is None and ends_by_rule(termination.code):
+        if stop is None and termination.code in ENDS_BY_RULE:
             self._report(seq, f"the attempt ended as {termination.code}, which does not follow from the events")
 
     def _report(self, seq: int, message: str) -> None:

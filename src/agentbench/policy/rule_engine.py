@@ -119,26 +119,21 @@ def decision_events(seq: int, trips: Iterable[Trip], stage: str | None = None) -
     """Return the events that record decisions on event `seq`. They follow it directly, each alert with its intervention."""
     events: list[tuple[Payload, Actor]] = []
     for trip in trips:
-        alert = seq + len(events) + 1
-        events.append(
-            (
-                MonitorAlert(
-                    monitor=trip.monitor,
-                    severity=trip.severity,
-                    rule=trip.rule,
-                    detail=trip.detail,
-                    format=trip.format,
-                    evidence=list(trip.evidence),
-                    signals=dict(trip.signals),
-                    stage=stage,
-                ),
-                "monitor",
-            )
+        alert = MonitorAlert(
+            monitor=trip.monitor,
+            severity=trip.severity,
+            rule=trip.rule,
+            detail=trip.detail,
+            format=trip.format,
+            evidence=list(trip.evidence),
+            signals=dict(trip.signals),
+            stage=stage,
         )
+        events.append((alert, "monitor"))
         if trip.action != "note":
-            events.append(
-                (Intervention(action=trip.action, alert=alert, detail=describe_intervention(trip)), "harness")
-            )
+            code = f" ({trip.code})" if trip.code else ""
+            detail = _INTERVENTIONS[trip.action] + code
+            events.append((Intervention(action=trip.action, alert=seq + len(events), detail=detail), "harness"))
     return tuple(events)
 
 
@@ -152,17 +147,7 @@ _INTERVENTIONS = {
 }
 
 
-def describe_intervention(trip: Trip) -> str:
-    """Describe the intervention."""
-    return _INTERVENTIONS[trip.action] + (f" ({trip.code})" if trip.code else "")
-
-
-def ends_by_rule(code: TerminationCode) -> bool:
-    """Return whether only the rule engine can end an attempt with this code."""
-    return code in _ENDS_BY_RULE
-
-
-_ENDS_BY_RULE = frozenset(
+ENDS_BY_RULE = frozenset(
     {
         TerminationCode.REPEATED_CALLS,
         TerminationCode.REPEATED_INSTALLS,
@@ -172,3 +157,4 @@ _ENDS_BY_RULE = frozenset(
         TerminationCode.SAFETY,
     }
 )
+"""Codes with which only the rule engine ends an attempt."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from agentbench.core.canonical import Json
 from agentbench.policy.budget import Budget
@@ -22,16 +22,11 @@ from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_
 def grading_plan(terms: Terms) -> GradingPlan:
     """Return the part of the terms that the manifest stores besides the checks and commands."""
     weights = terms.rubric.weights
-    custom = weights != published_rubric().weights
     return GradingPlan(
         penalty_lambda=terms.lambda_,
         envelope_files=terms.envelope_files,
         envelope_lines=terms.envelope_lines,
-        weights=(
-            {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability}
-            if custom
-            else None
-        ),
+        weights=None if weights == published_rubric().weights else asdict(weights),
         cap_active_sec=terms.caps.active_sec,
         cap_tool_calls=terms.caps.tool_calls,
         cap_tokens=terms.caps.tokens,
@@ -55,12 +50,7 @@ def terms_from(planned: Planned) -> Terms:
         envelope_files=plan.envelope_files,
         envelope_lines=plan.envelope_lines,
         judged_only=planned.repository.kind == "none",
-        caps=Caps(
-            active_sec=plan.cap_active_sec,
-            tool_calls=plan.cap_tool_calls,
-            tokens=plan.cap_tokens,
-            usd=plan.cap_usd,
-        ),
+        caps=Caps(plan.cap_active_sec, plan.cap_tool_calls, plan.cap_tokens, plan.cap_usd),
         rubric=rubric,
     )
 

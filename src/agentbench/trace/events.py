@@ -6,7 +6,7 @@ that a digest does not depend on how a float is written. Text that may be large 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
@@ -33,6 +33,16 @@ class Payload(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     type: ClassVar[str]
+
+
+class EventLike(Protocol):
+    """An event with its sequence number."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def payload(self) -> Payload: ...
 
 
 class Excerpt(BaseModel):

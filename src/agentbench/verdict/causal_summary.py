@@ -12,6 +12,7 @@ from agentbench.core.reasons import Outcome
 from agentbench.trace.events import (
     AcceptanceCheck,
     Briefing,
+    EventLike,
     Intervention,
     PatchApplied,
     PatchExtracted,
@@ -21,7 +22,6 @@ from agentbench.trace.events import (
     ToolCallFinished,
     WorkspaceMutated,
 )
-from agentbench.verdict.facts import EventLike
 
 LABEL = "interpretation"
 MOST = 8
@@ -49,7 +49,7 @@ class _Edit:
 
 
 @dataclass(slots=True)
-class _Hihistory:
+class _History:
     working: bool = False
     cycles: list[tuple[int, Outcome]] = field(default_factory=list)
     edits: list[_Edit] = field(default_factory=list)
@@ -92,14 +92,14 @@ class _Hihistory:
 
 def causes(events: Iterable[EventLike]) -> tuple[Cause, ...]:
     """Summarise a log in at most `MOST` lines, in the order of events."""
-    history = _Hihistory()
+    history = _History()
     for event in events:
         history.add(event.seq, event.payload)
     lines = [*_testing(history), *_editing(history), *_stopping(history), *_failing(history)]
     return tuple(sorted(lines, key=lambda line: line.evidence[0])[:MOST])
 
 
-def _testing(history: _Hihistory) -> Iterable[Cause]:
+def _testing(history: _History) -> Iterable[Cause]:
     failing = [seq for seq, outcome in history.cycles if outcome is not Outcome.PASS]
     passing = [seq for seq, outcome in history.cycles if outcome is Outcome.PASS]
     if failing:
@@ -112,7 +112,7 @@ def _testing(history: _Hihistory) -> Iterable[Cause]:
         yield Cause("the agent changed files and never ran tests", (history.edits[0].seq,))
 
 
-def _editing(history: _Hihistory) -> Iterable[Cause]:
+def _editing(history: _History) -> Iterable[Cause]:
     if not history.edits:
         return
     largest = max(history.edits, key=lambda edit: (edit.size, edit.files))
@@ -129,7 +129,7 @@ def _editing(history: _Hihistory) -> Iterable[Cause]:
         yield Cause(f"{len(untested)} edits after the agent's last test run", (untested[0], untested[-1]))
 
 
-def _stopping(history: _Hihistory) -> Iterable[Cause]:
+def _stopping(history: _History) -> Iterable[Cause]:
     if history.interventions:
         seq, first = history.interventions[0]
         many = f" ({len(history.interventions)} interventions in total)" if len(history.interventions) > 1 else ""
@@ -139,7 +139,7 @@ def _stopping(history: _Hihistory) -> Iterable[Cause]:
         yield Cause(f"agent phase ended: {ending.code}", (seq, *ending.evidence[:3]))
 
 
-def _failing(history: _Hihistory) -> Iterable[Cause]:
+def _failing(history: _History) -> Iterable[Cause]:
     if history.failed is None:
         return
     seq, check = history.failed

@@ -47,15 +47,21 @@ from dataclasses import dataclass
 from agentbench.core.reasons import Assurance, Attribution, Gate, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.trace.events import GateResult, GatesDecided, Termination
 from agentbench.verdict.facts import Facts, Logged, Usage
-from agentbench.verdict.gates import Gates, decide_gates
+from agentbench.verdict.gates import Gates, acceptance_problem, decide_gates, identity_problem, mandatory_decisions
 from agentbench.verdict.headline import Progress, describe_judgement, explain, headline
-from agentbench.verdict.required_evidence import acceptance_problem, identity_problem, mandatory_decisions
 from agentbench.verdict.review import review_reasons
-from agentbench.verdict.score import Components, Score, components, decomposed_score, graded_score
+from agentbench.verdict.score import (
+    Components,
+    Score,
+    WorkspaceVerdict,
+    components,
+    decomposed_score,
+    graded_score,
+    workspace_verdict,
+)
 from agentbench.verdict.tags import Tag, assign_tags
 from agentbench.verdict.termination_effects import INVALIDATING, badge_of, reason_of
 from agentbench.verdict.terms import Terms, rubric_id
-from agentbench.verdict.workspace_verdict import WorkspaceVerdict, workspace_verdict
 
 _ORDER = {reason: rank for rank, reason in enumerate(Reason)}
 

@@ -6,15 +6,17 @@ Only typed fields are read, never free text. Events written after the decision (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar, cast
 
 from agentbench.trace.events import (
     AcceptanceCheck,
     AttemptOpened,
     Briefing,
     BuildFinished,
+    EventLike,
     IdentityBound,
     IntegrityFinding,
     JudgeResult,
@@ -25,6 +27,7 @@ from agentbench.trace.events import (
     Payload,
     ScorerResult,
     StaticFinished,
+    StepFinished,
     StepStarted,
     Termination,
     TestsFinished,
@@ -37,16 +40,6 @@ P_co = TypeVar("P_co", bound=Payload, covariant=True)
 
 CONTEXT_OVERFLOW = "context_overflow"
 """`LlmResponse.status` of a request that was too long for the model."""
-
-
-class EventLike(Protocol):
-    """An event with its sequence number."""
-
-    @property
-    def seq(self) -> int: ...
-
-    @property
-    def payload(self) -> Payload: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,132 +106,75 @@ class Facts:
         return tuple(event for event in self.checks if event.payload.check_id == check_id)
 
 
-@dataclass(slots=True)
-class _Collector:
-    """Accumulates facts; one branch per relevant event type, in log order."""
-
-    opened: Logged[AttemptOpened] | None = None
-    identities: list[Logged[IdentityBound]] = field(default_factory=list)
-    briefing: Logged[Briefing] | None = None
-    terminations: list[Logged[Termination]] = field(default_factory=list)
-    patch: Logged[PatchExtracted] | None = None
-    application: Logged[PatchApplied] | None = None
-    builds: list[Logged[BuildFinished]] = field(default_factory=list)
-    statics: list[Logged[StaticFinished]] = field(default_factory=list)
-    open_steps: dict[tuple[str, str], None] = field(default_factory=dict)
-    checks: list[Logged[AcceptanceCheck]] = field(default_factory=list)
-    findings: list[Logged[IntegrityFinding]] = field(default_factory=list)
-    alerts: list[Logged[MonitorAlert]] = field(default_factory=list)
-    overflows: list[Logged[LlmResponse]] = field(default_factory=list)
-    scorers: list[Logged[ScorerResult]] = field(default_factory=list)
-    judge: Logged[JudgeResult] | None = None
-    usage: dict[str, int] = field(default_factory=dict)
-    last: Logged[Payload] | None = None
-
-    def add(self, seq: int, payload: Payload) -> None:
-        self.last = Logged(seq, payload)
-        self._add_agent_phase(payload, seq)
-        self._add_grading_phase(payload, seq)
-
-    def _add_agent_phase(self, payload: Payload, seq: int) -> None:
-        match payload:
-            case AttemptOpened():
-                self.opened = Logged(seq, payload)
-            case IdentityBound():
-                self.identities.append(Logged(seq, payload))
-            case Briefing():
-                # Later briefings are further user messages of a multi-turn task.
-                self.briefing = self.briefing or Logged(seq, payload)
-            case LlmResponse():
-                self._add_model_response(payload, seq)
-            case ToolCallStarted():
-                self._count("tool_calls")
-            case ToolCallFinished():
-                self._count("tool_us", payload.duration_us)
-            case MonitorAlert():
-                self.alerts.append(Logged(seq, payload))
-            case Termination():
-                self.terminations.append(Logged(seq, payload))
-            case _:
-                pass
-
-    def _add_grading_phase(self, payload: Payload, seq: int) -> None:
-        match payload:
-            case PatchExtracted():
-                self.patch, self.application = Logged(seq, payload), None
-            case PatchApplied() if payload.call_id is None and self.patch is not None:
-                self.application = Logged(seq, payload)
-            case StepStarted():
-                self.open_steps[_step_key(payload.type, payload.step)] = None
-            case BuildFinished():
-                self._finish_step(payload)
-                self.builds.append(Logged(seq, payload))
-            case StaticFinished():
-                self._finish_step(payload)
-                self.statics.append(Logged(seq, payload))
-            case TestsFinished():
-                self._finish_step(payload)
-                if self.briefing is not None and self.patch is None:
-                    self._count("test_cycles")
-            case AcceptanceCheck():
-                self._count("check_us", payload.duration_us)
-                self.checks.append(Logged(seq, payload))
-            case IntegrityFinding():
-                self.findings.append(Logged(seq, payload))
-            case ScorerResult():
-                self.scorers.append(Logged(seq, payload))
-            case JudgeResult():
-                self.judge = Logged(seq, payload)
-            case _:
-                pass
-
-    def _finish_step(self, payload: BuildFinished | StaticFinished | TestsFinished) -> None:
-        self.open_steps.pop(_step_key(payload.type, payload.step), None)
-
-    def _add_model_response(self, payload: LlmResponse, seq: int) -> None:
-        self._count("model_requests")
-        self._count("prompt_tokens", payload.prompt_tokens)
-        self._count("completion_tokens", payload.completion_tokens)
-        self._count("cached_tokens", payload.cached_tokens)
-        self._count("cost_micro_usd", payload.cost_micro_usd)
-        self._count("model_us", payload.duration_us)
-        if payload.status == CONTEXT_OVERFLOW:
-            self.overflows.append(Logged(seq, payload))
-
-    def _count(self, name: str, amount: int = 1) -> None:
-        self.usage[name] = self.usage.get(name, 0) + amount
-
-
-def _step_key(event_type: str, step: str) -> tuple[str, str]:
-    """Return the key shared by the start and finish events of a step."""
-    return event_type.split("_", 1)[0], step
-
-
 _AFTER_THE_DECISION = frozenset({"gates_decided", "task_finished", "attempt_closed"})
 
 
 def collect_facts(events: Iterable[EventLike]) -> Facts:
     """Collect the facts of a log, or of any prefix of one."""
-    state = _Collector()
-    for event in events:
-        if event.payload.type not in _AFTER_THE_DECISION:
-            state.add(event.seq, event.payload)
+    log: list[Logged[Payload]] = [
+        Logged(event.seq, event.payload) for event in events if event.payload.type not in _AFTER_THE_DECISION
+    ]
+    by_type: defaultdict[type[Payload], list[Logged[Payload]]] = defaultdict(list)
+    for event in log:
+        by_type[type(event.payload)].append(event)
+
+    def of_type(kind: type[P]) -> tuple[Logged[P], ...]:
+        return cast("tuple[Logged[P], ...]", tuple(by_type[kind]))
+
+    # Later briefings are further user messages of a multi-turn task.
+    briefing = next(iter(of_type(Briefing)), None)
+    patches = of_type(PatchExtracted)
+    patch = patches[-1] if patches else None
+    applications = [event for event in of_type(PatchApplied) if patch and event.seq > patch.seq]
+    responses, calls, checks = of_type(LlmResponse), of_type(ToolCallFinished), of_type(AcceptanceCheck)
     return Facts(
-        opened=state.opened,
-        identities=tuple(state.identities),
-        briefing=state.briefing,
-        terminations=tuple(state.terminations),
-        patch=state.patch,
-        application=state.application,
-        builds=tuple(state.builds),
-        statics=tuple(state.statics),
-        unfinished_steps=tuple(f"{kind} {step}" for kind, step in state.open_steps),
-        checks=tuple(state.checks),
-        findings=tuple(state.findings),
-        alerts=tuple(state.alerts),
-        overflows=tuple(state.overflows),
-        scorers=tuple(state.scorers),
-        judge=state.judge,
-        usage=Usage(**state.usage),
-        last=state.last,
+        opened=_last(of_type(AttemptOpened)),
+        identities=of_type(IdentityBound),
+        briefing=briefing,
+        terminations=of_type(Termination),
+        patch=patch,
+        application=_last([event for event in applications if event.payload.call_id is None]),
+        builds=of_type(BuildFinished),
+        statics=of_type(StaticFinished),
+        unfinished_steps=_unfinished_steps(log),
+        checks=checks,
+        findings=of_type(IntegrityFinding),
+        alerts=of_type(MonitorAlert),
+        overflows=tuple(event for event in responses if event.payload.status == CONTEXT_OVERFLOW),
+        scorers=of_type(ScorerResult),
+        judge=_last(of_type(JudgeResult)),
+        usage=Usage(
+            prompt_tokens=sum(event.payload.prompt_tokens for event in responses),
+            completion_tokens=sum(event.payload.completion_tokens for event in responses),
+            cached_tokens=sum(event.payload.cached_tokens for event in responses),
+            model_requests=len(responses),
+            model_us=sum(event.payload.duration_us for event in responses),
+            cost_micro_usd=sum(event.payload.cost_micro_usd for event in responses),
+            tool_calls=len(of_type(ToolCallStarted)),
+            tool_us=sum(event.payload.duration_us for event in calls),
+            test_cycles=sum(
+                briefing is not None and briefing.seq < event.seq and not (patches and patches[0].seq < event.seq)
+                for event in of_type(TestsFinished)
+            ),
+            check_us=sum(event.payload.duration_us for event in checks),
+        ),
+        last=_last(log),
     )
+
+
+def _last(events: Sequence[Logged[P]]) -> Logged[P] | None:
+    return events[-1] if events else None
+
+
+def _unfinished_steps(log: Iterable[Logged[Payload]]) -> tuple[str, ...]:
+    """Return the steps with a start event and no finish event, as `build build` or `tests unit`."""
+    open_steps: dict[str, None] = {}
+    for event in log:
+        payload = event.payload
+        if isinstance(payload, StepStarted | StepFinished):
+            step = f"{payload.type.partition('_')[0]} {payload.step}"
+            if isinstance(payload, StepStarted):
+                open_steps[step] = None
+            else:
+                open_steps.pop(step, None)
+    return tuple(open_steps)

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from agentbench.core.reasons import Outcome, RunStatus
 from agentbench.verdict.facts import Facts
 from agentbench.verdict.gates import penalties, violations
+from agentbench.verdict.score import workspace_verdict
 from agentbench.verdict.tags import disagreements
 from agentbench.verdict.terms import Terms
-from agentbench.verdict.workspace_verdict import workspace_verdict
 
 SHOWN_PATHS = 5
 

@@ -1,4 +1,4 @@
-"""Scores: the graded score of a passed attempt, the four components, and the decomposed score.
+"""Scores: the graded score of a passed attempt, the four components, the decomposed score and the workspace verdict.
 
 Scores depend only on the patch, the recorded checks, the violations and the metered usage. Two attempts with the same patch
 and the same violations get the same decomposed score, whatever else they did.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.verdict.facts import Facts
@@ -17,6 +18,7 @@ from agentbench.verdict.terms import Terms
 
 DIGITS = 6
 """Published precision. Further digits of `exp` differ between machines."""
+PPM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,7 @@ def graded_score(facts: Facts, terms: Terms) -> Score:
         "trace": 0.0 if missing else 1.0,
         "maintainability": _maintainability(facts, terms),
     }
-    weights = terms.rubric.weights
-    given = {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability}
+    given = asdict(terms.rubric.weights)
     defined = {name: value for name, value in dimensions.items() if value is not None}
     total = math.fsum(given[name] for name in defined)
     used = {name: given[name] / total for name in defined} if total > 0 else {}
@@ -149,3 +150,26 @@ def _efficiency(facts: Facts, terms: Terms) -> float:
     )
     shares = [amount / cap if cap > 0 else float(amount > 0) for amount, cap in pairs if cap is not None]
     return round(max(0.0, 1.0 - max(shares, default=0.0)), DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceVerdict:
+    """The verdict over the scorers, shown beside the gates, which it never changes.
+
+    `N/A` if no scorer applied. The mean covers the scorers that applied and reached a decision.
+    """
+
+    verdict: Literal["PASS", "FAIL", "N/A"]
+    mean_score: float | None
+
+
+def workspace_verdict(facts: Facts) -> WorkspaceVerdict:
+    """Return FAIL if a required scorer failed. Harness errors (`ERROR`) and advisory scorers never cause a FAIL."""
+    results = [event.payload for event in facts.scorers if event.payload.verdict in {"PASS", "FAIL"}]
+    if not results:
+        return WorkspaceVerdict("N/A", None)
+    failed = any(
+        result.required and result.verdict == "FAIL" and result.scorer_type != "llm_judge" for result in results
+    )
+    mean = sum(result.score_ppm for result in results) / len(results) / PPM
+    return WorkspaceVerdict("FAIL" if failed else "PASS", round(mean, 6))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload, ScorerResult
 from agentbench.verdict.facts import Facts, Logged
-from agentbench.verdict.gates import Gates, penalties, violations
-from agentbench.verdict.required_evidence import mandatory_decisions
+from agentbench.verdict.gates import Gates, mandatory_decisions, penalties, violations
 from agentbench.verdict.taxonomy import ANY_EVENT, kind_of_rule, taxonomy
 from agentbench.verdict.termination_effects import RESOURCE_STOPS
 from agentbench.verdict.terms import Terms
@@ -27,22 +26,17 @@ class Tag:
     def __post_init__(self) -> None:
         kind = taxonomy().get(self.id)
         if kind is None:
-            msg = f"no tag {self.id!r} in the taxonomy"
-            raise ValueError(msg)
+            raise ValueError(f"no tag {self.id!r} in the taxonomy")
         if self.gate not in kind.gates:
-            msg = f"tag {self.id} cannot explain {self.gate}"
-            raise ValueError(msg)
+            raise ValueError(f"tag {self.id} cannot explain {self.gate}")
         if len(self.evidence) < max(1, kind.minimum):
-            msg = f"tag {self.id} needs {kind.minimum} events as evidence, got {len(self.evidence)}"
-            raise ValueError(msg)
+            raise ValueError(f"tag {self.id} needs {kind.minimum} events as evidence, got {len(self.evidence)}")
         wrong = {event.payload.type for event in self.events} - set(kind.evidence)
         if wrong and ANY_EVENT not in kind.evidence:
-            msg = f"tag {self.id} does not accept as evidence {', '.join(sorted(wrong))}"
-            raise ValueError(msg)
+            raise ValueError(f"tag {self.id} does not accept as evidence {', '.join(sorted(wrong))}")
         unknown = set(self.attributes) - set(kind.attributes)
         if unknown:
-            msg = f"tag {self.id} has no attribute {', '.join(sorted(unknown))}"
-            raise ValueError(msg)
+            raise ValueError(f"tag {self.id} has no attribute {', '.join(sorted(unknown))}")
 
     @property
     def evidence(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -42,11 +42,9 @@ class Weights:
     def __post_init__(self) -> None:
         values = (self.minimal, self.trace, self.maintainability)
         if any(not math.isfinite(value) or value < 0 for value in values):
-            msg = f"weights must be finite numbers of at least 0, got {values}"
-            raise InputError(msg)
+            raise InputError(f"weights must be finite numbers of at least 0, got {values}")
         if abs(math.fsum(values) - 1) > WEIGHT_TOLERANCE:
-            msg = f"weights must sum to 1, got a sum of {math.fsum(values):g}"
-            raise InputError(msg)
+            raise InputError(f"weights must sum to 1, got a sum of {math.fsum(values):g}")
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Weights:
@@ -78,12 +76,7 @@ def _published() -> Mapping[str, Json]:
 
 def rubric_id(rubric: Rubric) -> str:
     """Identify the numbers that an attempt was graded with: the published file and the weights in force."""
-    weights = rubric.weights
-    used: dict[str, Json] = {
-        "minimal": str(weights.minimal),
-        "trace": str(weights.trace),
-        "maintainability": str(weights.maintainability),
-    }
+    used: Json = {name: str(weight) for name, weight in asdict(rubric.weights).items()}
     text = json.dumps({key: value for key, value in _published().items() if key != "weights"}, sort_keys=True)
     return f"rubric@{digest({'published': text, 'weights': used})}"
 

@@ -21,7 +21,7 @@ from agentbench.trace.events import ScorerResult
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.verdict.facts import Facts, Logged
-from agentbench.verdict.workspace_verdict import workspace_verdict
+from agentbench.verdict.score import workspace_verdict
 from agentbench.workspace.diff.apply import PatchedTree
 from agentbench.workspace.diff.extract import ExtractedPatch, extract
 from tests.acceptance.toy import write
