@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.model_actions import prose
-from agentbench.policy.monitors import ContractRules, PolicyMonitor, parse_rules, published_rules
+from agentbench.policy.monitors import (
+    WINDOW,
+    ContractRules,
+    PolicyMonitor,
+    parse_rules,
+    published_rules,
+    split_long_lines,
+)
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.shell import read_script
-from agentbench.policy.text_windows import WINDOW, split_long_lines
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted
 from tests.policy.examples import STRICT, Example, benign, judged, positives, said
 from tests.policy.traces import ScriptedTrace, limits

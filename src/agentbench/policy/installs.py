@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentbench.policy.shell import simple_commands
+from agentbench.policy.shell import read_script
 
 _HINT = re.compile(r"install| i |sync|lock|update|upgrade|\badd\b|\bget\b|fetch|ci\b|resolve|restore|tidy|require")
 
@@ -37,33 +37,16 @@ def installs_of(line: str) -> tuple[str, ...]:
     if not _HINT.search(line):
         # A bare `yarn` installs too.
         return ("yarn",) if line.strip() == "yarn" else ()
-    commands = (" ".join(command.words) for command in simple_commands(line))
+    commands = (" ".join(command.words) for command in read_script(line).commands)
     return tuple(command for command in commands if _INSTALLS.match(command))
 
 
 _NOT_NEW = re.compile(r"-|\.|/|~|.*\.(?:txt|in|toml|cfg|whl|tar\.gz|lock)$|.*==.*\{")
 _ADDS = re.compile(r"(?:install|add|get|i|require|download|package)$")
-_TAKES_VALUE = frozenset(
-    [
-        "-r",
-        "--requirement",
-        "-c",
-        "--constraint",
-        "-t",
-        "--target",
-        "-i",
-        "--index-url",
-        "--extra-index-url",
-        "-f",
-        "--find-links",
-        "--prefix",
-        "--group",
-        "-G",
-        "-E",
-        "--extras",
-        "--extra",
-    ]
-)
+_TAKES_VALUE = {
+    "-r", "--requirement", "-c", "--constraint", "-t", "--target", "-i", "--index-url", "--extra-index-url", "-f",
+    "--find-links", "--prefix", "--group", "-G", "-E", "--extras", "--extra",
+}  # fmt: skip
 
 
 def new_packages(line: str) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from agentbench.policy.breakers import Action, Severity, Trip
 from agentbench.policy.installs import new_packages
 from agentbench.policy.model_actions import Blobs, Form, ModelAction, model_actions
 from agentbench.policy.shell import Script, read_script
-from agentbench.policy.text_windows import split_long_lines
 from agentbench.trace.events import NetworkRequest, Payload
 
 POLICY = "policy"
@@ -41,6 +40,10 @@ _NEGATED = re.compile(
 )
 _SENTENCES = re.compile(r"(?<=[.!?;:])\s+|\n")
 _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
+WINDOW, STEP = 400, 200
+"""Adjacent windows overlap by more than the length of any realistic match."""
+_BLANKS = re.compile(r"\s{40,}")
+_LONG = re.compile(rf"[^\n]{{{WINDOW + 1},}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,24 @@ def _subjects(form: Form, text: str) -> Iterator[tuple[Form, str, str]]:
     yield "line", split_long_lines(text), ""
     yield from (("command", command, "") for command in command_texts(script))
     yield from (("code", split_long_lines(code), "") for code in script.embedded)
+
+
+def split_long_lines(text: str) -> str:
+    """Split long lines into overlapping windows and shorten runs of blanks.
+
+    Some patterns look for several things on one line, so matching time grows with the cube of the line length, and
+    Python's regular expressions block all threads meanwhile. An agent could write such a line on purpose.
+    """
+    return _LONG.sub(_cut, _BLANKS.sub(_blank, text)) if len(text) > WINDOW else text
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" if "\n" in match[0] else " "
+
+
+def _cut(match: re.Match[str]) -> str:
+    line = match[0]
+    return "\n".join(line[at : at + WINDOW] for at in range(0, len(line) - WINDOW + STEP, STEP))
 
 
 def command_texts(script: Script) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MAX_LINE = 20_000
 _MAX_DEPTH = 3
@@ -27,29 +27,10 @@ _TOKEN = re.compile(
 )
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_WRAPPERS = frozenset(
-    [
-        "env",
-        "nice",
-        "time",
-        "timeout",
-        "xargs",
-        "nohup",
-        "exec",
-        "command",
-        "stdbuf",
-        "setsid",
-        "then",
-        "do",
-        "else",
-        "elif",
-        "if",
-        "while",
-        "until",
-        "!",
-        "busybox",
-    ]
-)
+_WRAPPERS = {
+    "env", "nice", "time", "timeout", "xargs", "nohup", "exec", "command", "stdbuf", "setsid", "then", "do", "else",
+    "elif", "if", "while", "until", "!", "busybox",
+}  # fmt: skip
 _AS_ROOT = frozenset({"sudo", "doas"})
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|perl|ruby|php)$")
@@ -68,23 +49,12 @@ class SimpleCommand:
     """Whether its input comes from a pipe."""
 
 
-@dataclass(slots=True)
-class _Parser:
-    words: list[str] = field(default_factory=list)
-    piped: bool = False
-    tags: list[str] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class Script:
     """The commands of a line, and the code or text embedded in it."""
 
     commands: tuple[SimpleCommand, ...]
     embedded: tuple[str, ...]
-
-
-def simple_commands(line: str) -> tuple[SimpleCommand, ...]:
-    return read_script(line).commands
 
 
 def read_script(line: str, depth: int = 0) -> Script:
@@ -121,7 +91,9 @@ def _nested(line: str, embedded: list[str], depth: int) -> Iterator[SimpleComman
 
 
 def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCommand]:
-    parser = _Parser()
+    words: list[str] = []
+    tags: list[str] = []
+    piped = False
     position = 0
     while position < len(line):
         token = _TOKEN.match(line, position)
@@ -131,28 +103,28 @@ def _split(line: str, embedded: list[str], depth: int = 0) -> Iterator[SimpleCom
         position = token.end()
         kind = token.lastgroup
         if kind == "word":
-            parser.words.append(_unquoted(token[0]))
+            words.append(_unquoted(token[0]))
             for inside in _quoted_substitutions(token[0]):
                 yield from _nested(inside, embedded, depth)
         elif kind == "redirect":
-            parser.words.append(token[0].lstrip("0123456789") or token[0])
+            words.append(token[0].lstrip("0123456789") or token[0])
         elif token["tag"] is not None:
-            parser.tags.append(token["tag"])
+            tags.append(token["tag"])
         elif kind == "substitution":
             stop = _closing(line, position, token[0])
             inside = line[position:stop]
-            parser.words.append(f"{token[0]}{inside}{line[stop : stop + 1]}")
+            words.append(f"{token[0]}{inside}{line[stop : stop + 1]}")
             position = stop + 1
             yield from _nested(inside, embedded, depth)
         elif kind == "break":
-            if parser.words:
-                yield SimpleCommand(tuple(parser.words), parser.piped)
-            parser.words, parser.piped = [], token[0] == "|"
-            if token[0] == "\n" and parser.tags:
-                position = _skip_heredocs(line, position, parser.tags, embedded)
-                parser.tags = []
-    if parser.words:
-        yield SimpleCommand(tuple(parser.words), parser.piped)
+            if words:
+                yield SimpleCommand(tuple(words), piped)
+            words, piped = [], token[0] == "|"
+            if token[0] == "\n" and tags:
+                position = _skip_heredocs(line, position, tags, embedded)
+                tags = []
+    if words:
+        yield SimpleCommand(tuple(words), piped)
 
 
 def _quoted_substitutions(word: str) -> Iterator[str]:

@@ -44,8 +44,7 @@ class Thresholds:
         names = {field.name for field in fields(cls)}
         wrong = sorted(names ^ set(values)) or sorted(name for name, value in values.items() if value < 1)
         if wrong:
-            msg = f"thresholds: {', '.join(wrong)}: missing, unknown or not a positive integer"
-            raise ValueError(msg)
+            raise ValueError(f"thresholds: {', '.join(wrong)}: missing, unknown or not a positive integer")
         return cls(**values)
 
 
