@@ -45,11 +45,9 @@ def canonical(value: Json) -> bytes:
     except rfc8785.CanonicalizationError as error:
         raise CanonicalError(str(error)) from None
     except UnicodeEncodeError:
-        msg = "text contains a lone surrogate"
-        raise CanonicalError(msg) from None
+        raise CanonicalError("text contains a lone surrogate") from None
     except RecursionError:
-        msg = "nested too deeply"
-        raise CanonicalError(msg) from None
+        raise CanonicalError("nested too deeply") from None
 
 
 def parse_canonical(data: bytes) -> Json:
@@ -68,8 +66,7 @@ def parse_canonical(data: bytes) -> Json:
         value = _parse(data, _doubles)
         same = canonical(value) == data
     if not same:
-        msg = "not in canonical form"
-        raise CanonicalError(msg)
+        raise CanonicalError("not in canonical form")
     return value
 
 
@@ -144,14 +141,11 @@ def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
     except CanonicalError:
         raise
     except UnicodeDecodeError:
-        msg = "not UTF-8"
-        raise CanonicalError(msg) from None
+        raise CanonicalError("not UTF-8") from None
     except RecursionError:
-        msg = "nested too deeply"
-        raise CanonicalError(msg) from None
+        raise CanonicalError("nested too deeply") from None
     except ValueError as error:
-        msg = f"not JSON: {error}"
-        raise CanonicalError(msg) from None
+        raise CanonicalError(f"not JSON: {error}") from None
     else:
         return value
 
@@ -164,8 +158,7 @@ def _number(digits: str) -> int | float:
 
 
 def _reject(constant: str) -> NoReturn:
-    msg = f"{constant} is not JSON"
-    raise CanonicalError(msg)
+    raise CanonicalError(f"{constant} is not JSON")
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -173,8 +166,7 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(mapping) != len(pairs):
         keys = [key for key, _ in pairs]
         duplicate = next(key for key in keys if keys.count(key) > 1)
-        msg = f"duplicate key {duplicate!r}"
-        raise CanonicalError(msg)
+        raise CanonicalError(f"duplicate key {duplicate!r}")
     return mapping
 
 

@@ -29,8 +29,7 @@ class Command:
 
     def __post_init__(self) -> None:
         if (self.line is None) == (not self.argv):
-            msg = "a command is either a shell line or an argument vector"
-            raise ValueError(msg)
+            raise ValueError("a command is either a shell line or an argument vector")
 
     def __str__(self) -> str:
         return self.line if self.line is not None else " ".join(self.argv)

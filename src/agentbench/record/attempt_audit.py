@@ -314,10 +314,8 @@ def _listed(data: bytes) -> dict[str, str]:
     try:
         value = parse_canonical(data.removesuffix(b"\n"))
     except CanonicalError as error:
-        msg = f"{FILES}: {error}"
-        raise RecordError(msg) from None
+        raise RecordError(f"{FILES}: {error}") from None
     files = value.get("files") if isinstance(value, Mapping) else None
     if not isinstance(files, Mapping):
-        msg = f"{FILES}: expected a list of files"
-        raise RecordError(msg)
+        raise RecordError(f"{FILES}: expected a list of files")
     return {name: str(file.get("sha256")) for name, file in files.items() if isinstance(file, Mapping)}

@@ -156,8 +156,7 @@ def evidence_files(folder: Path) -> Iterator[str]:
             if relative in {EVENTS, FILES}:
                 continue
             if not (Path(base) / name).is_file() or (Path(base) / name).is_symlink():
-                msg = f"{Path(base) / name} is neither a file nor a folder"
-                raise RecordError(msg)
+                raise RecordError(f"{Path(base) / name} is neither a file nor a folder")
             yield relative
 
 

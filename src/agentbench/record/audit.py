@@ -94,8 +94,7 @@ def verify_run(path: Path, *, recompute: Recompute | None = None, expect_head: s
     """
     if not (path / RUN_JSON).is_file() and not (path / EVENTS).is_file():
         state = "is not a run directory (no run.json and no events.jsonl)" if path.is_dir() else "does not exist"
-        msg = f"{path} {state}"
-        raise InputError(msg)
+        raise InputError(f"{path} {state}")
     try:
         return _RunAuditor(path, recompute).run(expect_head)
     except RecordError as error:

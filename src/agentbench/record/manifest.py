@@ -269,8 +269,7 @@ def read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise failed("read", path, error) from error
     except (CanonicalError, ValidationError) as error:
-        msg = f"{path} is not a manifest: {str(error).splitlines()[0]}"
-        raise RecordError(msg) from error
+        raise RecordError(f"{path} is not a manifest: {str(error).splitlines()[0]}") from error
 
 
 def indented_json(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:

@@ -50,5 +50,4 @@ def new_run_folder(out: Path, name: str) -> Path:
             raise failed("create a run directory in", out, error) from error
         msg = f"cannot create a run directory in {out}: {error.strerror or error}"
         raise InputError(msg, remedy="pass another folder with --out") from error
-    msg = f"{out / name} already exists"
-    raise InputError(msg)
+    raise InputError(f"{out / name} already exists")

@@ -46,12 +46,10 @@ def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
     except OSError as error:
         raise failed("read", folder.path / RECORD, error) from error
     if sha256_hex(body) != closing.record_sha256:
-        msg = f"{folder.path / RECORD} differs from the record that the attempt was closed with"
-        raise RecordError(msg)
+        raise RecordError(f"{folder.path / RECORD} differs from the record that the attempt was closed with")
     try:
         value = parse_canonical(body)
         record = AttemptRecord.model_validate({**value, "trace_head": end.head} if isinstance(value, dict) else value)
     except (CanonicalError, ValidationError) as error:
-        msg = f"{folder.path / RECORD} is not a record: {str(error).splitlines()[0]}"
-        raise RecordError(msg) from error
+        raise RecordError(f"{folder.path / RECORD} is not a record: {str(error).splitlines()[0]}") from error
     return ClosedAttempt(record, end.count)

@@ -56,8 +56,7 @@ def reduce_run(run: Path, *, approved_by: str, reason: str) -> Reduction:
     with log:
         last = [event.payload for event in read_events(run / EVENTS)][-1:]
         if torn or not last or not isinstance(last[0], RunClosed | RunReduced):
-            msg = f"{run} has not ended"
-            raise InputError(msg, remedy="finish it with `ab run --resume`")
+            raise InputError(f"{run} has not ended", remedy="finish it with `ab run --resume`")
         if isinstance(last[0], RunReduced) and not reduction.files:
             return reduction  # Nothing left to delete: the earlier approval stands.
         log.append(
@@ -99,6 +98,5 @@ def _attempt_folders(run: Path) -> Iterator[Path]:
         if isinstance(event.payload, AttemptSealed):
             folder = run / event.payload.task_dir
             if folder.is_symlink() or not folder.is_dir():
-                msg = f"{folder} is not an attempt folder"
-                raise RecordError(msg)
+                raise RecordError(f"{folder} is not an attempt folder")
             yield folder

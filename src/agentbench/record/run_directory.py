@@ -109,19 +109,15 @@ class RunDirectory:
             meta = parse_strict((path / RUN_JSON).read_bytes())
         except FileNotFoundError:
             problem = "is not a run directory (no run.json)" if path.is_dir() else "does not exist"
-            msg = f"{path} {problem}"
-            raise InputError(msg) from None
+            raise InputError(f"{path} {problem}") from None
         except NotADirectoryError:
-            msg = f"{path} is a file, not a run directory"
-            raise InputError(msg) from None
+            raise InputError(f"{path} is a file, not a run directory") from None
         except OSError as error:
             raise failed("read", path / RUN_JSON, error) from error
         except CanonicalError as error:
-            msg = f"{path / RUN_JSON}: {error}"
-            raise RecordError(msg) from error
+            raise RecordError(f"{path / RUN_JSON}: {error}") from error
         if not isinstance(meta, Mapping):
-            msg = f"{path / RUN_JSON}: expected an object"
-            raise RecordError(msg)
+            raise RecordError(f"{path / RUN_JSON}: expected an object")
         run = cls(path, meta, None, redact)
         if writable:
             run._continue(harness_version)
@@ -184,8 +180,7 @@ class RunDirectory:
                     try:
                         yield parse_record(raw[:-1])
                     except RecordError as error:
-                        msg = f"{self.path / ATTEMPTS}:{number}: {error.message}"
-                        raise RecordError(msg) from None
+                        raise RecordError(f"{self.path / ATTEMPTS}:{number}: {error.message}") from None
         except FileNotFoundError:
             return
         except OSError as error:
@@ -222,8 +217,7 @@ class RunDirectory:
             )
             folder = self._folder(begun)
             if folder.path.exists():
-                msg = f"{folder.path} already exists"
-                raise RecordError(msg)
+                raise RecordError(f"{folder.path} already exists")
             log.append(begun)
             self._register(begun)
         folder.make()
@@ -248,8 +242,7 @@ class RunDirectory:
         self._writing()
         ended = closed or closed_attempt(folder)
         if ended is None:
-            msg = f"{folder.path}: the attempt has not ended"
-            raise RecordError(msg)
+            raise RecordError(f"{folder.path}: the attempt has not ended")
         with self._lock:
             self._append(ended.record)
             self._seal(
@@ -287,8 +280,7 @@ class RunDirectory:
 
     def _writing(self) -> EventLog:
         if self._log is None:
-            msg = f"{self.path} is not open for writing"
-            raise RecordError(msg)
+            raise RecordError(f"{self.path} is not open for writing")
         return self._log
 
     def _folder(self, begun: AttemptBegun) -> AttemptFolder:

@@ -303,8 +303,7 @@ class AttemptRecord(Part):
     @classmethod
     def _all_gates(cls, gates: dict[Gate, GateResult]) -> dict[Gate, GateResult]:
         if set(gates) != set(Gate):
-            msg = "expected all four gates"
-            raise ValueError(msg)
+            raise ValueError("expected all four gates")
         return gates
 
     @property
@@ -326,13 +325,11 @@ def parse_record(line: bytes) -> AttemptRecord:
     try:
         return AttemptRecord.model_validate(parse_canonical(line))
     except CanonicalError as error:
-        msg = f"invalid line: {error}"
-        raise RecordError(msg) from None
+        raise RecordError(f"invalid line: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "record"
-        msg = f"{place}: {first['msg']}"
-        raise RecordError(msg) from None
+        raise RecordError(f"{place}: {first['msg']}") from None
 
 
 def sealed_body(record: AttemptRecord) -> bytes:

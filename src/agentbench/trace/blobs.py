@@ -42,8 +42,7 @@ class BlobStore:
             self.folder.mkdir(exist_ok=True)
             write_atomic(target, redacted)
         except OSError as error:
-            msg = f"cannot write {target}: {error.strerror or error}"
-            raise RecordError(msg) from error
+            raise RecordError(f"cannot write {target}: {error.strerror or error}") from error
         return name
 
     def get(self, name: str) -> bytes:
@@ -56,11 +55,9 @@ class BlobStore:
         try:
             data = target.read_bytes()
         except OSError as error:
-            msg = f"cannot read {target}: {error.strerror or error}"
-            raise RecordError(msg) from error
+            raise RecordError(f"cannot read {target}: {error.strerror or error}") from error
         if sha256_hex(data) != name:
-            msg = f"{target}: the content does not match its name"
-            raise RecordError(msg)
+            raise RecordError(f"{target}: the content does not match its name")
         return data
 
 

@@ -75,11 +75,9 @@ class Line(NamedTuple):
         try:
             value = parse_canonical(self.payload)
         except CanonicalError as error:
-            msg = f"invalid payload: {error}"
-            raise BadLine(msg) from None
+            raise BadLine(f"invalid payload: {error}") from None
         if not isinstance(value, dict):
-            msg = "the payload is not an object"
-            raise BadLine(msg)
+            raise BadLine("the payload is not an object")
         return value
 
     def typed(self) -> Payload:
@@ -90,15 +88,13 @@ class Line(NamedTuple):
         """
         model = EVENT_TYPES.get(self.type)
         if model is None:
-            msg = f"unknown event type '{self.type}'"
-            raise BadLine(msg)
+            raise BadLine(f"unknown event type '{self.type}'")
         try:
             return model.model_validate(self.value())
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            msg = f"payload of {self.type}: {place}: {first['msg']}"
-            raise BadLine(msg) from None
+            raise BadLine(f"payload of {self.type}: {place}: {first['msg']}") from None
 
     def event(self) -> Event:
         return Event(self.seq, self.t, self.type, self.actor, self.typed(), self.prev, self.hash)
@@ -131,8 +127,7 @@ def read_line(raw: bytes) -> Line:
     """
     match = _LINE.fullmatch(raw)
     if match is None:
-        msg = "not an event in canonical form"
-        raise BadLine(msg)
+        raise BadLine("not an event in canonical form")
     front, actor, digest, back, payload, prev, seq, t, event_type = match.groups()
     return Line(
         _ACTORS[actor], digest.decode(), payload, prev.decode(), int(seq), int(t), event_type.decode(), front + back

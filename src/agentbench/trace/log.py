@@ -222,11 +222,9 @@ def tail(path: Path) -> Tail:
             try:
                 line = read_line(raw[:-1])
             except BadLine as error:
-                msg = f"{path}:{number}: {error}"
-                raise RecordError(msg) from None
+                raise RecordError(f"{path}:{number}: {error}") from None
             if line.prev != last.head or line.seq != number or line.computed() != line.hash:
-                msg = f"{path}:{number}: the chain is broken"
-                raise RecordError(msg, remedy="run `ab verify` for details")
+                raise RecordError(f"{path}:{number}: the chain is broken", remedy="run `ab verify` for details")
             last = Tail(line.hash, number, line.t, last.size + len(raw))
     return last
 
@@ -249,8 +247,7 @@ def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator
                     if types is None or line.type in types:
                         yield line.event()
                 except BadLine as error:
-                    msg = f"{path}:{number}: {error}"
-                    raise RecordError(msg) from None
+                    raise RecordError(f"{path}:{number}: {error}") from None
     except OSError as error:
         raise _failed("read", path, error) from error
 

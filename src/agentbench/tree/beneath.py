@@ -70,8 +70,7 @@ def split(path: bytes) -> list[bytes]:
     """
     parts = path.split(b"/")
     if b"\0" in path or any(part in {b"", b".", b".."} for part in parts):
-        msg = f"not a plain relative path: {path!r}"
-        raise ValueError(msg)
+        raise ValueError(f"not a plain relative path: {path!r}")
     return parts
 
 

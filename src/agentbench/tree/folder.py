@@ -50,8 +50,7 @@ class FolderTree:
         changed_fd: int | None = None,
     ) -> None:
         if (known is None) != (changed_fd is None):
-            msg = "`known` and `changed_fd` must be passed together"
-            raise ValueError(msg)
+            raise ValueError("`known` and `changed_fd` must be passed together")
         self._dirfd = dirfd
         self._owns = owns
         self._limits = limits or TreeLimits()
@@ -69,8 +68,7 @@ class FolderTree:
         try:
             return cls(os.open(path, DIRECTORY), limits=limits)
         except OSError as error:
-            msg = f"cannot open the folder {path}: {error.strerror}"
-            raise WorkspaceError(msg) from error
+            raise WorkspaceError(f"cannot open the folder {path}: {error.strerror}") from error
 
     def close(self) -> None:
         if self._owns and self._dirfd >= 0:
@@ -109,8 +107,7 @@ class FolderTree:
         except OSError as error:
             if error.errno == errno.ESTALE:  # folders were moved while being read: the agent's doing
                 raise too_large("folders that move while being read") from error
-            msg = f"cannot read the workspace: {error}"
-            raise WorkspaceError(msg) from error
+            raise WorkspaceError(f"cannot read the workspace: {error}") from error
 
     def entry(self, path: bytes) -> Entry | None:
         """Return the entry at one path without a walk.

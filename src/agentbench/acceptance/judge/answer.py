@@ -38,11 +38,9 @@ class Answer(_Strict):
     def _failure_has_a_mode(self) -> Self:
         named = bool((self.failure_mode or "").strip())  # many models write "" for none
         if self.verdict == "FAIL" and not named:
-            msg = "a FAIL needs a failure_mode"
-            raise ValueError(msg)
+            raise ValueError("a FAIL needs a failure_mode")
         if self.verdict == "PASS" and named:
-            msg = "a PASS has no failure_mode"
-            raise ValueError(msg)
+            raise ValueError("a PASS has no failure_mode")
         return self
 
 
@@ -82,6 +80,5 @@ def read_answer(text: str) -> Answer:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        msg = "duplicate key"
-        raise ValueError(msg)
+        raise ValueError("duplicate key")
     return unique
