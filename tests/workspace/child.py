@@ -1,4 +1,7 @@
-"""Another Python, for what a test cannot do to itself: die, change the user, mount. Never a fork: test runners have threads."""
+"""Child Python processes for tests that need to die, change the user or mount.
+
+They are spawned, not forked, because test runners have threads.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-    """Start a program that finds our tests and sources; its arguments are `sys.argv[1:]`."""
+    """Start a program that can import tests and sources. `arguments` become `sys.argv[1:]`."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=ROOT,
@@ -21,10 +24,10 @@ def start(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> subp
 
 
 def run(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> tuple[int, bytes]:
-    """Its exit code and what it wrote."""
+    """Run a program. Return its exit code and output."""
     with start(code, *arguments, pass_fds=pass_fds) as child:
         try:
-            written, _ = child.communicate(timeout=100)
+            output, _ = child.communicate(timeout=100)
         finally:
             child.kill()
-    return child.returncode, written
+    return child.returncode, output

@@ -1,4 +1,4 @@
-"""The real git, as a second opinion in tests."""
+"""Runs the real git as a reference in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tasks on disk, for tests that need R."""
+"""Small tasks on disk for tests that need a base repository."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from tests.workspace.reference_git import git
 
 
 def task(folder: Path, **repo: object) -> LoadedTask:
-    """A task in `folder` with this `repo` (none of it: `repo: none`)."""
+    """Write and load a task in `folder` with these keys of `repo`. Without keys the task has `repo: none`."""
     folder.mkdir(parents=True, exist_ok=True)
-    checked = 'validation: {failing_command: "false", passing_command: "true"}\n' if repo else ""
+    validation = 'validation: {failing_command: "false", passing_command: "true"}\n' if repo else ""
     source = json.dumps(repo) if repo else "none"
-    (folder / "task.yaml").write_text(f"id: t\nsuite: s\nstatement: x\nrepo: {source}\n{checked}")
+    (folder / "task.yaml").write_text(f"id: t\nsuite: s\nstatement: x\nrepo: {source}\n{validation}")
     return load_task(folder)
 
 
 def files(snapshot: Snapshot) -> dict[str, bytes]:
-    """Content of every file and target of every symlink, without `.git`."""
-    found = {}
+    """Return the content of every file and the target of every symlink, without `.git`."""
+    contents = {}
     for path in snapshot.folder.rglob("*"):
         name = path.relative_to(snapshot.folder).as_posix()
         if name == ".git" or name.startswith(".git/"):
             continue
         if path.is_symlink():
-            found[name] = b"-> " + str(path.readlink()).encode()
+            contents[name] = b"-> " + str(path.readlink()).encode()
         elif path.is_file():
-            found[name] = path.read_bytes()
-    return found
+            contents[name] = path.read_bytes()
+    return contents
 
 
 def snapshots(tmp_path: Path) -> Snapshots:
-    """As a new process would have them, on the same cache."""
+    """Open the cache of the test as a new process would."""
     return Snapshots(tmp_path / "cache")
 
 
 def objects(folder: Path) -> dict[str, str]:
-    """Every object of a repository and its type, reachable or not."""
+    """Return the type of every object of a repository, reachable or not."""
     listed = git(folder, "-c", "safe.directory=*", "cat-file", "--batch-all-objects", "--batch-check")
     return {line.split()[0]: line.split()[1] for line in listed.decode().splitlines()}
 
 
 def make_lock(source: LockedSource) -> Lock:
-    nothing = "sha256:" + "0" * 64
-    ids = LockedIds(contract_id=nothing, task_digest=nothing, acceptance_id=nothing, setup_key=nothing, parts={})
+    empty = "sha256:" + "0" * 64
+    ids = LockedIds(contract_id=empty, task_digest=empty, acceptance_id=empty, setup_key=empty, parts={})
     return Lock(task_id="t", ids=ids, source=source)

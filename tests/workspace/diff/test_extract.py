@@ -1,4 +1,4 @@
-"""Δ is a patch that makes the one tree of the other, and nothing can hide from it."""
+"""The extracted patch turns one tree into the other, and no change can be hidden from it."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def rebuilt(base: MemoryTree, patch: bytes) -> MemoryTree:
     return result
 
 
-def between(before: Files, after: Files, **options: object) -> bytes:
-    delta = extract(MemoryTree(before), MemoryTree(after))
-    assert delta.problem is None
-    assert delta.excluded == ()
-    return delta.patch
+def between(before: Files, after: Files) -> bytes:
+    extracted = extract(MemoryTree(before), MemoryTree(after))
+    assert extracted.problem is None
+    assert extracted.excluded == ()
+    return extracted.patch
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -112,44 +112,49 @@ def between(before: Files, after: Files, **options: object) -> bytes:
 @example(({b"a": FileWrite(b"a", content=b"x\n")}, {b"a/b": FileWrite(b"a/b", content=b"x\n")}))
 @example(({b"a/b": FileWrite(b"a/b", content=b"x\n")}, {b"a": FileWrite(b"a", symlink=b"b")}))
 @example(({b"a": FileWrite(b"a", content=b"x\n")}, {b"b": FileWrite(b"b", content=b"x\n", executable=True)}))
-def test_a_patch_makes_the_one_tree_of_the_other(pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]) -> None:
+def test_patch_turns_one_tree_into_the_other(pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]) -> None:
     before, after = MemoryTree(pair[0]), MemoryTree(pair[1])
-    delta = extract(before, after)
-    assert delta.problem is None
-    assert list(rebuilt(before, delta.patch).entries()) == list(after.entries())
-    patches = parse(delta.patch)
-    touched = {change.path for change in delta.files} | {change.old_path for change in delta.files if change.old_path}
+    extracted = extract(before, after)
+    assert extracted.problem is None
+    assert list(rebuilt(before, extracted.patch).entries()) == list(after.entries())
+    patches = parse(extracted.patch)
+    touched = {change.path for change in extracted.files} | {
+        change.old_path for change in extracted.files if change.old_path
+    }
     assert set(changed_paths(patches)) == touched
-    assert (sum(item.added for item in patches), sum(item.removed for item in patches)) == (delta.added, delta.removed)
-    assert bool(delta.patch) == (list(before.entries()) != list(after.entries()))
-    assert extract(before, after) == delta
+    assert (sum(item.added for item in patches), sum(item.removed for item in patches)) == (
+        extracted.added,
+        extracted.removed,
+    )
+    assert bool(extracted.patch) == (list(before.entries()) != list(after.entries()))
+    assert extract(before, after) == extracted
 
 
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(pairs())
-def test_git_applies_the_patch_to_the_same_end(
+def test_git_applies_the_patch_with_the_same_result(
     tmp_path: Path, pair: tuple[dict[bytes, FileWrite], dict[bytes, FileWrite]]
 ) -> None:
     before, after = pair
-    # git asks the file system about a path below a symlink that the patch removes; a link to itself confuses it.
+    # git looks up paths below a symlink that the patch removes, and fails if the link points to itself.
     links = [path for path, write in before.items() if write.symlink is not None]
     assume(not any(path.startswith(link + b"/") for link in links for path in after))
     folder = repository(tmp_path / os.urandom(8).hex())
     write_tree(folder, before)
-    delta = extract(MemoryTree(before), MemoryTree(after))
-    if delta.patch:
-        git(folder, "apply", "--whitespace=nowarn", stdin=delta.patch)
+    extracted = extract(MemoryTree(before), MemoryTree(after))
+    if extracted.patch:
+        git(folder, "apply", "--whitespace=nowarn", stdin=extracted.patch)
     with FolderTree.at(folder) as tree:
         assert list(tree.entries()) == list(MemoryTree(after).entries())
 
 
-def test_no_change_is_an_empty_patch() -> None:
+def test_equal_trees_give_an_empty_patch() -> None:
     assert between({b"f": b"a\n"}, {b"f": b"a\n"}) == b""
 
 
-def test_a_small_edit_is_shown_as_git_shows_it() -> None:
+def test_small_edit_is_rendered_like_git() -> None:
     patch = between({b"f": NUMBERS}, {b"f": NUMBERS.replace(b"line 30\n", b"changed\n")})
     assert patch.splitlines()[2:] == [
         b"--- a/f", b"+++ b/f", b"@@ -28,7 +28,7 @@", b" line 27", b" line 28", b" line 29", b"-line 30", b"+changed",
@@ -157,15 +162,15 @@ def test_a_small_edit_is_shown_as_git_shows_it() -> None:
     ]  # fmt: skip
 
 
-def test_every_change_has_digests_modes_and_counts() -> None:
+def test_changes_have_entries_modes_and_line_counts() -> None:
     before = {b"f": b"a\nb\n", b"m": b"m\n", b"gone": b"1\n2\n", b"old": NUMBERS, b"bin": b"\0a"}
     after: Files = {
         b"f": b"a\nc\nd\n", b"m": FileWrite(b"m", content=b"m\n", executable=True), b"new": NUMBERS + b"x\n", b"bin": b"\0b",
     }  # fmt: skip
-    delta = extract(MemoryTree(before), MemoryTree(after))
+    extracted = extract(MemoryTree(before), MemoryTree(after))
     shown = {
         change.path: (change.change, change.before_mode, change.after_mode, change.binary, change.added, change.removed)
-        for change in delta.files
+        for change in extracted.files
     }
     assert shown == {
         b"f": ("modified", "100644", "100644", False, 2, 1),
@@ -174,63 +179,66 @@ def test_every_change_has_digests_modes_and_counts() -> None:
         b"new": ("renamed", "100644", "100644", False, 1, 0),
         b"bin": ("modified", "100644", "100644", True, 0, 0),
     }
-    assert (delta.added, delta.removed) == (3, 3)
-    renamed = next(change for change in delta.files if change.change == "renamed")
+    assert (extracted.added, extracted.removed) == (3, 3)
+    renamed = next(change for change in extracted.files if change.change == "renamed")
     assert renamed.old_path == b"old"
     base = {entry.path: entry for entry in MemoryTree(before).entries()}
     assert renamed.before == base[b"old"]
 
 
 @pytest.mark.req("C-20")
-def test_generated_files_stand_apart() -> None:
+def test_generated_files_are_not_in_the_patch() -> None:
     before = {b"src/m.py": b"a\n", b"build/old": b"x"}
     after = {
         b"src/m.py": b"b\n", b"src/__pycache__/m.pyc": b"\0", b"deep/er/__pycache__/x\n.y": b"\0", b"build/lib/m.py": b"x",
         b"sub/build/kept": b"k\n", b"p.egg-info/PKG": b"x",
     }  # fmt: skip
     globs = ["**/__pycache__/**", "**/*.egg-info/**", "build/**"]
-    delta = extract(MemoryTree(before), MemoryTree(after), generated=globs)
-    assert [change.path for change in delta.files] == [b"src/m.py", b"sub/build/kept"]
-    assert [(change.path, change.change, change.generated) for change in delta.generated] == [
+    extracted = extract(MemoryTree(before), MemoryTree(after), generated=globs)
+    assert [change.path for change in extracted.files] == [b"src/m.py", b"sub/build/kept"]
+    assert [(change.path, change.change, change.generated) for change in extracted.generated] == [
         (b"build/lib/m.py", "added", True),
         (b"build/old", "deleted", True),
         (b"deep/er/__pycache__/x\n.y", "added", True),
         (b"p.egg-info/PKG", "added", True),
         (b"src/__pycache__/m.pyc", "added", True),
     ]
-    assert changed_paths(parse(delta.patch)) == (b"src/m.py", b"sub/build/kept")
+    assert changed_paths(parse(extracted.patch)) == (b"src/m.py", b"sub/build/kept")
 
 
-class TestWhatNoPatchCanCarry:
-    def test_special_files_are_left_out_with_a_reason(self, tmp_path: Path) -> None:
+class TestExcludedEntries:
+    def test_special_files_are_excluded_with_a_reason(self, tmp_path: Path) -> None:
         (tmp_path / "kept").write_text("x\n")
         os.mkfifo(tmp_path / "fifo")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(tmp_path / "socket"))
         with FolderTree.at(tmp_path) as tree:
-            delta = extract(MemoryTree({b"fifo": b"was a file\n"}), tree)
-        assert delta.problem is None
-        assert [(item.path, item.reason) for item in delta.excluded] == [
+            extracted = extract(MemoryTree({b"fifo": b"was a file\n"}), tree)
+        assert extracted.problem is None
+        assert [(item.path, item.reason) for item in extracted.excluded] == [
             (b"fifo", "neither a readable file nor a symlink"),
             (b"socket", "neither a readable file nor a symlink"),
         ]
-        assert [(change.path, change.change) for change in delta.files] == [(b"fifo", "deleted"), (b"kept", "added")]
-        assert changed_paths(parse(delta.patch)) == (b"fifo", b"kept")
+        assert [(change.path, change.change) for change in extracted.files] == [
+            (b"fifo", "deleted"),
+            (b"kept", "added"),
+        ]
+        assert changed_paths(parse(extracted.patch)) == (b"fifo", b"kept")
 
     @pytest.mark.parametrize("target", [b"/etc/passwd", b"../../x", b"a/../../x", b".git/config"])
-    def test_symlinks_out_of_the_tree_are_left_out(self, target: bytes) -> None:
+    def test_symlinks_out_of_the_tree_are_excluded(self, target: bytes) -> None:
         base = MemoryTree({b"link": b"a file\n", b"other": b"x\n"})
-        delta = extract(base, MemoryTree({b"link": FileWrite(b"link", symlink=target), b"other": b"y\n"}))
-        assert [item.path for item in delta.excluded] == [b"link"]
-        assert dict(rebuilt(base, delta.patch)._files).keys() == {b"other"}
+        extracted = extract(base, MemoryTree({b"link": FileWrite(b"link", symlink=target), b"other": b"y\n"}))
+        assert [item.path for item in extracted.excluded] == [b"link"]
+        assert dict(rebuilt(base, extracted.patch)._files).keys() == {b"other"}
 
-    def test_a_bad_link_that_was_there_before_is_no_change(self) -> None:
+    def test_unchanged_bad_link_is_not_a_change(self) -> None:
         bad: Files = {b"link": FileWrite(b"link", symlink=b"/usr/bin/python3"), b"f": b"x\n"}
         assert extract(MemoryTree(bad), MemoryTree({**bad, b"f": b"y\n"})).excluded == ()
         gone = extract(MemoryTree(bad), MemoryTree({b"f": b"x\n"}))
         assert dict(rebuilt(MemoryTree(bad), gone.patch)._files).keys() == {b"f"}
 
-    def test_nested_repositories_show_their_files_but_not_their_git(self) -> None:
+    def test_nested_repositories_are_included_without_their_git(self) -> None:
         after = {
             b"sub/.git/config": b"x",
             b"sub/.git/HEAD": b"x",
@@ -238,44 +246,44 @@ class TestWhatNoPatchCanCarry:
             b"o/.GIT": b"gitdir: /\n",
             b"git~1": b"",
         }
-        delta = extract(MemoryTree(), MemoryTree(after))
-        assert [(item.path, item.entries) for item in delta.excluded] == [
+        extracted = extract(MemoryTree(), MemoryTree(after))
+        assert [(item.path, item.entries) for item in extracted.excluded] == [
             (b"git~1", 1),
             (b"o/.GIT", 1),
             (b"sub/.git", 2),
         ]
-        assert [change.path for change in delta.files] == [b"sub/f"]
+        assert [change.path for change in extracted.files] == [b"sub/f"]
 
-    def test_a_path_too_long_to_exist_is_left_out(self) -> None:
-        delta = extract(MemoryTree(), MemoryTree({b"d/" * 2500 + b"f": b"x"}))
-        assert len(delta.excluded) == 1
-        assert delta.patch == b""
+    def test_too_long_path_is_excluded(self) -> None:
+        extracted = extract(MemoryTree(), MemoryTree({b"d/" * 2500 + b"f": b"x"}))
+        assert len(extracted.excluded) == 1
+        assert extracted.patch == b""
 
 
 class TestLimits:
     base = MemoryTree({b"f": b"a\n"})
 
     def problem(self, after: Files, limits: ExtractLimits) -> str:
-        delta = extract(self.base, MemoryTree(after), limits=limits)
-        assert delta.patch == b""
-        assert delta.files
-        return str(delta.problem)
+        extracted = extract(self.base, MemoryTree(after), limits=limits)
+        assert extracted.patch == b""
+        assert extracted.files
+        return str(extracted.problem)
 
-    def test_the_problem_says_which_limit(self) -> None:
+    def test_problem_names_the_exceeded_limit(self) -> None:
         assert "2 files" in self.problem({b"f": b"b\n", b"g": b"b\n"}, ExtractLimits(files=1))
         assert "a file of 99 bytes" in self.problem({b"f": bytes(99)}, ExtractLimits(file_bytes=10))
         assert "101 bytes of content" in self.problem({b"f": bytes(99)}, ExtractLimits(total_bytes=100))
         assert "more than 100 bytes" in self.problem({b"f": os.urandom(200)}, ExtractLimits(patch_bytes=100))
         assert "100 lines" in self.problem({b"f": NUMBERS * 3}, ExtractLimits(patch_lines=100))
 
-    def test_nothing_is_loaded_beyond_the_limits(self) -> None:
+    def test_sizes_are_checked_before_content_is_read(self) -> None:
         class Untouchable(MemoryTree):
             def read(self, path: bytes, *, max_bytes: int) -> bytes:
                 raise AssertionError(path)
 
         assert extract(self.base, Untouchable({b"f": bytes(99)}), limits=ExtractLimits(file_bytes=10)).problem
 
-    def test_a_tree_beyond_the_limits_is_a_problem_of_the_agent_but_a_base_is_the_task_s(self, tmp_path: Path) -> None:
+    def test_too_large_tree_is_a_problem_and_too_large_base_a_task_error(self, tmp_path: Path) -> None:
         for number in range(5):
             (tmp_path / str(number)).write_text("x")
         with FolderTree.at(tmp_path, limits=TreeLimits(entries=3)) as tree:
@@ -283,26 +291,26 @@ class TestLimits:
             with pytest.raises(TaskError, match="more than 3 entries"):
                 extract(tree, self.base)
 
-    def test_long_texts_are_carried_as_binary_and_their_deletion_is_short(self) -> None:
+    def test_long_texts_are_binary_and_short_when_deleted(self) -> None:
         base = MemoryTree({b"f": NUMBERS * 100, b"g": NUMBERS * 100})
         after = MemoryTree({b"f": NUMBERS * 100 + b"x\n"})
-        delta = extract(base, after, limits=ExtractLimits(text_bytes=1000))
-        assert [change.binary for change in delta.files] == [True, True]
-        assert list(rebuilt(base, delta.patch).entries()) == list(after.entries())
-        assert len(delta.patch) < 3000
+        extracted = extract(base, after, limits=ExtractLimits(text_bytes=1000))
+        assert [change.binary for change in extracted.files] == [True, True]
+        assert list(rebuilt(base, extracted.patch).entries()) == list(after.entries())
+        assert len(extracted.patch) < 3000
 
 
-def test_all_files_deleted_is_a_patch_like_any_other(tmp_path: Path) -> None:
+def test_patch_may_delete_all_files(tmp_path: Path) -> None:
     base = MemoryTree({b"f": b"a\n", b"d/g": b"b\n"})
     (tmp_path / "gone").mkdir()
     with FolderTree.at(tmp_path / "gone") as tree:
         (tmp_path / "gone").rmdir()
-        delta = extract(base, tree)
-    assert [change.change for change in delta.files] == ["deleted", "deleted"]
-    assert list(rebuilt(base, delta.patch).entries()) == []
+        extracted = extract(base, tree)
+    assert [change.change for change in extracted.files] == ["deleted", "deleted"]
+    assert list(rebuilt(base, extracted.patch).entries()) == []
 
 
-def test_a_file_that_changes_under_us_is_a_problem_of_the_tree_that_moved() -> None:
+def test_file_changed_while_read() -> None:
     class Moving(MemoryTree):
         def read(self, path: bytes, *, max_bytes: int) -> bytes:
             return b"?"
@@ -313,28 +321,28 @@ def test_a_file_that_changes_under_us_is_a_problem_of_the_tree_that_moved() -> N
         extract(Moving({b"f": b"b"}), still)
 
 
-def test_conflict_markers_go_into_the_patch_and_are_refused_there() -> None:
+def test_conflict_markers_are_extracted_and_rejected_by_parse() -> None:
     text = b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n"
     with pytest.raises(PatchInvalid, match="conflict markers"):
         parse(between({b"f": b"a\n"}, {b"f": text}))
 
 
-def test_files_with_the_same_content_are_moved_to_where_the_name_is_the_same() -> None:
+def test_renames_of_equal_files_prefer_the_same_name() -> None:
     before = {b"a/x.py": b"same\n", b"a/y.py": b"same\n"}
-    delta = extract(MemoryTree(before), MemoryTree({b"b/y.py": b"same\n", b"b/x.py": b"same\n"}))
-    assert [(change.old_path, change.path) for change in delta.files] == [
+    extracted = extract(MemoryTree(before), MemoryTree({b"b/y.py": b"same\n", b"b/x.py": b"same\n"}))
+    assert [(change.old_path, change.path) for change in extracted.files] == [
         (b"a/x.py", b"b/x.py"),
         (b"a/y.py", b"b/y.py"),
     ]
 
 
-def test_empty_files_are_not_taken_for_moves() -> None:
-    delta = extract(MemoryTree({b"a": b""}), MemoryTree({b"b": b""}))
-    assert [change.change for change in delta.files] == ["deleted", "added"]
+def test_empty_files_are_not_paired_as_renames() -> None:
+    extracted = extract(MemoryTree({b"a": b""}), MemoryTree({b"b": b""}))
+    assert [change.change for change in extracted.files] == ["deleted", "added"]
 
 
 @pytest.mark.req("E-05")
-def test_comparing_entries_needs_no_content() -> None:
+def test_compare_reads_no_content() -> None:
     same = Entry(b"same", Kind.FILE, False, 1, "aa")
     before = [same, Entry(b"was", Kind.FILE, False, 1, "bb")]
     after = [Entry(b"is", Kind.SYMLINK, False, 1, "bb"), same]
@@ -345,7 +353,7 @@ def test_comparing_entries_needs_no_content() -> None:
 
 
 class TestHostileTree:
-    """Δ is read from content; no git looks at a tree that an agent could write."""
+    """The patch is computed from content. git never reads a tree that an agent could write."""
 
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Path:
@@ -355,7 +363,7 @@ class TestHostileTree:
         commit_all(folder)
         return folder
 
-    def test_git_s_ways_to_hide_a_change_hide_nothing(self, workspace: Path) -> None:
+    def test_git_settings_cannot_hide_changes(self, workspace: Path) -> None:
         with FolderTree.at(workspace) as tree:
             base = MemoryTree.copy(tree, max_bytes=1000)
         git(workspace, "update-index", "--assume-unchanged", "hidden")
@@ -373,11 +381,16 @@ class TestHostileTree:
         git(workspace, "replace", new, old)
         git(workspace, "commit", "-q", "--allow-empty", "-am", "hide")
         with FolderTree.at(workspace) as tree:
-            delta = extract(base, tree)
-        assert [change.path for change in delta.files] == [b".gitignore", b"hidden", b"ignored.py", b"nested/inside.py"]
-        assert [item.path for item in delta.excluded] == [b"nested/.git"]
+            extracted = extract(base, tree)
+        assert [change.path for change in extracted.files] == [
+            b".gitignore",
+            b"hidden",
+            b"ignored.py",
+            b"nested/inside.py",
+        ]
+        assert [item.path for item in extracted.excluded] == [b"nested/.git"]
 
-    def test_nothing_that_git_would_execute_is_executed(
+    def test_commands_in_git_configuration_do_not_run(
         self, tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pwn = f"touch {tmp_path}/pwned"
@@ -394,12 +407,12 @@ class TestHostileTree:
         monkeypatch.setattr("agentbench.process.run_host", None)
         monkeypatch.setattr("subprocess.Popen", None)
         with FolderTree.at(workspace) as tree:
-            delta = extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree)
-            writes = plan_writes(parse(delta.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"})).writes
+            extracted = extract(MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"}), tree)
+            writes = plan_writes(parse(extracted.patch), MemoryTree({b"kept": b"a\n", b"hidden": b"a\n"})).writes
         assert {write.path for write in writes} >= {b"kept", b"evil", b"bare/config", b".gitattributes"}
         assert not (tmp_path / "pwned").exists()
 
-    def test_a_workspace_whose_git_became_a_symlink_or_a_file(self, tmp_path: Path, workspace: Path) -> None:
+    def test_git_folder_replaced_by_a_symlink_or_file(self, tmp_path: Path, workspace: Path) -> None:
         for replace_git in (
             lambda: (workspace / ".git").symlink_to("/etc"),
             lambda: (workspace / ".git").write_text("gitdir: /"),

@@ -20,7 +20,7 @@ def patched(old: list[bytes], new: list[bytes], steps: int) -> tuple[list[bytes]
 
 
 def shortest(old: list[bytes], new: list[bytes]) -> int:
-    """Edits of the best difference, by the textbook."""
+    """Return the number of edits of the shortest difference, computed by dynamic programming."""
     row = list(range(len(new) + 1))
     for i, line in enumerate(old, 1):
         above, row = row, [i]
@@ -31,17 +31,17 @@ def shortest(old: list[bytes], new: list[bytes]) -> int:
 
 @settings(max_examples=300, deadline=None)
 @given(LINES, LINES)
-def test_a_difference_is_right_and_the_shortest(old: list[bytes], new: list[bytes]) -> None:
+def test_difference_is_correct_and_shortest(old: list[bytes], new: list[bytes]) -> None:
     assert patched(old, new, 10**6) == (new, shortest(old, new))
 
 
 @settings(max_examples=200, deadline=None)
 @given(LINES, LINES, st.integers(0, 20))
-def test_a_difference_is_right_however_little_work_is_allowed(old: list[bytes], new: list[bytes], steps: int) -> None:
+def test_difference_is_correct_with_any_budget(old: list[bytes], new: list[bytes], steps: int) -> None:
     assert patched(old, new, steps)[0] == new
 
 
-def test_a_large_rewrite_keeps_what_did_not_move() -> None:
+def test_large_rewrite_keeps_unchanged_lines() -> None:
     old = [b"%d\n" % (number % 700 if number % 3 else number) for number in range(9000)]
     new = [line for number, line in enumerate(old) if number % 5] + [b"tail\n"]
     result, cost = patched(old, new, 10_000)

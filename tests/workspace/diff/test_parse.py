@@ -1,4 +1,4 @@
-"""Patches are understood whole or refused whole."""
+"""Patches are accepted as a whole or rejected as a whole."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def new_file(name: bytes, content: bytes = b"+x\n", mode: bytes = b"100644") -> 
     )  # fmt: skip
 
 
-def test_no_patch_is_no_change() -> None:
+def test_blank_patch_has_no_entries() -> None:
     assert parse(b"") == ()
     assert parse(b"\n \n") == ()
 
@@ -71,7 +71,7 @@ def test_no_patch_is_no_change() -> None:
         b"diff --git a/f b/f\nindex zzz..yyy\n",
     ],
 )
-def test_what_cannot_be_understood_is_refused(patch: bytes) -> None:
+def test_malformed_patches_are_rejected(patch: bytes) -> None:
     with pytest.raises(PatchInvalid):
         parse(patch)
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_understood_is_refused(patch: bytes) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["new", "plain", "rename", "copy", "delete"])
-def test_paths_that_a_patch_may_not_name_are_refused(name: bytes, form: str) -> None:
+def test_forbidden_paths_are_rejected(name: bytes, form: str) -> None:
     quoted_a, quoted_b, bare = quote(b"a/" + name), quote(b"b/" + name), quote(name)
     patch = {
         "new": new_file(name),
@@ -103,24 +103,24 @@ def test_paths_that_a_patch_may_not_name_are_refused(name: bytes, form: str) -> 
 @pytest.mark.parametrize(
     "name", [b".gitignore", b".github/x", b"a.git/x", b"git/x", b"...", b"-rf", b" x", b"a\\b", b"\xff\n"]
 )
-def test_paths_that_only_look_odd_are_accepted(name: bytes) -> None:
+def test_unusual_paths_are_accepted(name: bytes) -> None:
     (file_patch,) = parse(new_file(name))
     assert (file_patch.op, file_patch.new_path) == (Op.ADD, name)
 
 
-def test_an_empty_name_is_refused() -> None:
+def test_empty_name_is_rejected() -> None:
     with pytest.raises(PatchInvalid):
         parse(b"--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b\n")
 
 
 @pytest.mark.parametrize("mode", [b"100600", b"104755", b"160000", b"040000", b"100664", b"10064", b"0100644", b"x"])
 @pytest.mark.parametrize("line", [b"new file mode ", b"old mode ", b"new mode ", b"deleted file mode "])
-def test_other_modes_are_refused(line: bytes, mode: bytes) -> None:
+def test_unsupported_modes_are_rejected(line: bytes, mode: bytes) -> None:
     with pytest.raises(PatchInvalid, match="mode"):
         parse(b"diff --git a/f b/f\n" + line + mode + b"\n")
 
 
-def test_a_file_cannot_become_a_symlink_in_place() -> None:
+def test_file_cannot_become_a_symlink_in_one_entry() -> None:
     with pytest.raises(PatchInvalid):
         parse(b"diff --git a/f b/f\nold mode 100644\nnew mode 120000\n")
     with pytest.raises(PatchInvalid):
@@ -128,7 +128,7 @@ def test_a_file_cannot_become_a_symlink_in_place() -> None:
 
 
 @pytest.mark.req("G-03")
-def test_conflict_markers_that_a_patch_adds_are_refused() -> None:
+def test_added_conflict_markers_are_rejected() -> None:
     markers = b"+<<<<<<< HEAD\n+a\n+=======\n+b\n+>>>>>>> other\n"
     with pytest.raises(PatchInvalid, match="conflict markers"):
         parse(new_file(b"f", markers))
@@ -146,11 +146,11 @@ def test_conflict_markers_that_a_patch_adds_are_refused() -> None:
         b"+<<<<<<<< \n+========\n+>>>>>>>>\n",
     ],
 )
-def test_lines_that_are_not_a_whole_conflict_are_accepted(lines: bytes) -> None:
+def test_incomplete_conflict_markers_are_accepted(lines: bytes) -> None:
     assert parse(new_file(b"f", lines))
 
 
-def test_conflict_markers_that_are_only_context_are_accepted() -> None:
+def test_conflict_markers_in_context_are_accepted() -> None:
     patch = b"--- a/f\n+++ b/f\n@@ -1,3 +1,4 @@\n <<<<<<< a\n =======\n >>>>>>> b\n+x\n"
     assert parse(patch)
 
@@ -166,12 +166,12 @@ def test_conflict_markers_that_are_only_context_are_accepted() -> None:
         new_file(b"g") + b"diff --git a/f b/g\nrename from f\nrename to g\n",
     ],
 )
-def test_a_path_changed_twice_is_refused(patch: bytes) -> None:
+def test_path_changed_twice_is_rejected(patch: bytes) -> None:
     with pytest.raises(PatchInvalid):
         parse(patch)
 
 
-def test_what_surrounds_a_diff_is_skipped() -> None:
+def test_text_around_a_diff_is_skipped() -> None:
     mail = b"From 123 Mon Sep 17\nSubject: [PATCH] x\n\nbody\n---\n f | 2 +-\n\n" + MODIFY + b"-- \n2.39.5\n\n"
     (file_patch,) = parse(mail)
     assert file_patch.path == b"f"
@@ -190,42 +190,42 @@ def test_what_surrounds_a_diff_is_skipped() -> None:
         (b'"a/\\303\\244\\n"', b'"b/\\303\\244\\n"', b"\xc3\xa4\n"),
     ],
 )
-def test_names_of_plain_diffs(old: bytes, new: bytes, name: bytes) -> None:
+def test_file_names_of_plain_diffs(old: bytes, new: bytes, name: bytes) -> None:
     (file_patch,) = parse(b"--- " + old + b"\n+++ " + new + b"\n@@ -1 +1 @@\n-a\n+b\n")
     assert file_patch.path == name
 
 
-def test_a_plain_diff_of_a_new_file_by_its_time_stamp() -> None:
+def test_epoch_time_stamp_marks_new_and_deleted_files() -> None:
     stamp = b"\t1970-01-01 00:00:00.000000000 +0000"
     (added,) = parse(b"--- a/n" + stamp + b"\n+++ b/n\t2020-01-01\n@@ -0,0 +1 @@\n+b\n")
     (deleted,) = parse(b"--- a/n\t2020-01-01\n+++ b/n" + stamp + b"\n@@ -1 +0,0 @@\n-b\n")
     assert (added.op, deleted.op) == (Op.ADD, Op.DELETE)
 
 
-def test_without_prefixes_a_folder_called_like_one_is_a_folder() -> None:
+def test_folder_named_like_a_prefix_is_kept() -> None:
     (added,) = parse(b"diff --git b/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+k\n")
     (prefixed,) = parse(b"diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+k\n")
     assert (added.path, prefixed.path) == (b"b/x", b"x")
 
 
-def test_messages_stay_short_whatever_the_names_are() -> None:
+def test_messages_with_long_names_stay_short() -> None:
     with pytest.raises(PatchInvalid) as caught:
         parse(b"--- a/" + b"x" * 100_000 + b"\n+++ b/" + b"x" * 100_000 + b"\n@@ -1 +1 @@\n-a\n+b\n")
     assert len(str(caught.value)) < 500
 
 
-def test_names_with_spaces_in_entries_without_content() -> None:
+def test_names_with_spaces_in_mode_changes() -> None:
     (file_patch,) = parse(b"diff --git a/a b c b/a b c\nold mode 100644\nnew mode 100755\n")
     assert file_patch.path == b"a b c"
 
 
-def test_added_lines_come_with_their_numbers() -> None:
+def test_added_lines_have_line_numbers() -> None:
     (file_patch,) = parse(b"--- a/f\n+++ b/f\n@@ -3,2 +4,3 @@ def x\n a\n-b\n+c\n+d\n")
     assert list(file_patch.added_lines()) == [(5, b"c\n"), (6, b"d\n")]
     assert (file_patch.added, file_patch.removed) == (2, 1)
 
 
-def test_changed_paths_name_both_ends_of_a_rename_but_not_the_source_of_a_copy() -> None:
+def test_changed_paths_include_rename_sources_but_not_copy_sources() -> None:
     patches = parse(
         b"diff --git a/f b/g\nrename from f\nrename to g\ndiff --git a/h b/i\ncopy from h\ncopy to i\n" + new_file(b"a")
     )
@@ -233,7 +233,7 @@ def test_changed_paths_name_both_ends_of_a_rename_but_not_the_source_of_a_copy()
 
 
 class TestBombs:
-    def test_size_lines_and_files_are_bounded_before_anything_is_split(self) -> None:
+    def test_size_lines_and_files_are_limited(self) -> None:
         with pytest.raises(PatchInvalid, match="bytes"):
             parse(MODIFY, PatchLimits(patch_bytes=10))
         with pytest.raises(PatchInvalid, match="lines"):
@@ -249,32 +249,32 @@ class TestBombs:
         head = b"diff --git a/n b/n\nnew file mode 100644\nGIT binary patch\nliteral %d\n" % size
         return head + lines + b"\n"
 
-    def test_a_literal_that_inflates_beyond_its_size_is_refused(self) -> None:
+    def test_literal_larger_than_declared_is_rejected(self) -> None:
         packed = zlib.compress(bytes(100_000_000), 9)
         with pytest.raises(PatchInvalid, match="does not decompress"):
             parse(self.literal(1000, packed))
 
-    def test_a_literal_that_declares_too_much_is_refused_before_it_is_inflated(self) -> None:
+    def test_literal_is_rejected_by_its_declared_size(self) -> None:
         packed = zlib.compress(bytes(1_000_000), 9)
         with pytest.raises(PatchInvalid, match="the limit is 1000"):
             parse(self.literal(1_000_000, packed), PatchLimits(file_bytes=1000))
         with pytest.raises(PatchInvalid, match="exceeds the size limits"):
             parse(self.literal(1_000_000, packed), PatchLimits(total_bytes=1000))
 
-    def test_a_delta_that_declares_too_much_is_refused(self) -> None:
+    def test_delta_is_rejected_by_its_declared_size(self) -> None:
         delta = b"\x00" + b"\xff\xff\xff\xff\x7f" + b"\x01x"
         packed = zlib.compress(delta)
         patch = self.literal(len(delta), packed).replace(b"literal", b"delta")
         with pytest.raises(PatchInvalid, match="exceeds the size limits"):
             parse(patch)
 
-    def test_a_delta_that_copies_without_end_stops_at_its_size(self) -> None:
+    def test_endless_delta_stops_at_its_declared_size(self) -> None:
         source = bytes(0x10000)
         delta = b"\x80\x80\x04" + b"\x0a" + b"\x80" * 100_000
         with pytest.raises(PatchInvalid):
             binary.apply_delta(source, delta)
 
-    def test_copies_that_multiply_a_file_are_bounded(self) -> None:
+    def test_total_size_of_copies_is_limited(self) -> None:
         base = MemoryTree({b"big": bytes(1_000_000)})
         patch = b"".join(
             b"diff --git a/big b/c%d\ncopy from big\ncopy to c%d\n" % (number, number) for number in range(300)
@@ -283,14 +283,14 @@ class TestBombs:
             plan_writes(parse(patch), base)
 
     @pytest.mark.parametrize("line", [b"A", b"A!", b"zzz\xff", b"{12345", b"B00000\x00"])
-    def test_damaged_base85_is_refused(self, line: bytes) -> None:
+    def test_damaged_base85_is_rejected(self, line: bytes) -> None:
         head = b"diff --git a/n b/n\nnew file mode 100644\nGIT binary patch\nliteral 1\n"
         with pytest.raises(PatchInvalid):
             parse(head + line + b"\n\n")
 
 
 @given(st.binary(max_size=20).filter(lambda name: b"\0" not in name))
-def test_quoting_comes_back(name: bytes) -> None:
+def test_quoted_names_round_trip(name: bytes) -> None:
     quoted = quote(name)
     assert b"\n" not in quoted
     if quoted != name:
@@ -312,7 +312,7 @@ FRAGMENTS = st.sampled_from(
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.one_of(FRAGMENTS, st.binary(max_size=10)), max_size=14).map(b"".join))
-def test_arbitrary_input_is_only_ever_refused(patch: bytes) -> None:
+def test_arbitrary_input_raises_only_patch_invalid(patch: bytes) -> None:
     try:
         writes = plan_writes(parse(patch), MemoryTree({b"f": b"a\nc\n"}), fuzz=1).writes
     except PatchInvalid:
@@ -324,7 +324,7 @@ def test_arbitrary_input_is_only_ever_refused(patch: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_a_damaged_patch_is_only_ever_refused_or_applied(data: st.DataObject) -> None:
+def test_damaged_patch_raises_only_patch_invalid(data: st.DataObject) -> None:
     content = bytes(range(256))
     whole = (
         MODIFY

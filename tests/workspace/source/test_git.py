@@ -1,4 +1,4 @@
-"""R from git: pinned commits through a mirror that survives what remotes and processes do."""
+"""Base repositories from git: pinned commits in mirrors that survive rewritten remotes and killed processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def head(folder: Path) -> str:
     return git(folder, "rev-parse", "HEAD").decode().strip()
 
 
-def take(tmp_path: Path, commit: str, url: str = "../origin", **more: object) -> Snapshot:
+def materialize(tmp_path: Path, commit: str, url: str = "../origin", **more: object) -> Snapshot:
     return snapshots(tmp_path).materialize(task(tmp_path / "task", url=url, commit=commit, **more))
 
 
@@ -49,20 +49,20 @@ def edit(folder: Path, content: str) -> str:
 
 
 class TestCommits:
-    def test_content_of_the_commit_and_not_of_the_branch(self, tmp_path: Path, origin: Path) -> None:
+    def test_content_comes_from_the_pinned_commit(self, tmp_path: Path, origin: Path) -> None:
         first = head(origin)
         edit(origin, "two\n")
-        snapshot = take(tmp_path, first)
+        snapshot = materialize(tmp_path, first)
         assert files(snapshot) == {"f": b"one\n", "run": b"#!/bin/sh\n", "link": b"-> f"}
         assert os.access(snapshot.folder / "run", os.X_OK)
         assert snapshot.source == {"kind": "git", "url": "../origin", "requested": first, "commit": first}
 
-    def test_the_agent_s_copy_has_neither_earlier_nor_later_history(self, tmp_path: Path, origin: Path) -> None:
+    def test_agent_repository_has_no_other_history(self, tmp_path: Path, origin: Path) -> None:
         edit(origin, "two\n")
         pinned = head(origin)
         edit(origin, "answer\n")
         git(origin, "tag", "-am", "x", "v1")
-        snapshot = take(tmp_path, pinned)
+        snapshot = materialize(tmp_path, pinned)
         assert git(snapshot.folder, "rev-list", "--all", "--count") == b"1\n"
         contents = [git(snapshot.folder, "cat-file", "-p", name) for name, kind in objects(snapshot.folder).items()]
         assert b"two\n" in contents
@@ -70,116 +70,114 @@ class TestCommits:
         assert b"one\n" not in contents
         assert pinned not in objects(snapshot.folder)
 
-    def test_an_abbreviated_id_is_resolved_and_recorded(self, tmp_path: Path, origin: Path) -> None:
-        snapshot = take(tmp_path, head(origin)[:8])
+    def test_abbreviated_id_is_resolved_and_recorded(self, tmp_path: Path, origin: Path) -> None:
+        snapshot = materialize(tmp_path, head(origin)[:8])
         assert snapshot.source["commit"] == head(origin)
         assert snapshot.source["requested"] == head(origin)[:8]
 
-    def test_an_abbreviation_of_several_commits_is_refused(self, tmp_path: Path, origin: Path) -> None:
-        seen: dict[str, str] = {}
+    def test_ambiguous_id_is_rejected(self, tmp_path: Path, origin: Path) -> None:
+        by_prefix: dict[str, str] = {}
         commit = ""
         tree = git(origin, "rev-parse", "HEAD^{tree}").decode().strip()
         for number in range(20_000):
             commit = git(origin, "commit-tree", "-m", str(number), tree).decode().strip()
-            if commit[:4] in seen:
+            if commit[:4] in by_prefix:
                 break
-            seen[commit[:4]] = commit
+            by_prefix[commit[:4]] = commit
         git(origin, "branch", "x", commit)
-        git(origin, "branch", "y", seen[commit[:4]])
+        git(origin, "branch", "y", by_prefix[commit[:4]])
         with pytest.raises(SourceError, match="is ambiguous"):
-            take(tmp_path, commit[:4])
+            materialize(tmp_path, commit[:4])
 
     @pytest.mark.parametrize("make", [("tag", "-am", "x"), ("tag",), ("branch",)], ids=["annotated", "light", "branch"])
-    def test_a_name_is_resolved_and_what_it_was_is_recorded(
-        self, tmp_path: Path, origin: Path, make: tuple[str, ...]
-    ) -> None:
+    def test_tag_or_branch_is_resolved_and_recorded(self, tmp_path: Path, origin: Path, make: tuple[str, ...]) -> None:
         first = head(origin)
         git(origin, *make, "v1")
-        snapshot = take(tmp_path, "v1")
+        snapshot = materialize(tmp_path, "v1")
         assert snapshot.source["commit"] == first
         edit(origin, "two\n")
         git(origin, *make, "-f", "v1")
-        assert take(tmp_path, "v1").source["commit"] == head(origin)
+        assert materialize(tmp_path, "v1").source["commit"] == head(origin)
         locked = task(tmp_path / "task", url="../origin", commit="v1").with_lock(make_lock(LockedSource(commit=first)))
         assert snapshots(tmp_path).materialize(locked).digest == snapshot.digest
 
-    def test_a_commit_that_came_later_is_fetched(self, tmp_path: Path, origin: Path) -> None:
-        take(tmp_path, head(origin))
+    def test_later_commit_is_fetched(self, tmp_path: Path, origin: Path) -> None:
+        materialize(tmp_path, head(origin))
         later = edit(origin, "two\n")
-        assert files(take(tmp_path, later))["f"] == b"two\n"
+        assert files(materialize(tmp_path, later))["f"] == b"two\n"
 
-    def test_a_commit_that_is_on_no_branch_is_asked_for_by_its_id(self, tmp_path: Path, origin: Path) -> None:
+    def test_commit_on_no_branch_is_fetched_by_id(self, tmp_path: Path, origin: Path) -> None:
         lost = edit(origin, "two\n")
         git(origin, "reset", "-q", "--hard", "HEAD~1")
-        assert files(take(tmp_path, lost))["f"] == b"two\n"
+        assert files(materialize(tmp_path, lost))["f"] == b"two\n"
 
-    def test_a_pinned_commit_survives_a_rewritten_remote(self, tmp_path: Path, origin: Path) -> None:
+    def test_pinned_commit_survives_a_rewritten_remote(self, tmp_path: Path, origin: Path) -> None:
         first = edit(origin, "two\n")
-        take(tmp_path, first)
+        materialize(tmp_path, first)
         git(origin, "reset", "-q", "--hard", "HEAD~1")
         other = edit(origin, "three\n")
         git(origin, "reflog", "expire", "--expire=now", "--all")
         git(origin, "gc", "-q", "--prune=now")
-        take(tmp_path, other)
+        materialize(tmp_path, other)
         shutil.rmtree(tmp_path / "cache/snapshots")
-        assert files(take(tmp_path, first))["f"] == b"two\n"
+        assert files(materialize(tmp_path, first))["f"] == b"two\n"
 
-    def test_a_branch_that_became_a_folder_of_branches(self, tmp_path: Path, origin: Path) -> None:
+    def test_branch_replaced_by_branches_below_its_name(self, tmp_path: Path, origin: Path) -> None:
         git(origin, "branch", "a")
-        take(tmp_path, "a")
+        materialize(tmp_path, "a")
         git(origin, "branch", "-D", "a")
         later = edit(origin, "two\n")
         git(origin, "branch", "a/b")
-        assert take(tmp_path, "a/b").source["commit"] == later
+        assert materialize(tmp_path, "a/b").source["commit"] == later
 
-    def test_a_missing_commit_is_named(self, tmp_path: Path, origin: Path) -> None:
+    def test_missing_commit_is_reported(self, tmp_path: Path, origin: Path) -> None:
         with pytest.raises(SourceError, match="has no commit " + "a" * 40) as caught:
-            take(tmp_path, "a" * 40)
+            materialize(tmp_path, "a" * 40)
         assert "repo.commit" in caught.value.remedy
         with pytest.raises(SourceError, match="has no commit v9"):
-            take(tmp_path, "v9")
+            materialize(tmp_path, "v9")
 
-    def test_an_unreachable_repository_is_named_and_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_unreachable_repository_is_reported_and_leaves_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "origin").mkdir()
         with pytest.raises(SourceError, match="cannot fetch"):
-            take(tmp_path, "a" * 40)
+            materialize(tmp_path, "a" * 40)
         with pytest.raises(SourceError, match="cannot fetch"):
-            take(tmp_path, "a" * 40, url="http://127.0.0.1:9/x.git")
+            materialize(tmp_path, "a" * 40, url="http://127.0.0.1:9/x.git")
         assert not (tmp_path / "cache/mirrors").exists()
         assert list((tmp_path / "cache/scratch").iterdir()) == []
 
-    def test_what_is_in_the_cache_needs_no_remote(self, tmp_path: Path, origin: Path) -> None:
+    def test_cached_snapshot_needs_no_remote(self, tmp_path: Path, origin: Path) -> None:
         first, name = head(origin), "main"
-        snapshot, named = take(tmp_path, first), take(tmp_path, name)
+        snapshot, named = materialize(tmp_path, first), materialize(tmp_path, name)
         origin.rename(tmp_path / "away")
         origin.mkdir()
-        assert take(tmp_path, first) == snapshot
-        assert take(tmp_path, name) == named
+        assert materialize(tmp_path, first) == snapshot
+        assert materialize(tmp_path, name) == named
 
-    def test_only_a_part_of_the_repository(self, tmp_path: Path, origin: Path) -> None:
+    def test_subdir_of_a_repository(self, tmp_path: Path, origin: Path) -> None:
         (origin / "sub").mkdir()
         (origin / "sub/g").write_text("g\n")
         commit = commit_all(origin)
-        assert files(take(tmp_path, commit, subdir="sub")) == {"g": b"g\n"}
+        assert files(materialize(tmp_path, commit, subdir="sub")) == {"g": b"g\n"}
         with pytest.raises(SourceError, match="no folder other"):
-            take(tmp_path, commit, subdir="other")
+            materialize(tmp_path, commit, subdir="other")
 
-    def test_bytes_are_those_of_the_commit_whatever_its_attributes_say(self, tmp_path: Path, origin: Path) -> None:
+    def test_gitattributes_do_not_change_checked_out_content(self, tmp_path: Path, origin: Path) -> None:
         (origin / "f").write_bytes(b"a\nb $Id$\n")
         git(origin, "add", "f")
         (origin / ".gitattributes").write_text("* text eol=crlf ident\nf export-ignore\n")
         git(origin, "-c", "core.autocrlf=false", "commit", "-qam", "x")
         git(origin, "add", ".gitattributes")
         git(origin, "commit", "-qm", "x")
-        assert files(take(tmp_path, head(origin)))["f"] == b"a\nb $Id$\n"
+        assert files(materialize(tmp_path, head(origin)))["f"] == b"a\nb $Id$\n"
 
-    def test_lfs_pointers_are_noted(self, tmp_path: Path, origin: Path) -> None:
+    def test_lfs_pointers_are_counted(self, tmp_path: Path, origin: Path) -> None:
         pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
         (origin / "big.bin").write_text(pointer)
-        assert take(tmp_path, commit_all(origin)).source["lfs_pointers"] == "1"
+        assert materialize(tmp_path, commit_all(origin)).source["lfs_pointers"] == "1"
 
 
-TAKE = """
+MATERIALIZE = """
 import sys
 from pathlib import Path
 from agentbench.contract.load import load_task
@@ -201,32 +199,32 @@ def dying(self, git_dir, *arguments, **options):
     return done
 HostGit.run = dying
 """
-    + TAKE
+    + MATERIALIZE
 )
 
 
 class TestMirror:
-    def test_a_clone_that_was_killed_leaves_nothing_half(self, tmp_path: Path, origin: Path) -> None:
+    def test_killed_clone_leaves_no_partial_mirror(self, tmp_path: Path, origin: Path) -> None:
         commit = head(origin)
         task(tmp_path / "task", url="../origin", commit=commit)
         code, _ = child.run(DIE_WHILE_FETCHING, tmp_path)
         assert code == 9
         assert not (tmp_path / "cache/mirrors").exists()
-        assert files(take(tmp_path, commit))["f"] == b"one\n"
+        assert files(materialize(tmp_path, commit))["f"] == b"one\n"
 
-    def test_locks_left_in_a_mirror_by_a_killed_git_do_not_block(self, tmp_path: Path, origin: Path) -> None:
-        take(tmp_path, head(origin))
+    def test_stale_git_locks_in_a_mirror_are_removed(self, tmp_path: Path, origin: Path) -> None:
+        materialize(tmp_path, head(origin))
         (mirror,) = (tmp_path / "cache/mirrors").iterdir()
         for name in ("packed-refs.lock", "refs/heads/main.lock", "HEAD.lock", "objects/pack/tmp_pack_x"):
             (mirror / name).write_text("")
         later = edit(origin, "two\n")
-        assert files(take(tmp_path, later))["f"] == b"two\n"
+        assert files(materialize(tmp_path, later))["f"] == b"two\n"
         assert not list(mirror.rglob("*.lock"))
 
     @pytest.mark.parametrize("damage", ["no objects", "no head", "empty"])
-    def test_a_damaged_mirror_is_made_again(self, tmp_path: Path, origin: Path, damage: str) -> None:
+    def test_damaged_mirror_is_recreated(self, tmp_path: Path, origin: Path, damage: str) -> None:
         commit = head(origin)
-        take(tmp_path, commit)
+        materialize(tmp_path, commit)
         (mirror,) = (tmp_path / "cache/mirrors").iterdir()
         if damage == "no objects":
             blob = git(origin, "rev-parse", "HEAD:f").decode().strip()
@@ -243,33 +241,33 @@ class TestMirror:
             shutil.rmtree(mirror)
             mirror.mkdir()
         shutil.rmtree(tmp_path / "cache/snapshots")
-        assert files(take(tmp_path, commit))["f"] == b"one\n"
+        assert files(materialize(tmp_path, commit))["f"] == b"one\n"
 
-    def test_many_users_at_once(self, tmp_path: Path, origin: Path) -> None:
+    def test_threads_share_a_mirror(self, tmp_path: Path, origin: Path) -> None:
         commits = [head(origin), edit(origin, "two\n"), edit(origin, "three\n"), edit(origin, "four\n")]
         loaded = [
             task(tmp_path / f"task{number}", url="../origin", commit=commit) for number, commit in enumerate(commits)
         ]
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
 
         def work(number: int) -> None:
-            found[commits[number]] = files(snapshots(tmp_path).materialize(loaded[number]))["f"]
+            contents[commits[number]] = files(snapshots(tmp_path).materialize(loaded[number]))["f"]
 
         threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1, 2, 3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert found == dict(zip(commits, (b"one\n", b"two\n", b"three\n", b"four\n"), strict=True))
+        assert contents == dict(zip(commits, (b"one\n", b"two\n", b"three\n", b"four\n"), strict=True))
         assert len(list((tmp_path / "cache/mirrors").iterdir())) == 1
 
     def test_processes_share_a_mirror(self, tmp_path: Path, origin: Path) -> None:
         task(tmp_path / "task", url="../origin", commit=head(origin))
-        children = [child.start(TAKE, tmp_path) for _ in range(3)]
-        assert [one.communicate(timeout=100)[0] for one in children] == [b"b'one\\n'\n"] * 3
-        assert [one.returncode for one in children] == [0, 0, 0]
+        children = [child.start(MATERIALIZE, tmp_path) for _ in range(3)]
+        assert [process.communicate(timeout=100)[0] for process in children] == [b"b'one\\n'\n"] * 3
+        assert [process.returncode for process in children] == [0, 0, 0]
 
-    def test_no_space_while_fetching_is_our_error(
+    def test_full_disk_during_fetch_is_a_workspace_error(
         self, tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         binary = tmp_path / "bin"
@@ -281,7 +279,7 @@ class TestMirror:
         (binary / "git").chmod(0o755)
         monkeypatch.setenv("PATH", f"{binary}:{os.environ['PATH']}")
         with pytest.raises(WorkspaceError, match="No space left"):
-            take(tmp_path, head(origin))
+            materialize(tmp_path, head(origin))
 
 
 class TestSubmodules:
@@ -299,67 +297,67 @@ class TestSubmodules:
         git(folder, "commit", "-qm", "x")
         return head(folder)
 
-    def test_they_are_taken_at_the_revision_the_commit_names(self, tmp_path: Path, origin: Path, library: Path) -> None:
+    def test_submodule_revision_comes_from_the_commit(self, tmp_path: Path, origin: Path, library: Path) -> None:
         revision = head(library)
         (library / "lib").write_text("lib two\n")
         commit_all(library)
         commit = self.add(origin, "deps/lib", "../library", revision)
-        snapshot = take(tmp_path, commit)
+        snapshot = materialize(tmp_path, commit)
         assert files(snapshot)["deps/lib/lib"] == b"lib one\n"
         assert snapshot.source["submodule:deps/lib"] == f"{revision} {library}"
         assert b"deps/lib/lib" in git(snapshot.folder, "ls-files")
         assert not (snapshot.folder / "deps/lib/.git").exists()
 
-    def test_submodules_of_submodules(self, tmp_path: Path, origin: Path, library: Path) -> None:
+    def test_nested_submodules(self, tmp_path: Path, origin: Path, library: Path) -> None:
         inner = repository(tmp_path / "inner")
         (inner / "deep").write_text("deep\n")
         commit_all(inner)
         middle = self.add(library, "inner", "../inner", head(inner))
-        snapshot = take(tmp_path, self.add(origin, "lib", str(library), middle))
+        snapshot = materialize(tmp_path, self.add(origin, "lib", str(library), middle))
         assert files(snapshot)["lib/inner/deep"] == b"deep\n"
         assert "submodule:lib/inner" in snapshot.source
 
-    def test_without_them_their_folders_are_empty(self, tmp_path: Path, origin: Path, library: Path) -> None:
+    def test_submodules_can_be_disabled(self, tmp_path: Path, origin: Path, library: Path) -> None:
         commit = self.add(origin, "lib", "../library", head(library))
-        assert "lib/lib" not in files(take(tmp_path, commit, submodules=False))
+        assert "lib/lib" not in files(materialize(tmp_path, commit, submodules=False))
 
-    def test_a_missing_revision_is_named(self, tmp_path: Path, origin: Path, library: Path) -> None:
+    def test_missing_revision_is_reported(self, tmp_path: Path, origin: Path, library: Path) -> None:
         commit = self.add(origin, "lib", "../library", "b" * 40)
         with pytest.raises(SourceError, match="no commit " + "b" * 40):
-            take(tmp_path, commit)
+            materialize(tmp_path, commit)
 
-    def test_one_without_an_address_is_left_empty_and_said_so(self, tmp_path: Path, origin: Path) -> None:
+    def test_submodule_without_url_is_left_empty_and_recorded(self, tmp_path: Path, origin: Path) -> None:
         git(origin, "update-index", "--add", "--cacheinfo", f"160000,{'b' * 40},lib")
         git(origin, "commit", "-qm", "x")
-        assert "no url" in take(tmp_path, head(origin)).source["submodule:lib"]
+        assert "no url" in materialize(tmp_path, head(origin)).source["submodule:lib"]
 
     @pytest.mark.parametrize(
         "url", ["ext::sh -c touch% pwned", "-u./pwn", "--upload-pack=touch pwned", "fd::17", "relative"]
     )
-    def test_addresses_that_are_commands_are_refused(self, tmp_path: Path, origin: Path, url: str) -> None:
+    def test_submodule_urls_with_commands_are_rejected(self, tmp_path: Path, origin: Path, url: str) -> None:
         commit = self.add(origin, "lib", url, "b" * 40)
         with pytest.raises(SourceError):
-            take(tmp_path, commit)
+            materialize(tmp_path, commit)
         assert not list(tmp_path.rglob("pwned"))
 
-    def test_a_repository_that_contains_itself_ends(self, tmp_path: Path, origin: Path) -> None:
+    def test_self_referencing_submodule_is_rejected(self, tmp_path: Path, origin: Path) -> None:
         self.add(origin, "me", "../origin", head(origin))
         again = head(origin)
         for _ in range(12):
             again = self.add(origin, "me", "../origin", again)
         with pytest.raises(SourceError, match="levels of submodules"):
-            take(tmp_path, again)
+            materialize(tmp_path, again)
 
 
-class TestAddresses:
+class TestUrls:
     @pytest.mark.parametrize(
         "url", ["ext::sh -c id", "fd::3", "ftp://host/x", "-x", "gopher://x", "EXT::id", "a\nb", "javascript://x"]
     )
-    def test_transports_that_could_run_something_are_refused(self, tmp_path: Path, url: str) -> None:
+    def test_transports_that_run_commands_are_rejected(self, tmp_path: Path, url: str) -> None:
         with pytest.raises(SourceError):
             resolve_url(url, tmp_path)
 
-    def test_relative_paths_are_relative_to_the_task(self, tmp_path: Path) -> None:
+    def test_relative_paths_are_resolved_against_the_task(self, tmp_path: Path) -> None:
         assert resolve_url("../repo.git", tmp_path / "task") == str(tmp_path / "repo.git")
         assert resolve_url("https://h/x.git", tmp_path) == "https://h/x.git"
         assert resolve_url("git@host:me/x.git", tmp_path) == "git@host:me/x.git"
@@ -375,22 +373,22 @@ class TestAddresses:
             ("https://h/a/b.git", "https://other/c", "https://other/c"),
         ],
     )
-    def test_submodules_relative_to_their_parent(self, parent: str, url: str, expected: str) -> None:
+    def test_relative_submodule_urls(self, parent: str, url: str, expected: str) -> None:
         assert resolve_submodule_url(parent, url) == expected
 
     @pytest.mark.parametrize("url", ["/etc", "file:///etc", "../../../../etc"])
-    def test_a_remote_repository_cannot_name_a_local_one(self, url: str) -> None:
+    def test_remote_repository_cannot_use_local_submodules(self, url: str) -> None:
         with pytest.raises(SourceError):
             resolve_submodule_url("https://h/a/b.git", url)
 
-    def test_passwords_are_not_shown(self) -> None:
+    def test_credentials_are_removed_for_display(self) -> None:
         assert without_credentials("https://user:token@host/x.git") == "https://host/x.git"
 
 
 class TestHostileOrigin:
-    """Nothing that a repository carries is executed on the host."""
+    """Nothing in a repository is executed on the host."""
 
-    def test_hooks_filters_fsmonitor_and_commands_of_a_local_origin(self, tmp_path: Path, origin: Path) -> None:
+    def test_hooks_and_configured_commands_of_the_origin_do_not_run(self, tmp_path: Path, origin: Path) -> None:
         pwn = f"touch {tmp_path}/pwned"
         (origin / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
         commit = commit_all(origin)
@@ -413,10 +411,10 @@ class TestHostileOrigin:
             path.write_text(f"#!/bin/sh\n{pwn}\n")
             path.chmod(0o755)
         git(origin, "config", "core.hooksPath", str(origin / ".git/hooks"))
-        assert files(take(tmp_path, commit))["f"] == b"one\n"
+        assert files(materialize(tmp_path, commit))["f"] == b"one\n"
         assert not (tmp_path / "pwned").exists()
 
-    def test_configuration_and_templates_of_the_user_are_not_used(
+    def test_git_configuration_of_the_user_is_ignored(
         self, tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         template = tmp_path / "template/hooks"
@@ -439,22 +437,22 @@ class TestHostileOrigin:
         assert files(snapshots(tmp_path).materialize(loaded))["f"] == b"one\n"
         assert not (tmp_path / "pwned").exists()
 
-    def test_the_mirror_is_not_something_a_sandbox_writes(self, tmp_path: Path, origin: Path) -> None:
-        take(tmp_path, head(origin))
+    def test_mirror_is_not_writable_by_others(self, tmp_path: Path, origin: Path) -> None:
+        materialize(tmp_path, head(origin))
         for path in (tmp_path / "cache").rglob("*"):
             if not path.is_symlink():
                 assert not path.stat().st_mode & 0o022, path
 
-    def test_a_tree_with_a_git_folder_in_it_is_refused(self, tmp_path: Path, origin: Path) -> None:
+    def test_commit_with_a_git_folder_is_rejected(self, tmp_path: Path, origin: Path) -> None:
         blob = git(origin, "hash-object", "-w", "--stdin", stdin=b"#!/bin/sh\n").decode().strip()
         inner = git(origin, "mktree", stdin=f"100755 blob {blob}\tpost-checkout\n".encode()).decode().strip()
         tree = git(origin, "mktree", stdin=f"040000 tree {inner}\t.git\n".encode()).decode().strip()
         commit = git(origin, "commit-tree", "-m", "x", tree).decode().strip()
         git(origin, "branch", "evil", commit)
         with pytest.raises(SourceError, match="cannot be checked out"):
-            take(tmp_path, commit)
+            materialize(tmp_path, commit)
 
-    def test_a_mirror_keeps_no_hooks_and_no_remote(self, tmp_path: Path, origin: Path) -> None:
+    def test_mirror_has_no_hooks_and_no_remote(self, tmp_path: Path, origin: Path) -> None:
         store = Store(tmp_path / "cache")
         mirrors = Mirrors(store, HostGit(store.folder("git")))
         with mirrors.open(str(origin)) as mirror:

@@ -1,4 +1,4 @@
-"""Releases of a package index, found where the user's pip would look."""
+"""Releases are found on the package indexes that the user's pip would use."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ HTML = f'<a href="../../files/My_Pkg-1.0.tar.gz#sha256={DIGEST}">x</a><a href=".
 
 @contextlib.contextmanager
 def serving(answers: Mapping[str, tuple[str, bytes]], password: str = "") -> Iterator[tuple[str, list[str]]]:
-    seen: list[str] = []
+    requested: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # the name is the base class's
-            seen.append(self.path)
-            wanted = "Basic " + base64.b64encode(password.encode()).decode()
-            refused = password and self.headers.get("Authorization") != wanted
+        def do_GET(self) -> None:  # name given by the base class
+            requested.append(self.path)
+            expected = "Basic " + base64.b64encode(password.encode()).decode()
+            denied = password and self.headers.get("Authorization") != expected
             kind, body = answers.get(self.path, ("", b""))
-            self.send_response(401 if refused else 200 if kind else 404)
+            self.send_response(401 if denied else 200 if kind else 404)
             self.send_header("Content-Type", kind)
             self.end_headers()
-            self.wfile.write(b"" if refused else body)
+            self.wfile.write(b"" if denied else body)
 
         def log_message(self, *_arguments: object) -> None:
             pass
@@ -47,7 +47,7 @@ def serving(answers: Mapping[str, tuple[str, bytes]], password: str = "") -> Ite
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"127.0.0.1:{server.server_port}", seen
+        yield f"127.0.0.1:{server.server_port}", requested
     finally:
         server.shutdown()
         thread.join()
@@ -62,9 +62,9 @@ def local_index(folder: Path) -> str:
     return (folder / "simple").as_uri()
 
 
-def only(index: str = "", **many: list[str]) -> PackageSettings:
-    one = {"index-url": index} if index else {"no-index": "true"}
-    return PackageSettings(single=one, many={key.replace("_", "-"): value for key, value in many.items()})
+def settings_with(index: str = "", **many: list[str]) -> PackageSettings:
+    single = {"index-url": index} if index else {"no-index": "true"}
+    return PackageSettings(single=single, many={key.replace("_", "-"): value for key, value in many.items()})
 
 
 def read(request: str, settings: PackageSettings, digest: str = DIGEST) -> bytes:
@@ -72,18 +72,18 @@ def read(request: str, settings: PackageSettings, digest: str = DIGEST) -> bytes
         return file.read()
 
 
-def test_a_local_index_behind_a_file_url(tmp_path: Path) -> None:
-    assert read("pypi:my.pkg==1.0", only(local_index(tmp_path))) == RELEASE
+def test_local_index_with_file_url(tmp_path: Path) -> None:
+    assert read("pypi:my.pkg==1.0", settings_with(local_index(tmp_path))) == RELEASE
 
 
-def test_a_task_gets_its_release_through_the_configured_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_uses_the_configured_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", local_index(tmp_path))
     loaded = task(tmp_path / "task", archive="pypi:My-Pkg==1.0", sha256=DIGEST)
     assert files(snapshots(tmp_path).materialize(loaded)) == EXPECTED
 
 
-def test_json_and_html_of_the_simple_interface_say_the_same() -> None:
+def test_simple_api_as_json_and_html() -> None:
     file = {"filename": "my_pkg-1.0.tar.gz", "url": "/f/my_pkg-1.0.tar.gz", "hashes": {"sha256": DIGEST}}
     answers = {
         "/j/my-pkg/": ("application/vnd.pypi.simple.v1+json", json.dumps({"files": [file]}).encode()),
@@ -92,73 +92,73 @@ def test_json_and_html_of_the_simple_interface_say_the_same() -> None:
     }
     with serving(answers) as (host, _):
         for form in ("j", "h"):
-            assert read("pypi:my_pkg==1", only(f"http://{host}/{form}/")) == RELEASE
+            assert read("pypi:my_pkg==1", settings_with(f"http://{host}/{form}/")) == RELEASE
 
 
-def test_an_extra_index_is_asked_when_the_first_does_not_have_it(tmp_path: Path) -> None:
-    with serving({}) as (host, seen):
-        settings = only(f"http://{host}/simple", extra_index_url=[local_index(tmp_path)])
+def test_extra_index_is_used_if_the_first_lacks_the_project(tmp_path: Path) -> None:
+    with serving({}) as (host, requested):
+        settings = settings_with(f"http://{host}/simple", extra_index_url=[local_index(tmp_path)])
         assert read("pypi:my-pkg==1.0", settings) == RELEASE
-        assert seen == ["/simple/my-pkg/"]
+        assert requested == ["/simple/my-pkg/"]
 
 
-def test_a_folder_of_files_needs_no_index(tmp_path: Path) -> None:
+def test_find_links_folder_needs_no_index(tmp_path: Path) -> None:
     (tmp_path / "my_pkg-1.0.tar.gz").write_bytes(RELEASE)
     (tmp_path / "my_pkg_more-1.0.tar.gz").write_bytes(b"another package")
-    found, troubles = find_release("pypi:my-pkg==1.0", only(find_links=[str(tmp_path)]))
-    assert ([one.filename for one in found], troubles) == (["my_pkg-1.0.tar.gz"], [])
+    releases, problems = find_release("pypi:my-pkg==1.0", settings_with(find_links=[str(tmp_path)]))
+    assert ([release.filename for release in releases], problems) == (["my_pkg-1.0.tar.gz"], [])
 
 
-def test_the_file_with_the_digest_is_taken_among_several() -> None:
+def test_file_is_chosen_by_digest() -> None:
     page = (
         f'<a href="/my_pkg-1.0-py3-none-any.whl#sha256={"a" * 64}">w</a><a href="/my-pkg-1.0.zip#sha256={DIGEST}">s</a>'
     )
     with serving({"/my-pkg/": ("text/html", page.encode()), "/my-pkg-1.0.zip": ("x", b"the zip")}) as (host, _):
-        assert read("pypi:my-pkg==1.0", only(f"http://{host}")) == b"the zip"
+        assert read("pypi:my-pkg==1.0", settings_with(f"http://{host}")) == b"the zip"
 
 
-def test_a_password_in_the_address_reaches_the_index_and_its_files_and_no_message() -> None:
+def test_url_password_is_sent_to_the_index_and_never_shown() -> None:
     page = f'<a href="/f/my_pkg-1.0.tar.gz#sha256={DIGEST}">a</a>'
     answers = {"/my-pkg/": ("text/html", page.encode()), "/f/my_pkg-1.0.tar.gz": ("x", RELEASE)}
     with serving(answers, "me:s3cret") as (host, _):
-        assert read("pypi:my-pkg==1.0", only(f"http://me:s3cret@{host}")) == RELEASE
-        with pytest.raises(SourceError) as refused:
-            read("pypi:my-pkg==1.0", only(f"http://me:wrong@{host}"))
-    assert "401" in refused.value.message
-    assert "wrong" not in refused.value.message
+        assert read("pypi:my-pkg==1.0", settings_with(f"http://me:s3cret@{host}")) == RELEASE
+        with pytest.raises(SourceError) as caught:
+            read("pypi:my-pkg==1.0", settings_with(f"http://me:wrong@{host}"))
+    assert "401" in caught.value.message
+    assert "wrong" not in caught.value.message
 
 
-def test_a_page_of_the_network_cannot_lead_to_a_file_of_this_machine(tmp_path: Path) -> None:
+def test_remote_page_cannot_link_to_local_files(tmp_path: Path) -> None:
     (tmp_path / "my_pkg-1.0.tar.gz").write_bytes(RELEASE)
     page = f'<a href="{(tmp_path / "my_pkg-1.0.tar.gz").as_uri()}">a</a>'
     with (
         serving({"/my-pkg/": ("text/html", page.encode())}) as (host, _),
         pytest.raises(SourceError, match="was not found"),
     ):
-        read("pypi:my-pkg==1.0", only(f"http://{host}"))
+        read("pypi:my-pkg==1.0", settings_with(f"http://{host}"))
 
 
-class TestRefusals:
-    def test_another_digest_names_the_digests_that_are_there(self, tmp_path: Path) -> None:
+class TestErrors:
+    def test_wrong_digest_lists_the_available_digests(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=f"My_Pkg-1.0.tar.gz {DIGEST}"):
-            read("pypi:my-pkg==1.0", only(local_index(tmp_path)), "0" * 64)
+            read("pypi:my-pkg==1.0", settings_with(local_index(tmp_path)), "0" * 64)
 
-    def test_a_version_that_is_not_there_names_the_places(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match=r"not found; configured indexes: file://.*simple") as refused:
-            read("pypi:my-pkg==3.0", only(local_index(tmp_path)))
-        assert "PIP_INDEX_URL" in refused.value.remedy
+    def test_missing_version_lists_the_configured_indexes(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"not found; configured indexes: file://.*simple") as caught:
+            read("pypi:my-pkg==3.0", settings_with(local_index(tmp_path)))
+        assert "PIP_INDEX_URL" in caught.value.remedy
 
-    def test_an_index_that_cannot_be_reached(self) -> None:
-        with pytest.raises(SourceError, match=r"cannot look up pypi:my-pkg==1.0: http://127\.0\.0\.1:1/") as refused:
-            read("pypi:my-pkg==1.0", only("http://127.0.0.1:1"))
-        assert "network" in refused.value.remedy
+    def test_unreachable_index(self) -> None:
+        with pytest.raises(SourceError, match=r"cannot look up pypi:my-pkg==1.0: http://127\.0\.0\.1:1/") as caught:
+            read("pypi:my-pkg==1.0", settings_with("http://127.0.0.1:1"))
+        assert "network" in caught.value.remedy
 
-    def test_no_version(self) -> None:
+    def test_missing_version_in_request(self) -> None:
         with pytest.raises(SourceError, match="expected pypi:NAME==VERSION"):
-            read("pypi:my-pkg", only())
+            read("pypi:my-pkg", settings_with())
 
 
-def test_settings_come_from_files_and_variables(tmp_path: Path) -> None:
+def test_settings_from_files_and_environment(tmp_path: Path) -> None:
     (tmp_path / ".config/pip").mkdir(parents=True)
     (tmp_path / ".config/pip/pip.conf").write_text(
         "[global]\nindex-url = https://a/simple\nextra-index-url = https://b/simple\n"

@@ -51,8 +51,8 @@ def plan_writes(
 ) -> PlannedWrites:
     """Compute the writes that apply a patch to `base`.
 
-    `fuzz` is the number of context lines at each end of a hunk that may differ. With `ignore_line_endings`, lines may match by
-    their text alone.
+    `fuzz` is the number of context lines at each end of a hunk that may differ. With `ignore_line_endings`, lines may
+    match by their text alone.
 
     Raises:
         PatchInvalid: a part of the patch does not apply.

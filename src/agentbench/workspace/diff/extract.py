@@ -1,6 +1,7 @@
 """Extracts the agent's patch by comparing the workspace with the base repository.
 
-Only the content of the two trees counts. Ignore rules, attributes, an index or a `.git` that the agent wrote have no effect.
+Only the content of the two trees counts. Ignore rules, attributes, an index or a `.git` that the agent wrote have no
+effect.
 """
 
 from __future__ import annotations

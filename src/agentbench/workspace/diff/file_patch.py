@@ -51,7 +51,7 @@ class Hunk:
         return self.old_start - 1 if self.old_count else self.old_start
 
     def trimmed(self, fuzz: int) -> tuple[tuple[tuple[bytes, bytes], ...], int]:
-        """Drop up to `fuzz` context lines at each end. Return the other lines and how many were dropped at the start."""
+        """Drop up to `fuzz` context lines at each end. Return the rest and the number of lines dropped at the start."""
         lead = _leading_context(self.lines, fuzz)
         tail = _leading_context(self.lines[::-1], fuzz)
         if lead + tail >= len(self.lines):

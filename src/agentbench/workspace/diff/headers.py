@@ -106,8 +106,9 @@ class FileHeader:
 
 
 _KEYWORDS = (
-    b"old mode ", b"new mode ", b"new file mode ", b"deleted file mode ", b"rename from ", b"rename to ", b"rename old ",
-    b"rename new ", b"copy from ", b"copy to ", b"index ", b"similarity index ", b"dissimilarity index ",
+    b"old mode ", b"new mode ", b"new file mode ", b"deleted file mode ", b"rename from ", b"rename to ",
+    b"rename old ", b"rename new ", b"copy from ", b"copy to ", b"index ", b"similarity index ",
+    b"dissimilarity index ",
 )  # fmt: skip
 """Extended header lines. Similarity is accepted and ignored."""
 

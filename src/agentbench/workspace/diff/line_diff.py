@@ -11,7 +11,7 @@ Region = tuple[int, int, int, int]
 """Lines old[i1:i2] are replaced by new[j1:j2]."""
 
 STEPS = 1_500_000
-"""Work budget for all texts of one patch, about a second. Beyond it a region is replaced as a whole, which is correct but longer."""
+"""Work budget for all texts of one patch, about a second. Beyond it, regions are replaced as a whole."""
 
 _EDITS = 500
 
@@ -74,7 +74,7 @@ class LineDiff:
         return matched
 
     def _shortest(self, left: list[int], right: list[int], region: Region) -> list[Pair] | None:
-        """Find the shortest difference with Myers' algorithm, using the lines that occur on both sides. None if it takes too long."""
+        """Match the lines that occur on both sides with Myers' algorithm. Return None if it takes too long."""
         i1, i2, j1, j2 = region
         both = set(left[i1:i2]) & set(right[j1:j2])
         rows = [i for i in range(i1, i2) if left[i] in both]

@@ -88,7 +88,7 @@ class _Reader:
         return self._lines[index] if index < len(self._lines) else b""
 
     def _header_line(self) -> bytes:
-        """Return the current header line without a CR, which Windows tools add. git quotes a CR that is part of a name."""
+        """Return the current header line without a final CR. Windows tools add one; git quotes a CR in a name."""
         return self._peek().removesuffix(b"\r")
 
     def _git_file(self) -> FilePatch:
@@ -136,7 +136,7 @@ class _Reader:
 
     @staticmethod
     def _file_names(header: FileHeader, names: tuple[bytes, bytes] | None, start: int) -> tuple[bytes, bytes] | None:
-        """Return the names of the `---` and `+++` lines, if present. Update `header` if they mark the file as new or deleted."""
+        """Return the names of the `---` and `+++` lines, if present. They may mark the file as new or deleted."""
         old, new = header.old_name, header.new_name
         if old is None or new is None:
             return None

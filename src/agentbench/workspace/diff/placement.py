@@ -1,7 +1,7 @@
 """Finds the place of hunks in a file and applies them there.
 
-`place_hunks` compares lines byte by byte. `place_hunks_by_text` ignores line endings: the text comes from the patch, the line
-endings from the file.
+`place_hunks` compares lines byte by byte. `place_hunks_by_text` ignores line endings: the text comes from the patch,
+the line endings from the file.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _name(number: int, hunk: Hunk) -> str:
 def _locate(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> Iterator[_LocatedHunk]:
     """Find the place of each hunk.
 
-    A hunk belongs at the line it gives, shifted like the hunk before it. If its lines are not there, it belongs at the only
-    other place after the previous hunk where they are. Several such places are an error, because choosing one is a guess.
+    A hunk belongs at the line it gives, shifted like the hunk before it. If its lines are not there, it belongs at the
+    only other place after the previous hunk where they are. Several such places are an error: choosing one is a guess.
 
     Raises:
         PatchInvalid: a hunk fits nowhere, or in more than one place.
@@ -117,8 +117,8 @@ def _find(content: bytes, hunk: Hunk, cursor: tuple[int, int], shift: int, fuzz:
             continue
         if _search(content, old, start + 1) is not None:
             raise PatchInvalid(
-                f"the lines of the hunk at line {hunk.patch_line} of the patch are not at line {expected + 1} and occur "
-                "more than once elsewhere",
+                f"the lines of the hunk at line {hunk.patch_line} of the patch are not at line {expected + 1} "
+                "and occur more than once elsewhere",
                 remedy="add context lines or correct the line number",
             )
         return start, content.count(b"\n", 0, start), used
@@ -126,7 +126,7 @@ def _find(content: bytes, hunk: Hunk, cursor: tuple[int, int], shift: int, fuzz:
 
 
 def _offset(content: bytes, wanted: int, offset: int, line: int) -> int | None:
-    """Return the byte offset of a line, counting from a line with a known offset. None if it comes earlier or is missing."""
+    """Return the byte offset of line `wanted`, counting from `line` at `offset`. None if it is earlier or missing."""
     if wanted < line:
         return None
     while line < wanted:
@@ -146,7 +146,7 @@ def _matches(content: bytes, old: bytes, start: int) -> bool:
 
 
 def _search(content: bytes, old: bytes, start: int) -> int | None:
-    """Return the first offset at or after `start` where `old` matches whole lines. Takes linear time for any content."""
+    """Return the first offset at or after `start` where `old` matches whole lines. Always takes linear time."""
     if not old.endswith(b"\n"):  # only the last line of a file has no newline
         place = len(content) - len(old)
         fits = place >= start and content.endswith(old) and (place == 0 or content[place - 1] == 10)
@@ -166,8 +166,8 @@ class _Line:
 def place_hunks_by_text(content: bytes, hunks: Sequence[Hunk], fuzz: int) -> tuple[bytes, tuple[Placement, ...], bool]:
     """Like `place_hunks`, but ignore line endings. Also return whether the patch and the file have different ones.
 
-    Context lines stay as they are in the file, byte for byte. Added lines get the ending of the lines around them. The patch
-    decides about a newline at the end of the file only if it agrees with the file about the present one.
+    Context lines stay as they are in the file, byte for byte. Added lines get the ending of the lines around them. The
+    patch changes the newline at the end of the file only if it knows the present state.
 
     Raises:
         PatchInvalid: a hunk fits nowhere, or in more than one place.

@@ -23,7 +23,7 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates
         OSError, ValueError, http.client.HTTPException: the download failed.
     """
     address, authorization = _split_credentials(url)
-    request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - the opener handles only http and https
+    request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - see opener
     if authorization:
         request.add_unredirected_header("Authorization", authorization)
     context = ssl.create_default_context(cafile=certificates) if certificates else None

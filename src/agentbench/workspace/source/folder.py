@@ -19,7 +19,8 @@ _CHUNK = 1024 * 1024
 class FolderSource:
     """A local folder without its `.git` folders and Python caches.
 
-    Installing a package compiles the Python files in it, bundled tasks included. That must not change the base repository.
+    Installing a package compiles the Python files in it, bundled tasks included. That must not change the base
+    repository.
     """
 
     def __init__(self, folder: Path, name: str, limits: SourceLimits) -> None:

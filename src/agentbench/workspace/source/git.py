@@ -23,7 +23,7 @@ class GitSource:
     """One commit of one repository."""
 
     def __init__(self, mirrors: Mirrors, store: Store, url: str, ref: str, *, folder: Path, submodules: bool) -> None:
-        """`ref` is a commit id, full or abbreviated, a tag or a branch. A relative `url` is resolved against `folder`."""
+        """`ref` is a commit id, full or short, a tag or a branch. A relative `url` is resolved against `folder`."""
         self._mirrors = mirrors
         self._store = store
         self._url = resolve_url(url, folder)
@@ -82,7 +82,8 @@ class GitSource:
             return
         if depth >= _MAX_DEPTH or len(self._facts) > _MAX_SUBMODULES:
             raise SourceError(
-                f"{without_credentials(parent)}: more than {_MAX_DEPTH} levels of submodules or {_MAX_SUBMODULES} in total"
+                f"{without_credentials(parent)}: more than {_MAX_DEPTH} levels of submodules "
+                f"or {_MAX_SUBMODULES} submodules in total"
             )
         if path_problem(path) is not None:
             raise SourceError(f"{without_credentials(parent)}: submodule {display_path(path)}: {path_problem(path)}")

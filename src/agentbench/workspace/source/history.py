@@ -170,8 +170,8 @@ class History:
         mark = secrets.token_hex(8)  # a message may contain any byte but NUL, so the separator must be unpredictable
         fields = f"%x1e{mark}" + f"%x1f{mark}".join(("%H", "%P", "%cI", "%B", ""))
         out = self._git(
-            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "--diff-merges=first-parent", f"--format={fields}",
-            "--no-show-signature", "--encoding=UTF-8", *arguments,
+            "log", "-z", "--raw", "--no-renames", "--no-abbrev", "--root", "--diff-merges=first-parent",
+            f"--format={fields}", "--no-show-signature", "--encoding=UTF-8", *arguments,
         )  # fmt: skip
         records = out.split(b"\x1e" + mark.encode())
         return [_commit(record.split(b"\x1f" + mark.encode())) for record in records[1:]]
@@ -185,7 +185,8 @@ class History:
             )
         if done.stdout.dropped_bytes:
             raise SourceError(
-                f"{without_credentials(self._mirror.url)}: too much output from git; request less history or a smaller commit"
+                f"git wrote too much output for {without_credentials(self._mirror.url)}",
+                remedy="request less history or a smaller commit",
             )
         return done.stdout.kept
 

@@ -1,7 +1,8 @@
-"""Runs git on the host so that neither a repository nor the configuration of user or system can make it execute anything.
+"""Runs git on the host so that no repository and no configuration can make it execute other programs.
 
-Git runs only on repositories that this package created. In addition it has no hooks, filters, fsmonitor, pagers, credential
-helpers, prompts, replace objects or templates, uses only the configuration below, and only the protocols in `PROTOCOLS`.
+Git runs only on repositories that this package created. In addition it has no hooks, filters, fsmonitor, pagers,
+credential helpers, prompts, replace objects or templates, uses only the configuration below, and only the protocols in
+`PROTOCOLS`.
 """
 
 from __future__ import annotations
@@ -74,14 +75,15 @@ _CONFIG = """\
 """
 
 _INHERITED = (
-    "PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "no_proxy", "NO_PROXY",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "TMPDIR",
+    "PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "no_proxy",
+    "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "TMPDIR",
 )  # fmt: skip
 """Variables that a remote may need. HOME is left out, so that no user's configuration or credentials are used."""
 
 _RESOURCE_ERRORS = (
-    "no space left on device", "disk quota exceeded", "read-only file system", "unable to write", "cannot allocate memory",
-    "out of memory", "input/output error", "cannot create temporary", "unable to create temporary",
+    "no space left on device", "disk quota exceeded", "read-only file system", "unable to write",
+    "cannot allocate memory", "out of memory", "input/output error", "cannot create temporary",
+    "unable to create temporary",
 )  # fmt: skip
 """Messages of git for failures of the host, which are harness errors."""
 

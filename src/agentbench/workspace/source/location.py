@@ -40,7 +40,7 @@ def resolve_submodule_url(parent: str, url: str) -> str:
     """Resolve the URL of a submodule, which may be relative to the URL of its parent repository.
 
     Raises:
-        SourceError: the URL is malformed, or a remote repository names a local path, which could be any folder of the host.
+        SourceError: the URL is malformed, or a remote repository names a local path, which could be any on the host.
     """
     if url.startswith(("./", "../")):
         url = _join(parent, url)

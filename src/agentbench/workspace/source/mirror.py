@@ -37,8 +37,8 @@ class Mirror:
     def resolve(self, ref: str) -> str:
         """Return the full id of the commit that `ref` names, and fetch it if necessary.
 
-        Full and abbreviated ids are looked up in the mirror first, so they are fetched only once. Other names can move: they
-        are always fetched, and the mirror is used as it is if the remote cannot be reached.
+        Full and abbreviated ids are looked up in the mirror first, so they are fetched only once. Other names can move:
+        they are always fetched, and the mirror is used as it is if the remote cannot be reached.
 
         Raises:
             SourceError: there is no such commit, or the abbreviation is ambiguous.
@@ -84,11 +84,11 @@ class Mirror:
         return done.stdout.kept.decode().strip() if done.ok else None
 
     def fetch(self, *refs: str) -> str | None:
-        """Fetch into the mirror. Return git's message if that failed. Names are pruned, but objects are never removed."""
+        """Fetch into the mirror. Return git's message if that failed. Refs are pruned, objects are never removed."""
         done = self.git.run(
             self.git_dir,
-            "fetch", "-q", "--force", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options",
-            self.url, *refs,
+            "fetch", "-q", "--force", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+            "--end-of-options", self.url, *refs,
             timeout_sec=_FETCH_SEC,
         )  # fmt: skip
         return None if done.ok else without_credentials(error_text(done))

@@ -1,7 +1,7 @@
 """Finds releases (`pypi:NAME==VERSION`) where the user's own pip or uv would look.
 
-Supports both forms of the simple API (JSON and HTML), folders and pages given as find-links, and local indexes with file://
-URLs. An index only provides the location of a file; the digest in the task decides whether it is the right one.
+Supports both forms of the simple API (JSON and HTML), folders and pages given as find-links, and local indexes with
+file:// URLs. An index only provides the location of a file; the digest in the task decides whether it is the right one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_release(request: str, settings: PackageSettings) -> tuple[list[Release]
 
 
 def find_project(project: str, settings: PackageSettings) -> tuple[list[Release], list[str]]:
-    """Return every file of every release of a project in the configured indexes, and the problems with indexes that failed."""
+    """Return every file of a project in the configured indexes, and the problems with indexes that failed."""
     name = normal_name(project)
     files: list[Release] = []
     problems: list[str] = []
@@ -133,7 +133,7 @@ def _is_version(filename: str, name: str, version: str) -> bool:
 
 
 def version_of(filename: str, name: str) -> str | None:
-    """Return the version in the name of a file; None if it is not a distribution of the project with this normalized name."""
+    """Return the version in a file name; None if it is not a distribution of the project `name` (normalized)."""
     lower = filename.lower()
     if lower.endswith(".whl"):
         parts = filename.split("-")

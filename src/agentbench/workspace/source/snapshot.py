@@ -30,9 +30,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A base repository on disk. `folder` has its files and a `.git` with one commit; it is shared and must not be changed.
+    """A base repository in the cache.
 
-    `digest` covers the files. `source` describes their origin, with every resolved revision.
+    `folder` has its files and a `.git` with one commit; it is shared and must not be changed. `digest` covers
+    the files. `source` describes their origin, with every resolved revision.
     """
 
     folder: Path
@@ -140,7 +141,7 @@ class Snapshots:
             raise WorkspaceError(f"the snapshot was damaged while it was written: {target}")
 
     def _is_intact(self, digest: str) -> bool:
-        """Return whether a cached snapshot exists and still has its digest. The content is verified once per process."""
+        """Return whether a cached snapshot exists and still has its digest. Content is verified once per process."""
         folder = self._folder(digest)
         with self._guard:
             if digest in self._verified and folder.is_dir():
