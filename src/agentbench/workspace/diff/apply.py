@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -12,7 +12,7 @@ from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.binary import apply_delta, blob_id
 from agentbench.workspace.diff.file_patch import EXECUTABLE, SYMLINK, BinaryContent, FilePatch, Op, PatchLimits
-from agentbench.workspace.diff.paths import display_path, target_problem
+from agentbench.workspace.diff.paths import display_path, parents, target_problem
 from agentbench.workspace.diff.placement import Placement, place_hunks, place_hunks_by_text
 
 _FULL_ID = 40
@@ -110,8 +110,7 @@ class _Planner:
         return PlannedWrites((*deletions, *files), tuple(self._moved), tuple(self._kept_line_endings))
 
     def _place_problem(self, path: bytes) -> str | None:
-        parents = _parents(path)
-        for parent in parents:
+        for parent in parents(path):
             if parent in self._written:
                 return f"goes through {display_path(parent)}, which the patch makes a file or symlink"
         try:
@@ -121,7 +120,9 @@ class _Planner:
             inside = [other for other in self._entries() if other.startswith(path + b"/")]
             return None if all(other in self._removed for other in inside) else "is a folder"
         except NotADirectoryError:
-            return None if any(parent in self._removed for parent in parents) else "goes through a file or symlink"
+            return (
+                None if any(parent in self._removed for parent in parents(path)) else "goes through a file or symlink"
+            )
         if existing is not None and path in self._created and path not in self._removed:
             return "already exists"
         return None
@@ -139,7 +140,7 @@ class _Planner:
                 raise PatchInvalid(f"{display_path(path)}: cannot be read: {error.strerror}") from error
         entry = self._entries().get(path)
         if entry is None:
-            if any(parent in self._entries() for parent in _parents(path)):
+            if any(parent in self._entries() for parent in parents(path)):
                 raise NotADirectoryError(path)
             if any(other.startswith(path + b"/") for other in self._entries()):
                 raise IsADirectoryError(path)
@@ -197,11 +198,6 @@ class _Planner:
             return after, placements
 
 
-def _parents(path: bytes) -> list[bytes]:
-    parts = path.split(b"/")
-    return [b"/".join(parts[:count]) for count in range(1, len(parts))]
-
-
 def _invalid(patch: FilePatch, reason: str) -> PatchInvalid:
     return PatchInvalid(f"{display_path(patch.path)}: {reason}")
 
@@ -242,7 +238,10 @@ class PatchedTree:
     def entries(self) -> Iterator[Entry]:
         added = {path: _entry_of(write) for path, write in self._writes.items() if not _deletes(write)}
         kept = (entry for entry in self._base.entries() if entry.path not in self._writes)
-        merged = [*added.values(), *(entry for entry in kept if not _is_below(entry.path, added))]
+        merged = [
+            *added.values(),
+            *(entry for entry in kept if not any(parent in added for parent in parents(entry.path))),
+        ]
         return iter(sorted(merged, key=lambda entry: entry.path))
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
@@ -256,16 +255,6 @@ class PatchedTree:
             msg = f"the file has {len(content)} bytes, the limit is {max_bytes}"
             raise TreeTooLarge(msg)
         return content
-
-
-def _is_below(path: bytes, files: Container[bytes]) -> bool:
-    """Return whether one of the files has the place of a parent folder of this path."""
-    slash = path.find(b"/")
-    while slash >= 0:
-        if path[:slash] in files:
-            return True
-        slash = path.find(b"/", slash + 1)
-    return False
 
 
 def _deletes(write: FileWrite) -> bool:

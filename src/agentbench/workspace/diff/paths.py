@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 _PATH_MAX = 4095
 _NAME_MAX = 255
 _DISPLAY_MAX = 300
@@ -17,6 +19,14 @@ def display_path(path: bytes) -> str:
         path = path[: _DISPLAY_MAX // 2] + b"..." + path[-_DISPLAY_MAX // 2 :]
     text = path.decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def parents(path: bytes) -> Iterator[bytes]:
+    """Yield the parent folders of a path, outermost first."""
+    slash = path.find(b"/")
+    while slash >= 0:
+        yield path[:slash]
+        slash = path.find(b"/", slash + 1)
 
 
 def path_problem(path: bytes) -> str | None:

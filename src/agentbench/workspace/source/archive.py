@@ -100,24 +100,16 @@ class ArchiveSource:
         if scheme == "pypi":
             return open_release(self._name, self._sha256)
         if scheme in {"http", "https"}:
-            return self._open_url()
+            try:
+                return open_url(self._name)
+            except DOWNLOAD_ERRORS as error:
+                raise self._unreadable(error) from error
         if scheme == "file":
             parts = urlsplit(self._name)
             if parts.netloc not in {"", "localhost"}:
                 raise SourceError(f"the archive {without_credentials(self._name)} is on another machine")
             return self._open_path(unquote(parts.path))
         return self._open_path(self._name)
-
-    def _open_url(self) -> BinaryIO:
-        try:
-            response = open_url(self._name)
-        except DOWNLOAD_ERRORS as error:
-            raise self._unreadable(error) from error
-        if response is None:
-            raise SourceError(
-                f"the archive {without_credentials(self._name)} redirects to a URL that is not http or https"
-            )
-        return response
 
     def _open_path(self, name: str) -> BinaryIO:
         try:

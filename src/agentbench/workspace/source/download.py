@@ -14,13 +14,11 @@ from urllib.parse import unquote, urlsplit
 _TIMEOUT_SEC = 60.0
 
 
-def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates: str | None = None) -> BinaryIO | None:
-    """Open the body of a response. None if the URL, or a redirect, is neither http nor https.
-
-    A user and password in the URL are sent to that host only.
+def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates: str | None = None) -> BinaryIO:
+    """Open the body of a response. A user and password in the URL are sent to that host only.
 
     Raises:
-        OSError, ValueError, http.client.HTTPException: the download failed.
+        OSError, ValueError, http.client.HTTPException: the download failed, or the URL or a redirect is not http or https.
     """
     address, authorization = _split_credentials(url)
     request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - see opener
@@ -38,7 +36,11 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates
         urllib.request.HTTPErrorProcessor(),
     ):
         opener.add_handler(handler)
-    return opener.open(request, timeout=_TIMEOUT_SEC)  # type: ignore[no-any-return]  # urllib is untyped here
+    response: BinaryIO | None = opener.open(request, timeout=_TIMEOUT_SEC)
+    if response is None:
+        msg = "the URL or a redirect is not http or https"
+        raise ValueError(msg)
+    return response
 
 
 def _split_credentials(url: str) -> tuple[str, str]:

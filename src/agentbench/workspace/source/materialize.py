@@ -10,7 +10,7 @@ from typing import Protocol
 
 from agentbench.core.command import MIB
 from agentbench.core.errors import SourceError
-from agentbench.workspace.diff.paths import display_path, path_problem
+from agentbench.workspace.diff.paths import display_path, parents, path_problem
 
 
 class Source(Protocol):
@@ -96,7 +96,7 @@ class FolderWriter:
             SourceError: an entry is below a symlink.
         """
         for path in self._paths:
-            for parent in _parents(path):
+            for parent in parents(path):
                 if parent in self._links:
                     raise SourceError(
                         f"the base repository has {display_path(path)} below the symlink {display_path(parent)}"
@@ -118,15 +118,10 @@ class FolderWriter:
             raise SourceError(f"the base repository has more than {self._limits.entries} files")
 
     def _make_parents(self, path: bytes) -> None:
-        for parent in _parents(path):
+        for parent in parents(path):
             if parent in self._paths:
                 raise SourceError(f"the base repository has {display_path(parent)} both as a file and as a folder")
             if parent not in self._folders:
                 os.mkdir(os.path.join(self._root, parent), 0o755)
                 os.chmod(os.path.join(self._root, parent), 0o755)  # noqa: S103 - sandboxes read it as another user
                 self._folders.add(parent)
-
-
-def _parents(path: bytes) -> list[bytes]:
-    parts = path.split(b"/")
-    return [b"/".join(parts[:count]) for count in range(1, len(parts))]

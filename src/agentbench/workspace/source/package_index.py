@@ -174,11 +174,7 @@ def _read_page(page: str, path: Path | None, settings: PackageSettings) -> tuple
     if path is not None:
         with path.open("rb") as file:
             return file.read(_PAGE_BYTES).decode("utf-8", "replace"), "json" if path.suffix == ".json" else "html"
-    response = open_url(page, headers={"Accept": _ACCEPT}, certificates=settings.single.get("cert"))
-    if response is None:
-        msg = "redirects to a URL that is not http or https"
-        raise ValueError(msg)
-    with response:
+    with open_url(page, headers={"Accept": _ACCEPT}, certificates=settings.single.get("cert")) as response:
         kind = getattr(response, "headers", {}).get("Content-Type", "").partition(";")[0].strip()
         return response.read(_PAGE_BYTES).decode("utf-8", "replace"), kind
 
@@ -232,8 +228,4 @@ def _open_file(url: str, settings: PackageSettings) -> BinaryIO:
     path = _local_path(url)
     if path is not None:
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    response = open_url(url, certificates=settings.single.get("cert"))
-    if response is None:
-        msg = "redirects to a URL that is not http or https"
-        raise ValueError(msg)
-    return response
+    return open_url(url, certificates=settings.single.get("cert"))
