@@ -90,7 +90,7 @@ class DecompressedFile:
             SourceError: backwards, or relative to the end. An archive that is read in order needs neither.
         """
         if whence != 0 or position < self._position:
-            raise SourceError("cannot read the archive in order")
+            raise SourceError("the archive cannot be read sequentially")
         while self._position < position and self.read(min(position - self._position, _MAX_READ)):
             pass
         return self._position
