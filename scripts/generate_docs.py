@@ -105,7 +105,7 @@ def option_row(option: click.Option, context: click.Context) -> tuple[str, ...]:
 
 
 def task_page() -> str:
-    purpose = "Every key of `task.yaml`. [The task format](task-format.md) explains how they work together."
+    purpose = "Every key of `task.yaml`. [Write a task](../how-to/write-a-task.md) shows how to use them; [task rules](task-format.md) has the rest."
     nested = list(dict.fromkeys(nested_models(task_schema.Task)))
     docs = field_docs(task_schema)
     return page("task.yaml", purpose, [model_section(model, key_path(model), docs) for model in nested])

@@ -1,4 +1,4 @@
-"""docs/how-to/bring-your-agent.md covers every agent, option and tool."""
+"""docs/reference/agents.md covers every agent, option and tool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentbench.agents.registry import AGENTS, ALIASES, GROUP
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to/bring-your-agent.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference/agents.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

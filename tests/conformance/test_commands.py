@@ -68,6 +68,28 @@ def test_command_is_documented(name: str) -> None:
 @pytest.mark.req("U-02")
 def test_readme_has_the_essential_sections() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for part in ("make demo", "make test", "## Add a task", "## Read the results", "ab doctor"):
+    for part in (
+        "make demo",
+        "make test",
+        "ab doctor",
+        "docs/quickstart.md",
+        "docs/how-to/write-a-task.md",
+        "docs/index.md",
+    ):
         assert part in text
     assert (ROOT / ".env.example").exists()
+
+
+@pytest.mark.req("U-02")
+@pytest.mark.parametrize(
+    ("page", "parts"),
+    [
+        ("quickstart.md", ("ab doctor", "ab init", "## Run an agent", "## Read the verdict")),
+        ("how-to/write-a-task.md", ("## The shortest task", "ab task check", "ab validate-tasks")),
+        ("how-to/audit-a-verdict.md", ("ab show", "ab verify", "ab replay", "ab query")),
+    ],
+)
+def test_guides_cover_adding_a_task_and_reading_results(page: str, parts: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for part in parts:
+        assert part in text

@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[2]
 
 def examples() -> list[tuple[str, str]]:
     found = []
-    for page in (ROOT / "README.md", ROOT / "docs" / "protocol.md"):
-        for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)):
-            found.append((f"{page.name}-{number}", text))
+    for page in (ROOT / "docs" / "how-to" / "write-a-task.md", ROOT / "docs" / "protocol.md"):
+        blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        whole = [text for text in blocks if text.startswith(("id:", "schema_version:"))]
+        found += [(f"{page.name}-{number}", text) for number, text in enumerate(whole)]
     return found
 
 
@@ -34,4 +35,4 @@ def test_documented_task_is_valid(text: str, tmp_path: Path) -> None:
 
 
 def test_documentation_has_examples() -> None:
-    assert {name.split("-")[0] for name, _ in examples()} == {"README.md", "protocol.md"}
+    assert {name.rpartition("-")[0] for name, _ in examples()} == {"write-a-task.md", "protocol.md"}

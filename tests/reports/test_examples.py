@@ -15,11 +15,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.req("A-03")
 def test_documented_gate_file_is_valid(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "how-to/compare-two-agents.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to/gate-ci.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```yaml\n(# gate\.yaml.*?)```", text, re.DOTALL)
     path = tmp_path / "gate.yaml"
     path.write_text(example, encoding="utf-8")
     assert read_gate(path).min_pairs == 20
+    assert (ROOT / "docs" / "examples" / "gate.yaml").read_text(encoding="utf-8") == example
 
 
 @pytest.mark.req("A-03")

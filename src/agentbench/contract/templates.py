@@ -237,7 +237,7 @@ setup:
 
 # The first command must fail on the base repository, the second must pass with the patch.
 # `ab task lock` collects the required test ids. For hidden tests, build and static checks or
-# several checks, use `oracle` instead: see docs/reference/task-format.md.
+# several checks, use `oracle` instead: see docs/how-to/write-a-task.md.
 validation:
   failing_command: @COMMAND@
   passing_command: @COMMAND@

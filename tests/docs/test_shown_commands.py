@@ -1,0 +1,129 @@
+"""Commands on the pages print what the pages show.
+
+`<!-- run -->` before a console block: the commands run in order, in a folder with the files of docs/examples and the run
+directories that `ab demo` leaves. `<!-- snapshot: NAME -->`: the output is compared with tests/cli/snapshots/NAME.txt.
+Times, ids and paths are normalised as in the snapshots. `…` stands for omitted text; on a line of its own, for omitted lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import INHERITED
+from tests.cli.snapshots import FOLDER as SNAPSHOTS
+from tests.cli.snapshots import normalise
+from tests.cli.stage import ARCHIVE
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(
+    r"<!-- (?P<kind>run|snapshot: (?P<name>[\w-]+)) -->\n+```console\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE
+)
+DEMO = "artifacts/runs/2026-11-16T12-00-00+0000__demo__{}__none"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A command on a page, and the output shown below it."""
+
+    command: str
+    output: str
+
+
+def commands_of(text: str) -> Iterator[Shown]:
+    """Split a console block at its prompts. A command continues after a backslash at the end of a line."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        lines = part.split("\n")
+        end = next(number for number, line in enumerate(lines) if not line.endswith("\\")) + 1
+        yield Shown("\n".join(lines[:end]), "\n".join(lines[end:]).rstrip("\n"))
+
+
+def blocks(kind: str) -> dict[str, list[re.Match[str]]]:
+    """Return the marked blocks by page."""
+    found = {
+        str(page.relative_to(ROOT)): [
+            block for block in BLOCK.finditer(page.read_text(encoding="utf-8")) if block["kind"].startswith(kind)
+        ]
+        for page in PAGES
+    }
+    return {page: matches for page, matches in found.items() if matches}
+
+
+def shows(expected: str, actual: str, places: dict[str, str]) -> bool:
+    """Return whether the shown output is the actual one, apart from what varies and what `…` omits."""
+    pattern = ""
+    for line in normalise(expected, places).split("\n"):
+        pattern += r"(?:.*\n)*?" if line.strip() == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
+    return re.fullmatch(pattern, normalise(actual, places).rstrip("\n") + "\n") is not None or expected == actual == ""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project folder with the example files and the runs of `ab demo`."""
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "docs" / "examples", project)
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        members = [member for member in archive.getmembers() if "demo-" in member.name]
+        archive.extractall(tmp_path / "recorded", members)  # noqa: S202 - an archive of our own
+    for run in (tmp_path / "recorded").iterdir():
+        shutil.copytree(run, project / DEMO.format(run.name.removeprefix("demo-")))
+    return project
+
+
+def execute(command: str, folder: Path, state: Path, last: int) -> tuple[int, str]:
+    """Run a command line in bash. `last` is the exit code of the command before it, for `$?`."""
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "HOME": str(folder), "AB_STATE": str(state)}
+    script = f"set -o pipefail; (exit {last})\n{command}"
+    result = subprocess.run(  # noqa: S603 - commands of our own pages
+        ["bash", "-c", script],  # noqa: S607
+        cwd=folder,
+        env={**env, "COLUMNS": "110"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return result.returncode, result.stdout
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("page", blocks("run"))
+def test_commands_print_what_the_page_shows(page: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    state = tmp_path_factory.getbasetemp() / "state"
+    places = {str(state): "<state>", str(folder): "<dir>", sys.prefix: "<prefix>"}
+    differences, code = [], 0
+    for block in blocks("run")[page]:
+        for shown in commands_of(block["text"]):
+            code, actual = execute(shown.command, folder, state, code)
+            if not shows(shown.output, actual, places):
+                differences.append(f"$ {shown.command}\n{actual.replace(str(folder), '<dir>')}")
+    if differences:
+        pytest.fail(f"{page} shows something else than:\n\n" + "\n".join(differences), pytrace=False)
+
+
+@pytest.mark.parametrize("page", blocks("snapshot"))
+def test_shown_output_is_in_the_snapshots(page: str) -> None:
+    for block in blocks("snapshot")[page]:
+        recorded = (SNAPSHOTS / f"{block['name']}.txt").read_text(encoding="utf-8")
+        output = re.sub(r"^(?:\$ .*|exit code: .*|----- \w+ -----)\n+", "", recorded, flags=re.MULTILINE)
+        (shown,) = commands_of(block["text"])
+        assert shows(shown.output, output, {".venv": "<prefix>"}), f"{page}: see {block['name']}.txt"
+
+
+def test_pages_show_commands_that_run() -> None:
+    assert "README.md" in blocks("snapshot")
+    assert {"docs/quickstart.md", "docs/how-to/write-a-task.md"} <= set(blocks("run"))
