@@ -82,7 +82,7 @@ def test_readme_has_the_essential_sections() -> None:
 
 @pytest.mark.req("U-02")
 @pytest.mark.parametrize(
-    ("page", "parts"),
+    "page, parts",
     [
         ("quickstart.md", ("ab doctor", "ab init", "## Run an agent", "## Read the verdict")),
         ("how-to/write-a-task.md", ("## The shortest task", "ab task check", "ab validate-tasks")),

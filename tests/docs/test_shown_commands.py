@@ -86,8 +86,8 @@ def execute(command: str, folder: Path, state: Path, last: int) -> tuple[int, st
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     env |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "HOME": str(folder), "AB_STATE": str(state)}
     script = f"set -o pipefail; (exit {last})\n{command}"
-    result = subprocess.run(  # noqa: S603 - commands of our own pages
-        ["bash", "-c", script],  # noqa: S607
+    result = subprocess.run(
+        ["bash", "-c", script],
         cwd=folder,
         env={**env, "COLUMNS": "110"},
         stdout=subprocess.PIPE,
