@@ -1,5 +1,5 @@
-# Every target prepares what it needs first; `scripts/bootstrap` is quick when nothing is left to do.
-# ARGS reaches the program behind a target: make test ARGS="tests/contract -k lock"
+# Every target runs `scripts/bootstrap` first, which is quick when everything is installed.
+# ARGS is passed to the program behind a target: make test ARGS="tests/contract -k lock"
 
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
@@ -7,17 +7,17 @@ PYTHON_BIN := .venv/bin
 .PHONY: help demo test check docs bench bench-peers soak honest conformance validate-suites wheel clean
 
 help:
-	@echo 'make demo         the whole thing on bundled tasks: validate, run four agents (one cheats), grade, compare'
-	@echo 'make test         all tests'
-	@echo 'make check        ruff, mypy, import contracts, dependency hygiene'
-	@echo 'make docs         the documentation site in build/site'
-	@echo 'make bench        measurements on both backends, printed with their conditions and kept as JSON (takes many minutes)'
-	@echo 'make bench-peers  the same trivial work by ours and by other harnesses, side by side (installs them elsewhere)'
-	@echo 'make soak         a run killed 200 times and resumed: nothing lost, repeated or left (about ten minutes)'
-	@echo 'make honest       real fixes and honest variants of them must be accepted: ARGS="FOLDER… --out build/honest"'
-	@echo 'make conformance  requirement -> tests -> result'
-	@echo 'make validate-suites  every task of tasks/: baseline fails, reference passes, nothing flakes'
-	@echo 'make wheel        dist/*.whl'
+	@echo 'make demo         validate the bundled tasks, run four agents (one cheats), grade and compare them'
+	@echo 'make test         run all tests'
+	@echo 'make check        run ruff, mypy, import-linter and deptry'
+	@echo 'make docs         build the documentation site in build/site'
+	@echo 'make bench        run the benchmarks on both backends and write JSON results (takes many minutes)'
+	@echo 'make bench-peers  compare with other harnesses on the same work (installs them outside of the repository)'
+	@echo 'make soak         kill and resume a run 200 times and check that nothing is lost, repeated or leaked (about ten minutes)'
+	@echo 'make honest       check that real fixes and honest variants of them are accepted: ARGS="FOLDER… --out build/honest"'
+	@echo 'make conformance  list each requirement with its tests and their result'
+	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
+	@echo 'make wheel        build dist/*.whl'
 
 demo:
 	@scripts/bootstrap --sandbox
@@ -37,7 +37,7 @@ docs:
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --clean $(ARGS)
 	@echo 'open build/site/index.html'
 
-# Each replaces its own part of the file and leaves the others. BENCH="calls sandbox" takes only these, RESULTS=FILE writes elsewhere.
+# Each bench replaces its own part of the results file. BENCH="calls sandbox" runs only these; RESULTS=FILE writes to another file.
 BENCH ?= startup trace monitors gateway reports calls sandbox crowd setup attempt grading waiting
 RESULTS ?= bench/results/ours.json
 

@@ -1,15 +1,15 @@
-"""What an attempt costs when there is nothing to it, and whether the harness grows over many of them.
+"""Measure the cost of a trivial attempt and the harness's memory growth over many attempts.
 
-A trivial attempt: ten tool calls by the scripted agent in one sandbox, Δ, grading of one exit-code check in a fresh one,
-log, manifest and record on disk. Setup is prepared beforehand. Run through the command line, as anybody would; the time
-of the command itself is in the numbers.
+An attempt here is ten tool calls by the scripted agent in one sandbox, its patch, grading of one exit-code check in a fresh
+sandbox, and log, manifest and record on disk. The environment is prepared beforehand. Attempts run through `ab run`; the
+numbers include the time of the command itself.
 
     python -m bench.attempt [--sandbox bwrap|docker] [ATTEMPTS]
 """
 
 from __future__ import annotations
 
-from bench.measuring import Report, parser, reporting, usable
+from bench.report import Report, argument_parser, available_backends, open_report
 from bench.trivial import scripted, suite
 
 ATTEMPTS = {"bwrap": 500, "docker": 100}
@@ -35,12 +35,12 @@ def measure(backend: str, count: int, report: Report) -> None:
 
 
 def main() -> None:
-    options = parser(__doc__, sandbox=True)
+    options = argument_parser(__doc__, sandbox=True)
     options.add_argument("attempts", nargs="?", type=int, metavar="ATTEMPTS", help="500 (bwrap) and 100 (docker)")
-    asked = options.parse_args()
-    with reporting("attempt", asked.json) as report:
-        for backend in usable(asked.sandbox, report):
-            measure(backend, asked.attempts or ATTEMPTS[backend], report)
+    arguments = options.parse_args()
+    with open_report("attempt", arguments.json) as report:
+        for backend in available_backends(arguments.sandbox, report):
+            measure(backend, arguments.attempts or ATTEMPTS[backend], report)
 
 
 if __name__ == "__main__":

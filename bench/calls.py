@@ -1,4 +1,4 @@
-"""Measures the cost of a tool call through the session, including its events and the detection of its effects.
+"""Measure the cost of a tool call through the session, including its events and the detection of its effects.
 
 A small project (200 files, 1 MB). Every call passes the rules and monitors, is executed in the sandbox or on its
 tree, and writes its events (start, changes, end) to a log on disk, as in an attempt.
@@ -23,7 +23,7 @@ from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog, read_events
-from bench.measuring import Report, milliseconds, opened, parser, reporting, usable
+from bench.report import Report, argument_parser, available_backend, available_backends, milliseconds, open_report
 
 CALLS = 300
 LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=256)
@@ -56,13 +56,15 @@ def session(backend: Backend, prepared: Prepared, record: Path, spec: SandboxSpe
         backend.open(spec, prepared) as box,
         EventLog.create(record / "events.jsonl") as log,
     ):
-        place = SessionEnvironment(box, base=prepared.base_tree)
-        made = Session(BriefingText("do it\n"), place, rules(), SessionLog(log, BlobStore(record / "blobs")))
-        made.begin()
+        environment = SessionEnvironment(box, base=prepared.base_tree)
+        agent_session = Session(
+            BriefingText("do it\n"), environment, rules(), SessionLog(log, BlobStore(record / "blobs"))
+        )
+        agent_session.begin()
         try:
-            yield made
+            yield agent_session
         finally:
-            made.close()
+            agent_session.close()
 
 
 def added(number: int) -> str:
@@ -84,10 +86,10 @@ def kinds(agent: Session) -> dict[str, Callable[[int], ToolResult]]:
 
 
 def measure(name: str, calls: int, report: Report) -> None:
-    with tempfile.TemporaryDirectory(prefix="ab-bench-") as made, opened(name, report) as backend:
+    with tempfile.TemporaryDirectory(prefix="ab-bench-") as directory, available_backend(name, report) as backend:
         if backend is None:
             return
-        source, record = Path(made) / "source", Path(made) / "record"
+        source, record = Path(directory) / "source", Path(directory) / "record"
         source.mkdir()
         record.mkdir()
         project(source)
@@ -114,12 +116,12 @@ def timed(kind: str, call: Callable[[int], ToolResult], times: int) -> list[floa
 
 
 def main() -> None:
-    options = parser(__doc__, sandbox=True)
+    options = argument_parser(__doc__, sandbox=True)
     options.add_argument("--calls", type=int, default=CALLS, help="calls of each kind (%(default)s)")
-    asked = options.parse_args()
-    with reporting("calls", asked.json) as report:
-        for name in usable(asked.sandbox, report):
-            measure(name, asked.calls, report)
+    arguments = options.parse_args()
+    with open_report("calls", arguments.json) as report:
+        for name in available_backends(arguments.sandbox, report):
+            measure(name, arguments.calls, report)
 
 
 if __name__ == "__main__":

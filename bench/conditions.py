@@ -1,4 +1,4 @@
-"""What a number was measured on: printed with every measurement, and kept with every result."""
+"""Describe the machine and its load; printed and recorded with every measurement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def conditions() -> str:
 
 
 def machine() -> dict[str, object]:
-    """What stands beside a result in a file."""
+    """Return the machine description that is recorded with a result."""
     return {
         "cpu": processor(),
         "cores": os.cpu_count(),
@@ -44,14 +44,14 @@ def machine() -> dict[str, object]:
 
 
 def remark() -> dict[str, str]:
-    """What somebody has to say about the conditions: $AB_BENCH_REMARK."""
-    said = os.environ.get("AB_BENCH_REMARK")
-    return {"remark": said} if said else {}
+    """Return the user's remark on the conditions ($AB_BENCH_REMARK)."""
+    text = os.environ.get("AB_BENCH_REMARK")
+    return {"remark": text} if text else {}
 
 
 def load() -> list[float]:
-    """Of the last 1, 5 and 15 minutes."""
-    return [round(one, 2) for one in os.getloadavg()]
+    """Return the load averages of the last 1, 5 and 15 minutes."""
+    return [round(average, 2) for average in os.getloadavg()]
 
 
 def processor() -> str:
@@ -73,7 +73,7 @@ def system() -> str:
 
 
 def version(argv: tuple[str, ...], cwd: Path | None = None) -> str | None:
-    """The first line that a program says of itself, without its name; None where it does not answer."""
+    """Return the first line of a program's version output without its name, or None if it fails."""
     try:
         done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

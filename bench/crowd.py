@@ -1,10 +1,10 @@
-"""Fifty sandboxes open at once: the memory of each, and what is left when their harness is killed and another starts.
+"""Open fifty sandboxes at once; measure their memory and the cleanup after their harness was killed.
 
     python -m bench.crowd [--sandbox bwrap|docker] [--count N]
 
-The harness is a process of its own with a state folder of its own, so that nobody else's sandboxes are counted. Memory is the
-proportional set size of everything that exists for a sandbox: the launcher, bubblewrap and the command server, or the engine's
-helper and all processes of the container.
+The harness runs in its own process with its own state folder, so that other sandboxes are not counted. Memory is the
+proportional set size of all processes of a sandbox: the launcher, bubblewrap and the command server, or the engine's shim
+and all processes of the container.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
-from bench.measuring import Report, parser, reporting, usable
+from bench.report import Report, argument_parser, available_backends, open_report
 from tests.sandbox.conftest import remove_images
 from tests.sandbox.test_two_harnesses import Traces
 
 COUNT = 50
 EACH_MB = 10
 SPEC = SandboxSpec(Phase.AGENT, Limits(memory_mb=128, pids=32, disk_mb=32))
-PATIENCE_SEC = 60
+TIMEOUT_SEC = 60
 
 
 def hold(name: str, count: int) -> None:
-    """The harness: opens them, says so, and waits to be killed."""
+    """Act as the harness: open the sandboxes, print `ready`, and wait to be killed."""
     backend = open_backend(name, state=default_state(), needs_image=False)
     with backend.open(SPEC, None):
-        print("warm", flush=True)  # what a new state folder needs once is there
+        print("warm", flush=True)  # the one-time work for a new state folder is done
     with ExitStack() as stack:
         for _ in range(count):
             box = stack.enter_context(backend.open(SPEC, None))
@@ -59,34 +59,34 @@ def harness(name: str, count: int, state: Path) -> Iterator[subprocess.Popen[str
             child.kill()
 
 
-def heard(child: subprocess.Popen[str], word: str) -> None:
+def expect_line(child: subprocess.Popen[str], word: str) -> None:
     assert child.stdout is not None  # noqa: S101
     if child.stdout.readline() != f"{word}\n":
         sys.exit("the harness did not open its sandboxes")
 
 
-def parents() -> dict[int, int]:
-    found = {}
+def parent_pids() -> dict[int, int]:
+    parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError, ValueError):
-            # The name in parentheses may hold anything.
-            found[int(folder.name)] = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-    return found
+            # The name in parentheses may contain any character.
+            parents[int(folder.name)] = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    return parents
 
 
-def below(roots: set[int]) -> set[int]:
-    """These processes and all that come from them."""
-    up, found = parents(), set(roots)
-    while more := {pid for pid, parent in up.items() if parent in found and pid not in found}:
-        found |= more
-    return found
+def with_descendants(roots: set[int]) -> set[int]:
+    """Return these processes and all their descendants."""
+    parents, tree = parent_pids(), set(roots)
+    while children := {pid for pid, parent in parents.items() if parent in tree and pid not in tree}:
+        tree |= children
+    return tree
 
 
 def own_processes(name: str, pid: int, state: Path) -> set[int]:
     if name == "bwrap":
-        # One spawner serves all of them and is none of them.
-        spawners = {child for child, parent in parents().items() if parent == pid}
-        return below(spawners) - spawners
+        # One spawner serves all sandboxes and belongs to none of them.
+        spawners = {child for child, parent in parent_pids().items() if parent == pid}
+        return with_descendants(spawners) - spawners
     marks = Traces(name, state)._names  # noqa: SLF001 - the containers of this state folder
     shims = set()
     for folder in Path("/proc").glob("[0-9]*"):
@@ -94,7 +94,7 @@ def own_processes(name: str, pid: int, state: Path) -> set[int]:
             words = (folder / "cmdline").read_bytes().decode(errors="replace")
             if "containerd-shim" in words and any(mark in words for mark in marks):
                 shims.add(int(folder.name))
-    return below(shims)
+    return with_descendants(shims)
 
 
 def proportional_mb(pids: set[int]) -> float:
@@ -107,12 +107,12 @@ def proportional_mb(pids: set[int]) -> float:
 
 
 def measure(name: str, count: int, report: Report) -> None:
-    with tempfile.TemporaryDirectory(prefix="ab-crowd-") as made:
-        state = Path(made)
+    with tempfile.TemporaryDirectory(prefix="ab-crowd-") as directory:
+        state = Path(directory)
         with harness(name, count, state) as child:
-            heard(child, "warm")
+            expect_line(child, "warm")
             start = time.perf_counter()
-            heard(child, "ready")
+            expect_line(child, "ready")
             report.value(
                 f"{count} sandboxes opened one after the other", time.perf_counter() - start, "s", backend=name
             )
@@ -125,7 +125,7 @@ def measure(name: str, count: int, report: Report) -> None:
         start = time.perf_counter()
         open_backend(name, state=state, needs_image=False).close()
         left = alive = 1
-        while (left or alive) and time.perf_counter() - start < PATIENCE_SEC:
+        while (left or alive) and time.perf_counter() - start < TIMEOUT_SEC:
             left, alive = len(traces.left()), sum(Path(f"/proc/{pid}").exists() for pid in own)
             time.sleep(0.02)
         report.value("gone after kill -9 and a new start", time.perf_counter() - start, "s", backend=name)
@@ -137,16 +137,16 @@ def measure(name: str, count: int, report: Report) -> None:
 
 
 def main() -> None:
-    options = parser(__doc__, sandbox=True)
+    options = argument_parser(__doc__, sandbox=True)
     options.add_argument("--count", type=int, default=COUNT, help="sandboxes at once (%(default)s)")
-    options.add_argument("--hold", action="store_true", help="be the harness that is killed")
-    asked = options.parse_args()
-    if asked.hold:
-        hold(asked.sandbox[0], asked.count)
+    options.add_argument("--hold", action="store_true", help="act as the harness that is killed")
+    arguments = options.parse_args()
+    if arguments.hold:
+        hold(arguments.sandbox[0], arguments.count)
         return
-    with reporting("crowd", asked.json) as report:
-        for name in usable(asked.sandbox, report):
-            measure(name, asked.count, report)
+    with open_report("crowd", arguments.json) as report:
+        for name in available_backends(arguments.sandbox, report):
+            measure(name, arguments.count, report)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measures the latency the gateway adds, the time to a stream's first byte, and the memory of waiting gateways."""
+"""Measure the latency the gateway adds, the time to a stream's first byte, and the memory of waiting gateways."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agentbench.models.metered_model import LogSink
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor
-from bench.measuring import Report, parser, reporting
+from bench.report import Report, argument_parser, open_report
 
 REQUESTS = 300
 WAITING = 100
@@ -112,10 +112,10 @@ def waiting_clients(paths: list[str], pipe: Connection) -> None:
     """Clients in their own process, in place of sandboxes."""
     times: list[float] = []
 
-    def one(path: str) -> None:
+    def send(path: str) -> None:
         times.append(ask(UnixConnection(path), wait=HOLD_SEC)[1])
 
-    threads = [threading.Thread(target=one, args=(path,)) for path in paths]
+    threads = [threading.Thread(target=send, args=(path,)) for path in paths]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -138,14 +138,14 @@ class Harness:
         self.gateways: list[Gateway] = []
 
     def open(self) -> str:
-        place = self.folder / f"a{len(self.gateways)}"
-        place.mkdir()
-        log = EventLog.create(place / "events.jsonl", redact=self.redact)
-        sink = LogSink(log, BlobStore(place / "blobs", redact=self.redact))
+        attempt = self.folder / f"a{len(self.gateways)}"
+        attempt.mkdir()
+        log = EventLog.create(attempt / "events.jsonl", redact=self.redact)
+        sink = LogSink(log, BlobStore(attempt / "blobs", redact=self.redact))
         metered_model = self.factory.metered_model(
             self.choice, ModelParams(self.factory.ledger.attempt("t", Caps.of(usd=1000)), sink)
         )
-        self.gateways.append(Gateway(place / "gateway", metered_model))
+        self.gateways.append(Gateway(attempt / "gateway", metered_model))
         return str(self.gateways[-1].forward.socket)
 
 
@@ -158,7 +158,7 @@ def compare(
 ) -> None:
     """Alternate both, so that other load on the machine affects them equally."""
     pairs = [(direct()[part] * 1000, through()[part] * 1000) for _ in range(REQUESTS)]
-    plain, longer = [one for one, _ in pairs], [two for _, two in pairs]
+    plain, longer = [first for first, _ in pairs], [second for _, second in pairs]
     report.times(f"{name}, direct", plain)
     report.times(f"{name}, through the gateway", longer)
     report.value("  added (medians)", statistics.median(longer) - statistics.median(plain), "ms", most=3)
@@ -184,13 +184,13 @@ def waiting(report: Report, harness: Harness, paths: list[str]) -> None:
 
 
 def main() -> None:
-    asked = parser(__doc__).parse_args()
+    arguments = argument_parser(__doc__).parse_args()
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     model = context.Process(target=upstream, args=(there,), daemon=True)
     model.start()
     port = here.recv()
-    with reporting("gateway", asked.json) as report, tempfile.TemporaryDirectory() as folder:
+    with open_report("gateway", arguments.json) as report, tempfile.TemporaryDirectory() as folder:
         report.note(
             f"{REQUESTS} requests of {len(json.dumps(CONVERSATION)) / 1000:.0f} kB, direct and through by turns"
         )

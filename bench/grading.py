@@ -1,10 +1,10 @@
-"""What grading adds to the time of the checks themselves, and whether many predictions in one command stay cheap.
+"""Measure the overhead of grading over the time of its checks, and the cost of grading many predictions.
 
     python -m bench.grading [--sandbox bwrap|docker] [--predictions N]
 
-Overhead: a patch made elsewhere is graded twenty times, one after the other; from the time of each attempt that of its checks
-is taken away. Once with one check that is a command, once with the bundled toy-median (30 tests by id with canaries, and a probe
-in sandboxes of its own). In bulk: trivial predictions at two workers.
+Overhead: a given patch is graded twenty times in sequence; the overhead is the duration of an attempt minus that of its
+checks. Measured with a single command check and with the bundled toy-median (30 tests by id with canary tests, and a probe in
+its own sandboxes). In bulk: trivial predictions with two workers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import agentbench
-from bench.measuring import Report, parser, reporting, usable
-from bench.trivial import PATCH, Ran, ab, suite
+from bench.report import Report, argument_parser, available_backends, open_report
+from bench.trivial import PATCH, AbRun, run_ab, suite
 
 TIMES = 20
 BULK = {"bwrap": 1000, "docker": 300}
@@ -30,33 +30,33 @@ TOY_PATCH = "reference.patch"
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch for a task that lies in a folder."""
+    """A patch for the task in a folder."""
 
     task: Path
     text: str
 
 
-def graded(patch: Patch, backend: str, *, times: int, workers: int) -> Ran:
+def grade(patch: Patch, backend: str, *, times: int, workers: int) -> AbRun:
     folder = patch.task.parent
     predictions = folder.parent / "predictions.jsonl"
     row = json.dumps({"instance_id": patch.task.name, "model_name_or_path": "bench", "model_patch": patch.text})
     predictions.write_text(f"{row}\n" * times, encoding="utf-8")
     arguments = ["grade", "--task", str(patch.task), "--predictions", str(predictions)]
-    ran = ab(folder.parent, [*arguments, "--workers", str(workers), "--sandbox", backend])
+    ran = run_ab(folder.parent, [*arguments, "--workers", str(workers), "--sandbox", backend])
     ran.expect_passed(times)
     return ran
 
 
-def overheads(ran: Ran) -> list[float]:
-    """Milliseconds of each grading without its checks' own."""
-    found = []
+def overheads(ran: AbRun) -> list[float]:
+    """Return the milliseconds of each grading minus those of its checks."""
+    milliseconds = []
     for record in ran.records():
         checks = record["checks"]
         if not isinstance(checks, list):
-            sys.exit(f"a record without checks: {record['attempt_id']}")
-        own = sum(float(check["duration_sec"]) for check in checks)
-        found.append((float(str(record["duration_sec"])) - own) * 1000)
-    return found
+            sys.exit(f"record without checks: {record['attempt_id']}")
+        in_checks = sum(float(check["duration_sec"]) for check in checks)
+        milliseconds.append((float(str(record["duration_sec"])) - in_checks) * 1000)
+    return milliseconds
 
 
 def measure(backend: str, count: int, report: Report) -> None:
@@ -64,21 +64,21 @@ def measure(backend: str, count: int, report: Report) -> None:
         trivial = Patch(folder / "tasks" / "bench" / "trivial", PATCH)
         overhead("one command's", trivial, backend, report)
         bulk(trivial, backend, count, report)
-    with tempfile.TemporaryDirectory(prefix="ab-bench-") as made:
-        task = Path(made) / "tasks" / "toy-median"
+    with tempfile.TemporaryDirectory(prefix="ab-bench-") as directory:
+        task = Path(directory) / "tasks" / "toy-median"
         shutil.copytree(TOY, task)
         overhead("pytest's and a probe's", Patch(task, (task / TOY_PATCH).read_text(encoding="utf-8")), backend, report)
 
 
 def overhead(whose: str, patch: Patch, backend: str, report: Report) -> None:
-    graded(patch, backend, times=1, workers=1)
-    ran = graded(patch, backend, times=TIMES, workers=1)
+    grade(patch, backend, times=1, workers=1)
+    ran = grade(patch, backend, times=TIMES, workers=1)
     report.times(f"grading over {whose} own time", overheads(ran), backend=backend, goals={"p50": WANTED_MS[backend]})
     report.value("  each, with the command that grades them", ran.seconds / TIMES, "s", backend=backend)
 
 
 def bulk(patch: Patch, backend: str, count: int, report: Report) -> None:
-    ran = graded(patch, backend, times=count, workers=2)
+    ran = grade(patch, backend, times=count, workers=2)
     report.value(f"{count} predictions in bulk, two workers, each", ran.seconds / count, "s", backend=backend)
     report.value("  in all", ran.seconds, "s", backend=backend)
     report.value("  memory of the harness, peak", ran.memory.peak, "MB", backend=backend)
@@ -88,12 +88,14 @@ def bulk(patch: Patch, backend: str, count: int, report: Report) -> None:
 
 
 def main() -> None:
-    options = parser(__doc__, sandbox=True)
-    options.add_argument("--predictions", type=int, help="in bulk: 1000 (bwrap) and 300 (docker)")
-    asked = options.parse_args()
-    with reporting("grading", asked.json) as report:
-        for backend in usable(asked.sandbox, report):
-            measure(backend, asked.predictions or BULK[backend], report)
+    options = argument_parser(__doc__, sandbox=True)
+    options.add_argument(
+        "--predictions", type=int, help="predictions in bulk (default: 1000 for bwrap, 300 for docker)"
+    )
+    arguments = options.parse_args()
+    with open_report("grading", arguments.json) as report:
+        for backend in available_backends(arguments.sandbox, report):
+            measure(backend, arguments.predictions or BULK[backend], report)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The numbers of docs/reference/benchmarks.md, drawn from bench/results: nobody copies them by hand.
+"""Render the tables of docs/reference/benchmarks.md from bench/results.
 
     python -m bench.page [--check]
 
-Ours come from ours.json, the comparison from the newest peers-DATE.json. What stands between the page's marks is replaced.
+Our numbers come from ours.json, the comparison from the newest peers-DATE.json. Replaces the text between the page's markers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "reference/benchmarks.md"
-MARK = re.compile(r"(<!-- drawn: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKER = re.compile(r"(<!-- drawn: (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def drawn(text: str, results: Path = RESULTS) -> str:
-    """The page with the numbers that lie in the results now."""
+def render(text: str, results: Path = RESULTS) -> str:
+    """Return the page with the numbers of the current results."""
     parts = {"ours": lambda: ours(results / "ours.json"), "peers": lambda: peers(newest(results))}
-    return MARK.sub(lambda found: found[1] + parts[found["name"]]() + found[3], text)
+    return MARKER.sub(lambda match: match[1] + parts[match["name"]]() + match[3], text)
 
 
 def newest(results: Path) -> Path:
@@ -62,17 +62,17 @@ def bench(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     yield "| | | p50 | p99 | wanted | |"
     yield "|---|---|---|---|---|---|"
     notes = []
-    for one in part["results"]:
-        if "note" in one:
-            notes.append(f"{one['backend'] + ': ' if 'backend' in one else ''}{one['note']}")
+    for result in part["results"]:
+        if "note" in result:
+            notes.append(f"{result['backend'] + ': ' if 'backend' in result else ''}{result['note']}")
             continue
-        unit = one["unit"]
-        middle, high = (one["p50"], one["p99"]) if "p50" in one else (one["value"], None)
-        wanted = ", ".join(_bound(key, bound) for key, bound in one.get("wanted", {}).items())
-        met = {True: "yes", False: "**no**", None: ""}[one.get("met")]
+        unit = result["unit"]
+        middle, high = (result["p50"], result["p99"]) if "p50" in result else (result["value"], None)
+        wanted = ", ".join(_bound(key, bound) for key, bound in result.get("wanted", {}).items())
+        met = {True: "yes", False: "**no**", None: ""}[result.get("met")]
         cells = (
-            one.get("backend", ""),
-            one["name"].replace("  ", "– "),
+            result.get("backend", ""),
+            result["name"].replace("  ", "– "),
             _number(middle, unit),
             _number(high, unit),
             wanted,
@@ -105,17 +105,17 @@ def peers(path: Path) -> str:
         "| | version | `true`, p50 / p99 ms | `cat`, p50 / p99 ms | attempt, 2 workers | attempt, 1 worker | grading, 2 workers |"
     ]
     lines += ["|---|---|---|---|---|---|---|"]
-    for name, one in measured.items():
+    for name, numbers in measured.items():
         cells = [name, ", ".join(whole["versions"].get(name, []))]
-        cells += [_calls(one, mine, call) for call in ("true", "cat")]
+        cells += [_calls(numbers, mine, call) for call in ("true", "cat")]
         cells += [
-            _each(one, mine, kind, workers)
+            _each(numbers, mine, kind, workers)
             for kind, workers in (("attempts", "2"), ("attempts", "1"), ("gradings", "2"))
         ]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "In brackets: how many times as long as ours under docker.", ""]
-    lines += [f"- {name}: {note}" for name, one in measured.items() for note in one["notes"]]
-    lines += [f"- not measured: {name}: {why}" for name, why in whole["not_measured"].items()]
+    lines += [f"- {name}: {note}" for name, numbers in measured.items() for note in numbers["notes"]]
+    lines += [f"- not measured: {name}: {reason}" for name, reason in whole["not_measured"].items()]
     lines += ["", "| wanted | | measured | |", "|---|---|---|---|"]
     for goal in whole["goals"]:
         met = {True: "yes", False: "**no**", None: ""}[goal["met"]]
@@ -123,28 +123,28 @@ def peers(path: Path) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def _calls(one: Mapping[str, Any], mine: Mapping[str, Any], call: str) -> str:
-    if call not in one["calls"]:
+def _calls(numbers: Mapping[str, Any], mine: Mapping[str, Any], call: str) -> str:
+    if call not in numbers["calls"]:
         return ""
-    middle, high = one["calls"][call]["p50_ms"], one["calls"][call]["p99_ms"]
+    middle, high = numbers["calls"][call]["p50_ms"], numbers["calls"][call]["p99_ms"]
     return f"{middle:.1f} / {high:.1f} ({middle / mine['calls'][call]['p50_ms']:.1f}×)"
 
 
-def _each(one: Mapping[str, Any], mine: Mapping[str, Any], kind: str, workers: str) -> str:
-    if workers not in one[kind]:
+def _each(numbers: Mapping[str, Any], mine: Mapping[str, Any], kind: str, workers: str) -> str:
+    if workers not in numbers[kind]:
         return ""
-    value = one[kind][workers]["each_sec"]
+    value = numbers[kind][workers]["each_sec"]
     return f"{value:.3f} s ({value / mine[kind][workers]['each_sec']:.1f}×)"
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--check", action="store_true", help="change nothing; exit 1 when the page is not up to date")
-    asked = options.parse_args()
+    options.add_argument("--check", action="store_true", help="change nothing; exit 1 if the page is out of date")
+    arguments = options.parse_args()
     text = PAGE.read_text(encoding="utf-8")
-    new = drawn(text)
-    if asked.check and new != text:
-        sys.exit(f"{PAGE} is not what the results say: python -m bench.page")
+    new = render(text)
+    if arguments.check and new != text:
+        sys.exit(f"{PAGE} is out of date; run `python -m bench.page`")
     if new != text:
         PAGE.write_text(new, encoding="utf-8")
 

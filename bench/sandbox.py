@@ -1,9 +1,9 @@
-"""What a sandbox costs, on each backend that can be used here: to start, to run a command, to read.
+"""Measure the cost of starting a sandbox, running a command and reading, on each available backend.
 
     python -m bench.sandbox [--sandbox bwrap|docker]
 
-Starts are measured on an empty environment and on one with 200 MB in 10,000 files, as many packages make it. Calls here are
-those of the sandbox alone; bench.calls has them as an agent makes them.
+Starts are measured with an empty environment and with one of 200 MB in 10,000 files, the size of many installed packages.
+Calls here are those of the sandbox alone; bench.calls measures the tool calls of an agent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentbench.core.command import Command
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, SandboxSpec, SetupPlan
-from bench.measuring import Report, milliseconds, opened, parser, reporting, usable
+from bench.report import Report, argument_parser, available_backend, available_backends, milliseconds, open_report
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=256)
 SPEC = SandboxSpec(Phase.AGENT, LIMITS)
@@ -31,7 +31,7 @@ DISK_MB = 5
 
 
 def starts(backend: Backend, prepared: Prepared) -> tuple[list[float], list[float]]:
-    """Until the first command can be given, and until it is closed again."""
+    """Return the times to start a sandbox until it accepts a command, and to close it."""
     started, closed = [], []
     for _ in range(STARTS):
         opening = backend.open(SPEC, prepared)
@@ -41,7 +41,7 @@ def starts(backend: Backend, prepared: Prepared) -> tuple[list[float], list[floa
 
 
 def measure(name: str, folder: Path, report: Report) -> None:
-    with opened(name, report) as backend:
+    with available_backend(name, report) as backend:
         if backend is None:
             return
         small = backend.prepare(
@@ -77,11 +77,11 @@ def inside(name: str, backend: Backend, prepared: Prepared, report: Report) -> N
 
 
 def main() -> None:
-    asked = parser(__doc__, sandbox=True).parse_args()
-    with reporting("sandbox", asked.json) as report, tempfile.TemporaryDirectory(prefix="ab-bench-") as made:
-        (Path(made) / "file").write_text("x\n", encoding="utf-8")
-        for name in usable(asked.sandbox, report):
-            measure(name, Path(made), report)
+    arguments = argument_parser(__doc__, sandbox=True).parse_args()
+    with open_report("sandbox", arguments.json) as report, tempfile.TemporaryDirectory(prefix="ab-bench-") as directory:
+        (Path(directory) / "file").write_text("x\n", encoding="utf-8")
+        for name in available_backends(arguments.sandbox, report):
+            measure(name, Path(directory), report)
 
 
 if __name__ == "__main__":

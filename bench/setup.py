@@ -1,9 +1,9 @@
-"""Whether setup is paid once: attempts on a contract whose setup installs packages, beside the same contract without setup.
+"""Check that setup is paid for once: compare attempts on a task whose setup installs packages with the same task without.
 
     python -m bench.setup [--sandbox bwrap|docker]
 
-Three packages of a hundred modules each are installed by pip from wheels in the repository, without a network. The repository
-is new with every run, so the first attempt really installs them; all attempts are of one command, one after the other.
+pip installs three packages of a hundred modules each from wheels in the repository, without a network. The repository is new
+in every run, so the first attempt does install them; one command runs all attempts in sequence.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import secrets
 import statistics
 import zipfile
 
-from bench.measuring import Report, parser, reporting, usable
-from bench.trivial import Ran, scripted, suite
+from bench.report import Report, argument_parser, available_backends, open_report
+from bench.trivial import AbRun, scripted, suite
 
 ATTEMPTS = 20
 PACKAGES = 3
@@ -25,11 +25,11 @@ setup:
     - "python -c 'import bench_package_0, bench_package_1, bench_package_2'"
 """
 TOLERANCE_MS = 20
-"""What two medians of the same may differ by."""
+"""Allowed difference between two medians of the same measurement."""
 
 
 def wheel(name: str) -> bytes:
-    """A package of a hundred modules, as pip takes it."""
+    """Build a wheel with a hundred modules."""
     stream = io.BytesIO()
     about = f"{name}-1.0.dist-info"
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -44,8 +44,8 @@ def wheel(name: str) -> bytes:
     return stream.getvalue()
 
 
-def durations(ran: Ran) -> list[float]:
-    """Milliseconds of the attempts, in the order in which they were made."""
+def durations(ran: AbRun) -> list[float]:
+    """Return the milliseconds of the attempts in order."""
     records = sorted(ran.records(), key=lambda record: str(record["attempt_id"]))
     return [float(str(record["duration_sec"])) * 1000 for record in records]
 
@@ -69,9 +69,9 @@ def measure(backend: str, report: Report) -> None:
 
 
 def main() -> None:
-    asked = parser(__doc__, sandbox=True).parse_args()
-    with reporting("setup", asked.json) as report:
-        for backend in usable(asked.sandbox, report):
+    arguments = argument_parser(__doc__, sandbox=True).parse_args()
+    with open_report("setup", arguments.json) as report:
+        for backend in available_backends(arguments.sandbox, report):
             measure(backend, report)
 
 

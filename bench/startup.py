@@ -1,4 +1,4 @@
-"""How long the command takes to answer, beside a bare interpreter that does nothing."""
+"""Measure the start-up time of `ab` next to a bare interpreter."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-from bench.measuring import parser, reporting
+from bench.report import argument_parser, open_report
 
 TIMES = 20
 AB = Path(sys.executable).with_name("ab")
 
 
 def times_of(argv: list[str]) -> list[float]:
-    """Milliseconds of a number of runs, after one that warms the file cache."""
+    """Return the milliseconds of each run, after one run that warms the file cache."""
     milliseconds = []
     for _ in range(TIMES + 1):
         start = time.perf_counter()
@@ -24,8 +24,8 @@ def times_of(argv: list[str]) -> list[float]:
 
 
 def main() -> None:
-    asked = parser(__doc__).parse_args()
-    with reporting("startup", asked.json) as report:
+    arguments = argument_parser(__doc__).parse_args()
+    with open_report("startup", arguments.json) as report:
         for name, argv in {
             "python -I -c pass": [sys.executable, "-I", "-c", "pass"],
             "ab --version": [str(AB), "--version"],

@@ -1,4 +1,4 @@
-"""How fast a trace is written, read and verified, and whether time grows with its length alone."""
+"""Measure how fast a trace is written, read and verified, and whether time is linear in its length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentbench.trace.events import (
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
 from agentbench.trace.verify import verify_log
-from bench.measuring import parser, reporting
+from bench.report import argument_parser, open_report
 
 EVENTS = 30_000
 TIMES = 5
@@ -33,7 +33,7 @@ SHA = sha256_hex(b"")
 
 
 def mix(number: int) -> tuple[Payload, ...]:
-    """One tool call as an agent makes it: a short command, output of a few hundred bytes, one changed file."""
+    """Return the events of a typical tool call: a short command, a few hundred bytes of output, one changed file."""
     output = f"src/module_{number}.py: checked in {number % 97} ms\n" * (number % 20)
     return (
         ToolCallStarted(
@@ -89,10 +89,10 @@ def median_of(action: Callable[[], float]) -> float:
 
 
 def main() -> None:
-    asked = parser(__doc__).parse_args()
+    arguments = argument_parser(__doc__).parse_args()
     payloads = [payload for number in range(EVENTS // 3) for payload in mix(number)]
     redact = Redactor({"API_KEY": "a-key-that-is-not-there", "TOKEN": "another-one"})
-    with reporting("trace", asked.json) as report, tempfile.TemporaryDirectory() as folder:
+    with open_report("trace", arguments.json) as report, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.jsonl"
         plain = median_of(lambda: write(path, payloads, None))
         redacted = median_of(lambda: write(path, payloads, redact))

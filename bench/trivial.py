@@ -1,4 +1,4 @@
-"""The smallest task, and runs of it through the command line, as anybody would."""
+"""The smallest task, and runs of it through the `ab` command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PATCH = "--- /dev/null\n+++ b/answer.txt\n@@ -0,0 +1 @@\n+done\n"
 
 @dataclass
 class Memory:
-    """Resident memory of a process (not of what it started), sampled."""
+    """Sampled resident memory of a process without its children."""
 
     samples: list[float] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Memory:
             except OSError:
                 return
             resident = next((line for line in status.splitlines() if line.startswith("VmRSS:")), None)
-            if resident is not None:  # an ended process has none
+            if resident is not None:  # a zombie has no such line
                 self.samples.append(int(resident.split()[1]) / 1024)
 
     @property
@@ -66,7 +66,7 @@ class Memory:
 
     @property
     def growth(self) -> float | None:
-        """From the end of the second tenth of the time to the last tenth; None when that is too short to say."""
+        """Growth in MB from the second tenth of the samples to the last, or None with fewer than 20 samples."""
         if len(self.samples) < 20:
             return None
         tenth = len(self.samples) // 10
@@ -74,8 +74,8 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """One command, ended."""
+class AbRun:
+    """A finished `ab` command and its run directory."""
 
     seconds: float
     memory: Memory
@@ -86,20 +86,20 @@ class Ran:
         return [json.loads(line) for line in lines]
 
     def expect_passed(self, count: int) -> None:
-        """A number of attempts that did not do their work is no measurement."""
+        """Exit unless this many attempts passed: failed attempts make the measurement meaningless."""
         passed = 0
         for record in self.records():
             result = record["result"]
             passed += isinstance(result, dict) and bool(result["passed"])
         if passed != count:
-            sys.exit(f"only {passed} of {count} attempts passed, so nothing was measured: {self.run}")
+            sys.exit(f"measurement discarded: {passed} of {count} attempts passed ({self.run})")
 
 
 @contextmanager
 def suite(*, name: str = "trivial", more: str = "", files: Mapping[str, bytes] | None = None) -> Iterator[Path]:
-    """A folder with tasks/bench/NAME and script.yaml. `more` are further lines of the task, `files` of its repository."""
-    with tempfile.TemporaryDirectory(prefix="ab-bench-") as made:
-        folder = Path(made)
+    """Yield a folder with tasks/bench/NAME and script.yaml. `more` adds lines to the task, `files` adds files to its repository."""
+    with tempfile.TemporaryDirectory(prefix="ab-bench-") as directory:
+        folder = Path(directory)
         task = folder / "tasks" / "bench" / name
         (task / "repo").mkdir(parents=True)
         for path, content in {"question.txt": b"Where is the answer?\n", **(files or {})}.items():
@@ -110,8 +110,8 @@ def suite(*, name: str = "trivial", more: str = "", files: Mapping[str, bytes] |
         yield folder
 
 
-def ab(folder: Path, arguments: Sequence[str], *, env: Mapping[str, str] | None = None) -> Ran:
-    """Run a command that makes one run directory; end the bench with its last words when it fails."""
+def run_ab(folder: Path, arguments: Sequence[str], *, env: Mapping[str, str] | None = None) -> AbRun:
+    """Run an `ab` command that creates one run directory; exit with the end of its output if it fails."""
     out = Path(tempfile.mkdtemp(prefix="out-", dir=folder))
     memory, stop = Memory(), threading.Event()
     messages = folder / "messages"
@@ -129,13 +129,13 @@ def ab(folder: Path, arguments: Sequence[str], *, env: Mapping[str, str] | None 
         sys.exit(
             f"{' '.join(arguments)}: exit {code}\n" + messages.read_text(encoding="utf-8", errors="replace")[-2000:]
         )
-    return Ran(seconds, memory, next(out.iterdir()))
+    return AbRun(seconds, memory, next(out.iterdir()))
 
 
-def scripted(folder: Path, backend: str, repeats: int, workers: int) -> Ran:
-    """Attempts of the scripted agent; all of them must pass."""
+def scripted(folder: Path, backend: str, repeats: int, workers: int) -> AbRun:
+    """Run attempts of the scripted agent; exit unless all of them pass."""
     arguments = ["run", "--suite", "bench", "--tasks-dir", str(folder / "tasks"), "--agent", "scripted"]
     arguments += ["--script", str(folder / "script.yaml"), "--repeats", str(repeats), "--workers", str(workers)]
-    ran = ab(folder, [*arguments, "--sandbox", backend])
+    ran = run_ab(folder, [*arguments, "--sandbox", backend])
     ran.expect_passed(repeats)
     return ran

@@ -1,10 +1,10 @@
-"""A hundred attempts that all wait for a slow model: the memory of the harness, and whether each gets its answer.
+"""Run a hundred attempts that all wait for a slow model; measure the harness's memory and check that all are answered.
 
     python -m bench.waiting [--sandbox bwrap|docker] [--attempts N]
 
-The baseline agent of ours, one worker for each attempt, each with a sandbox. The model is a server of the bench: it holds every
-request until all attempts have asked, then answers with the patch. Memory is the harness's own (its process and the one that
-spawns sandboxes); that of the sandboxes is in bench.crowd.
+Uses the built-in agent with one worker and one sandbox per attempt. The model is a server in this bench that holds every
+request until all attempts have sent one, then answers with the patch. Memory is that of the harness process and its sandbox
+spawner; bench.crowd measures the sandboxes.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.context import ForkContext, ForkProcess
 from typing import Any
 
-from bench.crowd import parents, proportional_mb
-from bench.measuring import Report, parser, reporting, usable
-from bench.trivial import AB, PATCH, Memory, Ran, suite
+from bench.crowd import parent_pids, proportional_mb
+from bench.report import Report, argument_parser, available_backends, open_report
+from bench.trivial import AB, PATCH, AbRun, Memory, suite
 
 ATTEMPTS = 100
 WANTED_MB = 250
 HINT = 'hints: {test_command: "test -f answer.txt"}\n'
 USAGE = {"prompt_tokens": 900, "completion_tokens": 60, "total_tokens": 960}
-PATIENCE_SEC = 180
+TIMEOUT_SEC = 180
 
 
 @dataclass
-class Slow:
-    """A model that answers when it is told to, in a process of its own."""
+class SlowModel:
+    """A model server in its own process that holds requests until `answer` is set."""
 
     port: int
     process: ForkProcess
-    asked: Any
+    requests: Any
     answer: Any
 
     def wait_for(self, count: int) -> int:
-        """How many requests are held, at last that many."""
-        limit = time.monotonic() + PATIENCE_SEC
-        while self.asked.value < count and time.monotonic() < limit:
+        """Wait for this many requests and return the number held."""
+        limit = time.monotonic() + TIMEOUT_SEC
+        while self.requests.value < count and time.monotonic() < limit:
             time.sleep(0.1)
-        return int(self.asked.value)
+        return int(self.requests.value)
 
 
-def slow_model() -> Slow:
+def slow_model() -> SlowModel:
     context: ForkContext = multiprocessing.get_context("fork")
-    asked, answer, port = context.Value("i", 0), context.Event(), context.Value("i", 0)
+    requests, answer, port = context.Value("i", 0), context.Event(), context.Value("i", 0)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            with asked.get_lock():
-                asked.value += 1
-            answer.wait(PATIENCE_SEC)
+            with requests.get_lock():
+                requests.value += 1
+            answer.wait(TIMEOUT_SEC)
             message = {"role": "assistant", "content": f"Here it is:\n\n```diff\n{PATCH}```\n"}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             data = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": USAGE}).encode()
@@ -85,12 +85,12 @@ def slow_model() -> Slow:
     process.start()
     while not port.value:
         time.sleep(0.01)
-    return Slow(port.value, process, asked, answer)
+    return SlowModel(port.value, process, requests, answer)
 
 
 def harness_mb(pid: int) -> tuple[float, float]:
-    """Of the process itself, and of what it started that is no sandbox."""
-    spawners = {child for child, parent in parents().items() if parent == pid}
+    """Return the memory of the process itself and of its sandbox spawner."""
+    spawners = {child for child, parent in parent_pids().items() if parent == pid}
     return proportional_mb({pid}), proportional_mb(spawners)
 
 
@@ -114,13 +114,16 @@ def measure(backend: str, count: int, report: Report) -> None:
                 own, spawner = harness_mb(process.pid)
                 model.answer.set()
                 released = time.perf_counter()
-                code = process.wait(PATIENCE_SEC)
+                code = process.wait(TIMEOUT_SEC)
                 rest = time.perf_counter() - released
                 stop.set()
                 watcher.join()
             if code != 0 or held != count:
-                sys.exit(f"{held} of {count} asked, exit {code}\n" + (folder / "messages").read_text()[-2000:])
-            Ran(took, memory, next(out.iterdir())).expect_passed(count)
+                sys.exit(
+                    f"{held} of {count} attempts sent a request, exit {code}\n"
+                    + (folder / "messages").read_text()[-2000:]
+                )
+            AbRun(took, memory, next(out.iterdir())).expect_passed(count)
     finally:
         model.process.kill()
     report.value(f"{count} attempts open and waiting after", took, "s", backend=backend)
@@ -131,13 +134,13 @@ def measure(backend: str, count: int, report: Report) -> None:
 
 
 def main() -> None:
-    options = parser(__doc__, sandbox=True)
-    options.add_argument("--attempts", type=int, default=ATTEMPTS, help="at once (%(default)s)")
-    asked = options.parse_args()
-    with reporting("waiting", asked.json) as report:
-        # One backend is enough by default: what waits is the same process.
-        for backend in usable(asked.sandbox or ["bwrap"], report):
-            measure(backend, asked.attempts, report)
+    options = argument_parser(__doc__, sandbox=True)
+    options.add_argument("--attempts", type=int, default=ATTEMPTS, help="attempts at once (%(default)s)")
+    arguments = options.parse_args()
+    with open_report("waiting", arguments.json) as report:
+        # One backend is enough by default: the waiting process is the same for both.
+        for backend in available_backends(arguments.sandbox or ["bwrap"], report):
+            measure(backend, arguments.attempts, report)
 
 
 if __name__ == "__main__":

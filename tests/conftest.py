@@ -1,4 +1,4 @@
-"""What all tests share: requirement claims are checked and told, and a sandbox test can not quietly stay away in CI."""
+"""Hooks for all tests: check and report requirement marks, and fail skipped sandbox tests in CI."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.conformance.requirements import Proofs, read_requirements
 
-# No test may depend on how busy the machine is.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# Tests must not depend on the load of the machine.
+settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no-deadline")
 
 _SANDBOX_REASON = re.compile(r"sandbox|bwrap|bubblewrap|ripgrep|user namespace", re.IGNORECASE)
 
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--conformance",
         metavar="FILE",
         default=None,
-        help="print requirement -> tests -> result, and write it as JSON to FILE",
+        help="print each requirement with its tests and result, and write the table as JSON to FILE",
     )
 
 
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(RequirementTable(Path(target)), "requirement-table")
 
 
-# --- claims ----------------------------------------------------------------------------------------------------------
+# --- requirement marks ----------------------------------------------------------------------------------------------------------
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,14 +44,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("req"):
             unknown += [f"{item.nodeid}: {requirement!r}" for requirement in mark.args if requirement not in known]
-            # User properties travel with the report from an xdist worker to where the table is printed.
+            # xdist sends user properties with the report from the worker to the process that prints the table.
             item.user_properties += [("req", requirement) for requirement in mark.args]
     if unknown:
-        raise pytest.UsageError("requirements that docs/protocol.md does not state:\n  " + "\n  ".join(unknown))
+        raise pytest.UsageError("docs/protocol.md does not state these requirements:\n  " + "\n  ".join(unknown))
 
 
 class RequirementTable:
-    """Collects reports, wherever their tests ran, and tells the table at the end."""
+    """Collect the reports of all tests and print the table at the end."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -71,33 +71,33 @@ class RequirementTable:
             terminalreporter.write_line(line)
         self._target.parent.mkdir(parents=True, exist_ok=True)
         self._target.write_text(self._proofs.as_json(requirements), encoding="utf-8")
-        terminalreporter.write_line(f"written to {self._target}")
+        terminalreporter.write_line(f"Wrote {self._target}")
 
 
 # --- sandbox tests in CI ---------------------------------------------------------------------------------------------
 
 
-def _stayed_away(report: pytest.TestReport | pytest.CollectReport) -> str | None:
-    """Why a report must not count as a mere skip, if so."""
+def _forbidden_skip(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    """Return the reason why this skip is a failure in CI, or None."""
     if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
         return None
     reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
     if not _SANDBOX_REASON.search(reason) or "docker" in reason.lower():
         return None
-    return f"a sandbox test may not be skipped in CI: {reason}"
+    return f"sandbox tests may not be skipped in CI: {reason}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if why := _stayed_away(report):
-        report.outcome, report.longrepr = "failed", why
+    if reason := _forbidden_skip(report):
+        report.outcome, report.longrepr = "failed", reason
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
-    if why := _stayed_away(report):
-        report.outcome, report.longrepr = "failed", why
+    if reason := _forbidden_skip(report):
+        report.outcome, report.longrepr = "failed", reason
     return report

@@ -1,4 +1,4 @@
-"""The image that everybody works on: the runner image with one file in the workspace, and as a git repository for who wants one."""
+"""Build the image that all harnesses use: the runner image with one file in /workspace and in a git repository."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bench.peers.work import QUESTION
 
 NAME = "agentbench/bench-peers"
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_SEC = 20
+TIMEOUT_SEC = 20
 AUTHOR = {"NAME": "bench", "EMAIL": "bench@localhost", "DATE": "2026-01-01T00:00:00Z"}
 
 
 def docker(*arguments: str, data: bytes | None = None) -> str:
     """
     Raises:
-        RuntimeError: the command failed, with its last words.
+        RuntimeError: the command failed; the message has the end of its output.
     """
     done = subprocess.run(["docker", *arguments], input=data, capture_output=True, check=False)
     if done.returncode != 0:
@@ -38,8 +38,8 @@ def runner_image() -> str:
     return done.stdout.split()[0]
 
 
-def built() -> str:
-    """The image's name. It is made once for a runner image: nothing is pulled, and no container has a network."""
+def build() -> str:
+    """Return the image's name, building it once per runner image. Pulls nothing; no container has a network."""
     base = runner_image()
     name = f"{NAME}:{hashlib.sha256((base + QUESTION).encode()).hexdigest()[:12]}"
     if docker("image", "ls", "--quiet", name):
@@ -47,7 +47,7 @@ def built() -> str:
     container = docker("create", "--network", "none", base, "true")
     try:
         docker("cp", "-", f"{container}:/", data=files())
-        # As the runner image has it: the user, the folder and the path.
+        # `commit` keeps the user, working directory and PATH of the runner image.
         docker("commit", container, name)
     finally:
         docker("rm", container)
@@ -55,43 +55,46 @@ def built() -> str:
 
 
 def files() -> bytes:
-    """/workspace for the ordinary user and /testbed, a repository, for root."""
+    """Return a tar archive with /workspace for the ordinary user and /testbed, a git repository, for root."""
     stream = io.BytesIO()
-    with tempfile.TemporaryDirectory(prefix="peer-image-") as made, tarfile.open(fileobj=stream, mode="w") as archive:
+    with (
+        tempfile.TemporaryDirectory(prefix="peer-image-") as directory,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
         for name, owner in (("workspace", 1000), ("testbed", 0)):
-            folder = Path(made) / name
+            folder = Path(directory) / name
             folder.mkdir(mode=0o755)
             (folder / "question.txt").write_text(QUESTION, encoding="utf-8")
             if owner == 0:
                 commit(folder)
-            archive.add(folder, arcname=name, filter=functools.partial(owned, owner))
+            archive.add(folder, arcname=name, filter=functools.partial(set_owner, owner))
     return stream.getvalue()
 
 
-def owned(owner: int, entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def set_owner(owner: int, entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = owner
     entry.uname = entry.gname = ""
     return entry
 
 
 def commit(folder: Path) -> None:
-    who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in AUTHOR.items()}
-    for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "R")):
-        subprocess.run(["git", "-C", str(folder), *arguments], env={**os.environ, **who}, check=True)
+    identity = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in AUTHOR.items()}
+    for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Base")):
+        subprocess.run(["git", "-C", str(folder), *arguments], env={**os.environ, **identity}, check=True)
 
 
 def python_version(image: str) -> str:
     program = "import json, sys; print(json.dumps(sys.version_info[:2]))"
-    told = docker("run", "--rm", "--network", "none", image, "python3", "-c", program)
-    return ".".join(map(str, json.loads(told)))
+    version = docker("run", "--rm", "--network", "none", image, "python3", "-c", program)
+    return ".".join(map(str, json.loads(version)))
 
 
 def clear(image: str) -> None:
-    """Remove containers on this image that somebody left, and wait until they are gone: the next one's time is its own."""
-    limit = time.monotonic() + PATIENCE_SEC
+    """Remove leftover containers of this image and wait until they are gone, so that they do not slow the next harness."""
+    limit = time.monotonic() + TIMEOUT_SEC
     while (
         left := docker("ps", "--all", "--quiet", "--filter", f"ancestor={image}").split()
     ) and time.monotonic() < limit:
-        with contextlib.suppress(RuntimeError):  # some are being removed already, by whoever made them
+        with contextlib.suppress(RuntimeError):  # some are already being removed
             docker("rm", "--force", *left)
         time.sleep(0.2)

@@ -1,7 +1,7 @@
-"""Harbor: a job of trials on one task, with an agent that makes the calls through `environment.exec`; tests/test.sh is the check.
+"""Measure Harbor: a job of trials on one task, with an agent that makes the calls through `environment.exec`.
 
-No model takes part. Harbor verifies in the container that the agent worked in. Its network policy `no-network` needs a second
-container from a registry, so an overlay takes the network away instead, which costs less.
+Uses no model; tests/test.sh is the check. Harbor verifies in the agent's container. Its `no-network` policy needs a second
+container from a registry, so an overlay removes the network instead, which costs less.
 """
 # ruff: noqa: ANN401 - the peer's protocols, whose types are not here
 
@@ -19,7 +19,7 @@ from harbor.agents.base import BaseAgent  # type: ignore[import-not-found]
 from harbor.job import Job  # type: ignore[import-not-found]
 from harbor.models.job.config import JobConfig  # type: ignore[import-not-found]
 
-from bench.peers.work import ATTEMPT, CHECK, Found, given
+from bench.peers.work import ATTEMPT, CHECK, Measurements, read_arguments
 
 TASK = """\
 schema_version = "1.4"
@@ -35,11 +35,11 @@ cd /workspace
 if {CHECK}; then reward=1; else reward=0; fi
 echo $reward > /logs/verifier/reward.txt
 """
-# Its command is `sh -c 'sleep infinity'` as process 1, which does not hear the signal to end: compose then waits for ten
-# seconds. With an init it ends at once, which is the best that Harbor can do.
+# Harbor runs `sh -c 'sleep infinity'` as PID 1, which ignores SIGTERM, so compose waits ten seconds. With an init it stops at
+# once, which is the best case for Harbor.
 QUICK = "services: {main: {network_mode: none, init: true}}\n"
 AS_IT_IS = "services: {main: {network_mode: none}}\n"
-FOUND = Found()
+MEASUREMENTS = Measurements()
 NAME = "bench.peers.run_harbor"
 
 
@@ -50,7 +50,7 @@ async def call(environment: Any, line: str) -> None:
 
 
 class Caller(BaseAgent):  # type: ignore[misc]
-    """Makes the calls of a trivial attempt."""
+    """Make the calls of a trivial attempt."""
 
     @staticmethod
     def name() -> str:
@@ -67,33 +67,33 @@ class Caller(BaseAgent):  # type: ignore[misc]
 
 
 class Repeater(Caller):
-    """Makes each kind of call many times, then what the check wants."""
+    """Make each kind of call many times, then those that the check needs."""
 
     async def run(self, instruction: str, environment: Any, context: Any) -> None:
-        work, _ = given()
-        await FOUND.repeat_async(lambda line: call(environment, line), work.times)
+        work, _ = read_arguments()
+        await MEASUREMENTS.repeat_async(lambda line: call(environment, line), work.times)
         await super().run(instruction, environment, context)
 
 
 def task(folder: Path, image: str) -> None:
-    made = folder / "trivial"
-    (made / "tests").mkdir(parents=True)
-    (made / "environment").mkdir()
-    (made / "task.toml").write_text(TASK.format(image=image), encoding="utf-8")
-    (made / "instruction.md").write_text("Write done into answer.txt.\n", encoding="utf-8")
-    (made / "tests" / "test.sh").write_text(TEST, encoding="utf-8")
+    root = folder / "trivial"
+    (root / "tests").mkdir(parents=True)
+    (root / "environment").mkdir()
+    (root / "task.toml").write_text(TASK.format(image=image), encoding="utf-8")
+    (root / "instruction.md").write_text("Write done into answer.txt.\n", encoding="utf-8")
+    (root / "tests" / "test.sh").write_text(TEST, encoding="utf-8")
 
 
 def job(folder: Path, agent: type[Caller], count: int, workers: int, overlay: str) -> float:
-    """Seconds of a job of so many trials."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    (place / "overlay.yaml").write_text(overlay, encoding="utf-8")
+    """Run a job with this many trials and return its seconds."""
+    jobs = Path(tempfile.mkdtemp(dir=folder))
+    (jobs / "overlay.yaml").write_text(overlay, encoding="utf-8")
     settings = {
-        "jobs_dir": place,
+        "jobs_dir": jobs,
         "n_attempts": count,
         "n_concurrent_trials": workers,
         "quiet": True,
-        "environment": {"type": "docker", "extra_docker_compose": [place / "overlay.yaml"]},
+        "environment": {"type": "docker", "extra_docker_compose": [jobs / "overlay.yaml"]},
         "agents": [{"import_path": f"{NAME}:{agent.__name__}"}],
         "tasks": [{"path": folder / "trivial"}],
     }
@@ -104,30 +104,30 @@ def job(folder: Path, agent: type[Caller], count: int, workers: int, overlay: st
     start = time.perf_counter()
     asyncio.run(run())
     took = time.perf_counter() - start
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in place.glob("*/*/result.json")]
-    rewards = [((one.get("verifier_result") or {}).get("rewards") or {}).get("reward") for one in results]
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in jobs.glob("*/*/result.json")]
+    rewards = [((result.get("verifier_result") or {}).get("rewards") or {}).get("reward") for result in results]
     if rewards != [1] * count:
-        why = [one.get("exception_info") for one in results if one.get("exception_info")]
-        raise SystemExit(f"Harbor's trials: rewards {rewards}, {str(why)[-1500:]}")
+        errors = [result["exception_info"] for result in results if result.get("exception_info")]
+        raise SystemExit(f"Harbor's trials: rewards {rewards}, {str(errors)[-1500:]}")
     return took
 
 
 def main() -> None:
-    # The agents are named by their module: there must be one of it, with what they measured.
+    # Harbor imports the agents by module name; it must get this module, which holds MEASUREMENTS, not a second copy.
     sys.modules[NAME] = sys.modules["__main__"]
-    work, out = given()
-    with tempfile.TemporaryDirectory(prefix="peer-harbor-") as made:
-        folder = Path(made)
+    work, out = read_arguments()
+    with tempfile.TemporaryDirectory(prefix="peer-harbor-") as directory:
+        folder = Path(directory)
         task(folder, work.image)
         job(folder, Repeater, 1, 1, QUICK)
         for workers, count in work.attempts.items():
             took = job(folder, Caller, count, int(workers), QUICK)
-            FOUND.attempts[workers] = {"count": count, "seconds": took}
+            MEASUREMENTS.attempts[workers] = {"count": count, "seconds": took}
         each = job(folder, Caller, 2, 2, AS_IT_IS) / 2
-        FOUND.notes.append(
+        MEASUREMENTS.notes.append(
             f"an init is added so that containers end at once; as it comes: {each:.1f} s per attempt at two workers"
         )
-    FOUND.write(out)
+    MEASUREMENTS.write(out)
 
 
 if __name__ == "__main__":

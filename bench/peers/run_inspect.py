@@ -1,7 +1,7 @@
-"""Inspect AI: an evaluation whose solver makes the calls through `sandbox().exec` and whose scorer runs the check.
+"""Measure Inspect AI: the solver makes the calls through `sandbox().exec` and the scorer runs the check.
 
-No model takes part. Inspect scores in the container that the solver worked in. With `local` as a third argument, its sandbox
-that isolates nothing is used instead of docker.
+Uses no model. Inspect scores in the solver's container. With `local` as third argument, its sandbox without isolation is
+used instead of docker.
 """
 # ruff: noqa: ANN401, ARG001 - the peer's protocols, whose types are not here
 
@@ -20,9 +20,9 @@ from inspect_ai.solver import solver  # type: ignore[import-not-found]
 from inspect_ai.util import sandbox  # type: ignore[import-not-found]
 from inspect_ai.util._sandbox.docker import prereqs  # type: ignore[import-not-found]
 
-from bench.peers.work import ATTEMPT, CHECK, QUESTION, Found, given
+from bench.peers.work import ATTEMPT, CHECK, QUESTION, Measurements, read_arguments
 
-# What Inspect itself writes for a task without a file of its own, with our image.
+# The file that Inspect generates for a task without its own, with our image.
 COMPOSE = """\
 services:
   default:
@@ -34,12 +34,12 @@ services:
     stop_grace_period: 1s
 """
 LOCAL = sys.argv[3:] == ["local"]
-MORE = 5 if LOCAL else 1
-"""So many times the attempts, as ours has them: who is quicker needs more, or the start is most of what is measured."""
+FACTOR = 5 if LOCAL else 1
+"""Multiplies the number of attempts, as in bench.peers.ours: with few fast attempts, start-up would dominate."""
 
 
 async def _any_engine() -> None:
-    """Inspect asks for a newer engine than some distributions have; what is measured works with theirs as well."""
+    """Skip the engine's version check: the measured features also work with the older engines of some distributions."""
 
 
 async def call(line: str) -> None:
@@ -59,9 +59,9 @@ def ten_calls() -> Any:
 
 
 @solver  # type: ignore[untyped-decorator]
-def many_calls(found: Found, times: int) -> Any:
+def many_calls(measurements: Measurements, times: int) -> Any:
     async def solve(state: Any, generate: Any) -> Any:
-        await found.repeat_async(call, times)
+        await measurements.repeat_async(call, times)
         return state
 
     return solve
@@ -77,15 +77,15 @@ def check() -> Any:
 
 
 def evaluate(work: Any, count: int, workers: int, folder: Path, *, scored: bool = True) -> float:
-    """Seconds of an evaluation of so many samples."""
-    # Without isolation a sandbox is an empty folder; with it, the file is in the image.
+    """Run an evaluation with this many samples and return its seconds."""
+    # The local sandbox starts as an empty folder; the docker image already has the file.
     files = {"question.txt": QUESTION} if LOCAL else {}
-    place: Any = "local" if LOCAL else ("docker", str(folder / "compose.yaml"))
+    environment: Any = "local" if LOCAL else ("docker", str(folder / "compose.yaml"))
     task = Task(
         dataset=[Sample(input="Write done into answer.txt.", id=number + 1, files=files) for number in range(count)],
         solver=work,
         scorer=check() if scored else None,
-        sandbox=place,
+        sandbox=environment,
     )
     options = {"model": "mockllm/model", "display": "none", "log_dir": str(folder / "logs"), "log_level": "error"}
     start = time.perf_counter()
@@ -97,20 +97,20 @@ def evaluate(work: Any, count: int, workers: int, folder: Path, *, scored: bool 
 
 
 def main() -> None:
-    work, out = given()
-    found = Found()
+    work, out = read_arguments()
+    measurements = Measurements()
     if not LOCAL:
         prereqs.validate_docker_engine = _any_engine
-        found.notes.append("its check of the engine's version is left out")
-    with tempfile.TemporaryDirectory(prefix="peer-inspect-") as made:
-        folder = Path(made)
+        measurements.notes.append("its check of the engine's version is left out")
+    with tempfile.TemporaryDirectory(prefix="peer-inspect-") as directory:
+        folder = Path(directory)
         (folder / "compose.yaml").write_text(COMPOSE.format(image=work.image), encoding="utf-8")
         evaluate(ten_calls(), 1, 1, folder)
-        evaluate(many_calls(found, work.times), 1, 1, folder, scored=False)
+        evaluate(many_calls(measurements, work.times), 1, 1, folder, scored=False)
         for workers, count in work.attempts.items():
-            took = evaluate(ten_calls(), MORE * count, int(workers), folder)
-            found.attempts[workers] = {"count": MORE * count, "seconds": took}
-    found.write(out)
+            took = evaluate(ten_calls(), FACTOR * count, int(workers), folder)
+            measurements.attempts[workers] = {"count": FACTOR * count, "seconds": took}
+    measurements.write(out)
 
 
 if __name__ == "__main__":

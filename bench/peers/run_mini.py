@@ -1,6 +1,6 @@
-"""mini-swe-agent: its docker environment, driven directly. It grades nothing, so the check is one more call where it worked.
+"""Measure mini-swe-agent: its docker environment, driven directly. It has no grading, so the check is one more call.
 
-Two workers are two threads, as its own batch mode has them. Containers are stopped in the background, outside of its time.
+Two workers are two threads, as in its own batch mode. It stops containers in the background, outside of the measured time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from minisweagent.environments.docker import DockerEnvironment  # type: ignore[import-not-found]
 
-from bench.peers.work import ATTEMPT, CHECK, Found, given
+from bench.peers.work import ATTEMPT, CHECK, Measurements, read_arguments
 
-# `sleep` as process 1 does not hear the signal to end; an init spares the engine ten seconds of it.
+# `sleep` as PID 1 ignores SIGTERM; an init saves the ten seconds that the engine would wait.
 ARGUMENTS = ["--rm", "--network=none", "--init"]
 
 
@@ -29,18 +29,18 @@ def attempt(image: str) -> None:
 
 
 def main() -> None:
-    work, out = given()
-    found = Found()
+    work, out = read_arguments()
+    measurements = Measurements()
     environment = DockerEnvironment(image=work.image, cwd="/workspace", run_args=ARGUMENTS)
-    found.repeat(lambda line: call(environment, line), work.times)
+    measurements.repeat(lambda line: call(environment, line), work.times)
     for workers, count in work.attempts.items():
         start = time.perf_counter()
         with ThreadPoolExecutor(int(workers)) as pool:
             list(pool.map(attempt, [work.image] * count))
-        found.attempts[workers] = {"count": count, "seconds": time.perf_counter() - start}
-    found.notes.append("no grading, no log of its own: the check is one more call in the same container")
-    found.notes.append("containers end in the background, not in these times")
-    found.write(out)
+        measurements.attempts[workers] = {"count": count, "seconds": time.perf_counter() - start}
+    measurements.notes.append("no grading, no log of its own: the check is one more call in the same container")
+    measurements.notes.append("containers end in the background, not in these times")
+    measurements.write(out)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What was measured as a table, with ratios against ours, and whether what was promised holds."""
+"""Render the measurements as a table with ratios against ours, and evaluate the performance goals."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
 
-from bench.peers.work import CALLS, Found
+from bench.peers.work import CALLS, Measurements
 
 DOCKER = "ours, docker"
 BWRAP = "ours, bubblewrap"
@@ -14,18 +14,18 @@ LOCAL = "Inspect AI, no isolation"
 HARBOR = "Harbor"
 
 
-def each(found: Found | None, kind: str, workers: str) -> float | None:
-    """Seconds per attempt or grading: those of all, by their number."""
-    one = getattr(found, kind).get(workers) if found else None
-    return one["seconds"] / one["count"] if one else None
+def each(measurements: Measurements | None, kind: str, workers: str) -> float | None:
+    """Return the seconds per attempt or grading."""
+    totals = getattr(measurements, kind).get(workers) if measurements else None
+    return totals["seconds"] / totals["count"] if totals else None
 
 
-def p50(found: Found | None, call: str) -> float | None:
-    return statistics.median(found.calls[call]) if found and found.calls.get(call) else None
+def p50(measurements: Measurements | None, call: str) -> float | None:
+    return statistics.median(measurements.calls[call]) if measurements and measurements.calls.get(call) else None
 
 
-def p99(found: Found | None, call: str) -> float | None:
-    values = sorted(found.calls[call]) if found and found.calls.get(call) else []
+def p99(measurements: Measurements | None, call: str) -> float | None:
+    values = sorted(measurements.calls[call]) if measurements and measurements.calls.get(call) else []
     return values[min(len(values) - 1, int(len(values) * 0.99))] if values else None
 
 
@@ -33,22 +33,24 @@ def ratio(theirs: float | None, mine: float | None) -> float | None:
     return theirs / mine if theirs is not None and mine else None
 
 
-def shown(found: Mapping[str, Found], missing: Mapping[str, str]) -> str:
-    mine = found[DOCKER]
+def render_table(measured: Mapping[str, Measurements], missing: Mapping[str, str]) -> str:
+    mine = measured[DOCKER]
     lines = ["", "calls: milliseconds p50 / p99 (× ours, docker)", _row("", *CALLS)]
-    for name, one in found.items():
-        cells = [_call(one, call, mine) for call in CALLS]
+    for name, measurements in measured.items():
+        cells = [_call(measurements, call, mine) for call in CALLS]
         lines.append(_row(name, *cells))
     lines += ["", "seconds each: an attempt of ten calls with its grading, and the grading of a patch (× ours, docker)"]
     heads = [("attempts", "2"), ("attempts", "1"), ("gradings", "2"), ("gradings", "1")]
     lines.append(_row("", *(f"{kind[:-1]}, {workers} worker{'s' * (workers != '1')}" for kind, workers in heads)))
-    for name, one in found.items():
-        lines.append(_row(name, *(_each(one, kind, workers, mine) for kind, workers in heads)))
+    for name, measurements in measured.items():
+        lines.append(_row(name, *(_each(measurements, kind, workers, mine) for kind, workers in heads)))
     lines.append("")
-    lines += [f"{name}: {note}" for name, one in found.items() for note in one.notes]
-    lines += [f"not measured: {name}: {why}" for name, why in missing.items()]
-    lines += ["", "wanted, and what came of it"]
-    lines += [f"{_verdict(one['met'])} {one['what']}: {one['value']} (wanted: {one['wanted']})" for one in goals(found)]
+    lines += [f"{name}: {note}" for name, measurements in measured.items() for note in measurements.notes]
+    lines += [f"not measured: {name}: {reason}" for name, reason in missing.items()]
+    lines += ["", "goals"]
+    lines += [
+        f"{_verdict(goal['met'])} {goal['what']}: {goal['value']} (goal: {goal['wanted']})" for goal in goals(measured)
+    ]
     return "\n".join(lines)
 
 
@@ -56,15 +58,15 @@ def _row(name: str, *cells: str) -> str:
     return f"{name:<26}" + "".join(f"{cell:>24}" for cell in cells)
 
 
-def _call(one: Found, call: str, mine: Found) -> str:
-    middle, high = p50(one, call), p99(one, call)
+def _call(measurements: Measurements, call: str, mine: Measurements) -> str:
+    middle, high = p50(measurements, call), p99(measurements, call)
     return (
         "–" if middle is None or high is None else f"{middle:.1f} / {high:.1f}{_times(ratio(middle, p50(mine, call)))}"
     )
 
 
-def _each(one: Found, kind: str, workers: str, mine: Found) -> str:
-    value = each(one, kind, workers)
+def _each(measurements: Measurements, kind: str, workers: str, mine: Measurements) -> str:
+    value = each(measurements, kind, workers)
     return "–" if value is None else f"{value:.3f}{_times(ratio(value, each(mine, kind, workers)))}"
 
 
@@ -76,28 +78,30 @@ def _verdict(met: object) -> str:
     return {True: "yes", False: "NO ", None: "?  "}[met if isinstance(met, bool) else None]
 
 
-def goals(found: Mapping[str, Found]) -> list[dict[str, object]]:
-    """What the sandboxes promise, as far as this run can tell."""
-    docker, bwrap = found[DOCKER], found[BWRAP]
-    told: list[dict[str, object]] = []
-    for name, one in ((DOCKER, docker), (BWRAP, bwrap)):
+def goals(measured: Mapping[str, Measurements]) -> list[dict[str, object]]:
+    """Evaluate the performance goals that this run can check."""
+    docker, bwrap = measured[DOCKER], measured[BWRAP]
+    rows: list[dict[str, object]] = []
+    for name, measurements in ((DOCKER, docker), (BWRAP, bwrap)):
         for call in CALLS:
-            told.append(_most(f"{name}: a call of `{call}` with its events, p50", p50(one, call), 4, "ms"))
-            told.append(_most(f"{name}: a call of `{call}` with its events, p99", p99(one, call), 15, "ms"))
-    for name, one in found.items():
+            rows.append(_most(f"{name}: a call of `{call}` with its events, p50", p50(measurements, call), 4, "ms"))
+            rows.append(_most(f"{name}: a call of `{call}` with its events, p99", p99(measurements, call), 15, "ms"))
+    for name, measurements in measured.items():
         if name not in {DOCKER, BWRAP, LOCAL}:
-            told.append(
-                _least(f"a call of `true`, {name} over {DOCKER}", ratio(p50(one, "true"), p50(docker, "true")), 15)
+            rows.append(
+                _least(
+                    f"a call of `true`, {name} over {DOCKER}", ratio(p50(measurements, "true"), p50(docker, "true")), 15
+                )
             )
-    told.append(_most(f"{DOCKER}: an attempt at two workers", each(docker, "attempts", "2"), 0.65, "s"))
-    told.append(_most(f"{BWRAP}: an attempt at two workers", each(bwrap, "attempts", "2"), 0.13, "s"))
+    rows.append(_most(f"{DOCKER}: an attempt at two workers", each(docker, "attempts", "2"), 0.65, "s"))
+    rows.append(_most(f"{BWRAP}: an attempt at two workers", each(bwrap, "attempts", "2"), 0.13, "s"))
     for name, mine, factor in ((INSPECT, docker, 3), (HARBOR, docker, 5), (INSPECT, bwrap, 15)):
-        over = ratio(each(found.get(name), "attempts", "2"), each(mine, "attempts", "2"))
-        told.append(
+        over = ratio(each(measured.get(name), "attempts", "2"), each(mine, "attempts", "2"))
+        rows.append(
             _least(f"an attempt at two workers, {name} over {DOCKER if mine is docker else BWRAP}", over, factor)
         )
-    over = ratio(each(bwrap, "attempts", "2"), each(found.get(LOCAL), "attempts", "2"))
-    told.append(
+    over = ratio(each(bwrap, "attempts", "2"), each(measured.get(LOCAL), "attempts", "2"))
+    rows.append(
         {
             "what": f"an attempt at two workers, {BWRAP} over {LOCAL}",
             "value": _short(over, "×"),
@@ -105,7 +109,7 @@ def goals(found: Mapping[str, Found]) -> list[dict[str, object]]:
             "met": None,
         }
     )
-    return told
+    return rows
 
 
 def _most(what: str, value: float | None, bound: float, unit: str) -> dict[str, object]:

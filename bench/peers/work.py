@@ -1,7 +1,7 @@
-"""The work that everybody does, and how what was measured of it is handed over.
+"""Define the work that every harness does and the format of its measurements.
 
-Runs with each peer's own Python, so it needs the standard library alone. A runner is started as
-`python -m bench.peers.run_NAME WORK OUT [more]` in a folder of its own.
+Runs with each peer's own Python, so it may import only the standard library. A runner is started as
+`python -m bench.peers.run_NAME WORK OUT [more]` in its own folder.
 """
 
 from __future__ import annotations
@@ -16,37 +16,29 @@ from pathlib import Path
 QUESTION = "Where is the answer?\n"
 CALLS = {"true": "true", "cat": "cat question.txt"}
 ATTEMPT = (
-    "ls",
-    "ls *.txt",
-    "cat question.txt",
-    "grep -rn answer .",
-    "true",
-    "cat question.txt",
-    "echo done > answer.txt",
-    "cat answer.txt",
-    "cat answer.txt",
-    "ls",
+    *("ls", "ls *.txt", "cat question.txt", "grep -rn answer .", "true", "cat question.txt"),
+    *("echo done > answer.txt", "cat answer.txt", "cat answer.txt", "ls"),
 )
 CHECK = "test -f answer.txt"
 PATCH = "--- /dev/null\n+++ b/answer.txt\n@@ -0,0 +1 @@\n+done\n"
 WARM = 3
-"""Calls of each kind before those that count."""
+"""Warm-up calls of each kind, not measured."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """How often, and on what."""
+    """The image and the numbers of repetitions."""
 
     image: str
-    """Has question.txt in /workspace (user 1000) and in /testbed (root, a git repository)."""
+    """Contains question.txt in /workspace (user 1000) and in /testbed (root, a git repository)."""
     times: int
     attempts: dict[str, int]
-    """Attempts by the number of workers."""
+    """Number of attempts by number of workers."""
 
 
 @dataclass
-class Found:
-    """What a runner measured: milliseconds of calls by kind, seconds of many attempts (or gradings) by workers."""
+class Measurements:
+    """Results of a runner: milliseconds of each call by kind, total seconds of attempts and gradings by workers."""
 
     calls: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CALLS})
     attempts: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -54,7 +46,7 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
     def repeat(self, call: Callable[[str], None], times: int) -> None:
-        """Make each kind of call so many times."""
+        """Measure each kind of call this many times."""
         for name, line in CALLS.items():
             for number in range(-WARM, times):
                 start = time.perf_counter()
@@ -63,7 +55,7 @@ class Found:
                     self.calls[name].append((time.perf_counter() - start) * 1000)
 
     async def repeat_async(self, call: Callable[[str], Awaitable[None]], times: int) -> None:
-        """The same for who cannot wait otherwise."""
+        """Measure asynchronous calls like `repeat`."""
         for name, line in CALLS.items():
             for number in range(-WARM, times):
                 start = time.perf_counter()
@@ -75,6 +67,6 @@ class Found:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
-def given() -> tuple[Work, Path]:
-    """What the driver says: the work, and where the result goes."""
+def read_arguments() -> tuple[Work, Path]:
+    """Return the work and the output path from the command line."""
     return Work(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))), Path(sys.argv[2]).absolute()

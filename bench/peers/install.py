@@ -1,6 +1,6 @@
-"""The peers, each in a virtual environment of its own outside of this repository, at versions that are written down.
+"""Install the peers at fixed versions, each in its own virtual environment outside of this repository.
 
-The cache ($AB_PEERS_CACHE, else ~/.cache/agentbench-peers) is kept: the next run installs nothing.
+The cache ($AB_PEERS_CACHE, default ~/.cache/agentbench-peers) is kept; the next run installs nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 INSTALL_SEC = 900
 COMPOSE_SUITE = "trixie"
-"""The Debian whose docker-compose is of version 2; it runs on older ones as well."""
+"""A Debian release with docker-compose 2; the package also runs on older releases."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A harness, as it is installed and started here."""
+    """How to install and start one other harness."""
 
     name: str
     runner: str
@@ -30,7 +30,7 @@ class Peer:
     python: tuple[int, int] = (3, 11)
     arguments: tuple[str, ...] = ()
     packages_for_image: bool = False
-    """Its own packages are needed inside a container, for the Python that is there."""
+    """Needs its packages inside the container, for the Python of the image."""
 
     @property
     def folder(self) -> str:
@@ -43,14 +43,14 @@ PEERS = (
     Peer("Harbor", "run_harbor", ("harbor==0.24.0",), python=(3, 12)),
     Peer("SWE-bench", "run_swebench", ("swebench==5.0.2",)),
     Peer("mini-swe-agent", "run_mini", ("mini-swe-agent==2.4.6",)),
-    # aiohttp: it imports it and does not ask for it.
+    # SWE-ReX imports aiohttp without declaring it.
     Peer("SWE-ReX", "run_swerex", ("swe-rex==1.4.0", "aiohttp==3.14.5"), packages_for_image=True),
     Peer("Inspect AI, no isolation", "run_inspect", INSPECT, arguments=("local",)),
 )
 
 
 class NotInstalledError(Exception):
-    """A peer cannot be had here; the message says why."""
+    """A peer cannot be installed here; the message gives the reason."""
 
 
 def cache() -> Path:
@@ -63,68 +63,80 @@ def cache() -> Path:
 
 
 def pythons() -> list[str]:
-    """Interpreters to try, the wanted one first."""
-    named = [os.environ[name] for name in ("AB_PEERS_PYTHON",) if os.environ.get(name)]
+    """Return the interpreters to try, $AB_PEERS_PYTHON first."""
+    chosen = os.environ.get("AB_PEERS_PYTHON")
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     managed = sorted(map(str, root.glob("3.1[1-9]*/bin/python3")))
-    return [*named, "python3.12", "python3.13", *managed, "python3", sys.executable]
+    return [*([chosen] if chosen else []), "python3.12", "python3.13", *managed, "python3", sys.executable]
 
 
 def python_for(least: tuple[int, int]) -> str:
     """
     Raises:
-        NotInstalledError: none of the interpreters here is new enough.
+        NotInstalledError: no interpreter here is new enough.
     """
     for candidate in pythons():
-        asked = [candidate, "-c", "import sys, ensurepip; print(*sys.version_info[:2])"]
+        argv = [candidate, "-c", "import sys, ensurepip; print(*sys.version_info[:2])"]
         try:
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
         major, minor = map(int, done.stdout.split())
         if (major, minor) >= least:
             return candidate
-    msg = f"needs Python {least[0]}.{least[1]} or newer with ensurepip; name one: AB_PEERS_PYTHON=/path/to/python3"
+    msg = f"needs Python {least[0]}.{least[1]} or newer with ensurepip; set AB_PEERS_PYTHON=/path/to/python3"
     raise NotInstalledError(msg)
 
 
-def installed(peer: Peer) -> Path:
-    """The Python of a peer's environment, made when it is not there.
+def ensure_installed(peer: Peer) -> Path:
+    """Return the Python of a peer's environment, installing it if needed.
 
     Raises:
-        NotInstalledError: with the last words of the installer.
+        NotInstalledError: the installer failed; the message has its last lines.
     """
     folder = cache() / peer.folder
     python = folder / "bin" / "python"
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
         print(f"installing {', '.join(peer.requirements)}", file=sys.stderr, flush=True)
-        said([python_for(peer.python), "-m", "venv", str(folder)])
-        said([str(python), "-m", "pip", "install", "--quiet", *peer.requirements])
+        run_checked([python_for(peer.python), "-m", "venv", str(folder)])
+        run_checked([str(python), "-m", "pip", "install", "--quiet", *peer.requirements])
         (folder / "done").touch()
     return python
 
 
 def packages_for_image(peer: Peer, python: Path, version: str) -> Path:
-    """A folder with a peer's packages for the Python of the image.
+    """Return a folder with a peer's packages for the Python of the image.
 
     Raises:
-        NotInstalledError: with the last words of the installer.
+        NotInstalledError: the installer failed; the message has its last lines.
     """
     folder = cache() / f"{peer.folder}-for-{version}"
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        fitting = ["--python-version", version, "--implementation", "cp", "--only-binary", ":all:"]
-        said([str(python), "-m", "pip", "install", "--quiet", "--target", str(folder), *fitting, *peer.requirements])
+        platform_options = ["--python-version", version, "--implementation", "cp", "--only-binary", ":all:"]
+        run_checked(
+            [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--target",
+                str(folder),
+                *platform_options,
+                *peer.requirements,
+            ]
+        )
         (folder / "done").touch()
     return folder
 
 
-def with_compose() -> dict[str, str]:
-    """Variables under which `docker compose` answers: none where it does already, else with Debian's plugin from the cache.
+def compose_environment() -> dict[str, str]:
+    """Return the variables that make `docker compose` work: none if it does already, else Debian's plugin from the cache.
 
     Raises:
-        NotInstalledError: it is not here and cannot be had.
+        NotInstalledError: it is missing and cannot be downloaded.
     """
     if (
         shutil.which("docker")
@@ -135,8 +147,8 @@ def with_compose() -> dict[str, str]:
     plugin = config / "cli-plugins" / "docker-compose"
     if not plugin.exists():
         if not shutil.which("apt-get"):
-            raise NotInstalledError("docker compose (version 2) is missing; install its plugin")
-        print("fetching docker-compose (apt-get)", file=sys.stderr, flush=True)
+            raise NotInstalledError("docker compose (version 2) is missing; install the docker-compose plugin")
+        print("downloading docker-compose (apt-get)", file=sys.stderr, flush=True)
         unpacked = compose_package()
         plugin.parent.mkdir(parents=True, exist_ok=True)
         plugin.symlink_to(unpacked / "usr/libexec/docker/cli-plugins/docker-compose")
@@ -144,45 +156,45 @@ def with_compose() -> dict[str, str]:
 
 
 def compose_package() -> Path:
-    """Debian's package, unpacked and not installed: the machine stays as it is. apt checks what it fetches."""
+    """Download and unpack Debian's package without installing it. apt verifies the download."""
     folder = cache() / "docker-compose"
-    with tempfile.TemporaryDirectory(prefix="peer-apt-") as made:
-        place = Path(made)
-        place.chmod(0o755)
+    with tempfile.TemporaryDirectory(prefix="peer-apt-") as directory:
+        workdir = Path(directory)
+        workdir.chmod(0o755)
         for needed in ("lists/partial", "cache/archives/partial"):
-            (place / needed).mkdir(parents=True)
-        (place / "sources.list").write_text(f"deb {mirror()} {COMPOSE_SUITE} main\n", encoding="utf-8")
+            (workdir / needed).mkdir(parents=True)
+        (workdir / "sources.list").write_text(f"deb {mirror()} {COMPOSE_SUITE} main\n", encoding="utf-8")
         options = {
-            "Dir::Etc::SourceList": place / "sources.list",
+            "Dir::Etc::SourceList": workdir / "sources.list",
             "Dir::Etc::SourceParts": "/dev/null",
-            "Dir::State::Lists": place / "lists",
-            "Dir::Cache": place / "cache",
+            "Dir::State::Lists": workdir / "lists",
+            "Dir::Cache": workdir / "cache",
         }
         apt = ["apt-get", "-qq", *(part for name, value in options.items() for part in ("-o", f"{name}={value}"))]
-        said([*apt, "update"])
-        said([*apt, "download", "docker-compose"], cwd=place)
-        said(["dpkg-deb", "-x", str(next(place.glob("*.deb"))), str(folder)])
+        run_checked([*apt, "update"])
+        run_checked([*apt, "download", "docker-compose"], cwd=workdir)
+        run_checked(["dpkg-deb", "-x", str(next(workdir.glob("*.deb"))), str(folder)])
     return folder
 
 
 def mirror() -> str:
-    """Where this machine gets Debian from."""
+    """Return the Debian mirror that this machine uses."""
     if os.environ.get("AB_DEBIAN_MIRROR"):
         return os.environ["AB_DEBIAN_MIRROR"]
     sources = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
     for path in sources:
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            found = re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?) *(https?:\S*debian/?)(?:\s|$)", text, re.MULTILINE)
-            if found:
-                return found.group(1)
-    raise NotInstalledError("docker compose (version 2) is missing, and apt names no Debian mirror to take it from")
+            match = re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?) *(https?:\S*debian/?)(?:\s|$)", text, re.MULTILINE)
+            if match:
+                return match.group(1)
+    raise NotInstalledError("docker compose (version 2) is missing, and apt has no Debian mirror configured")
 
 
-def said(argv: Sequence[str], *, cwd: Path | None = None) -> None:
+def run_checked(argv: Sequence[str], *, cwd: Path | None = None) -> None:
     """
     Raises:
-        NotInstalledError: the command failed, with its last words.
+        NotInstalledError: the command failed; the message has its last lines.
     """
     try:
         done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=INSTALL_SEC, check=False)
@@ -194,6 +206,6 @@ def said(argv: Sequence[str], *, cwd: Path | None = None) -> None:
 
 
 def compose_version(env: dict[str, str]) -> str | None:
-    asked = ["docker", "compose", "version", "--short"]
-    done = subprocess.run(asked, capture_output=True, text=True, env={**os.environ, **env}, check=False)
+    argv = ["docker", "compose", "version", "--short"]
+    done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **env}, check=False)
     return done.stdout.strip() or None if done.returncode == 0 else None
