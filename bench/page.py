@@ -59,7 +59,7 @@ def ours(path: Path) -> str:
 def bench(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     yield f"### bench/{name}.py\n"
     yield f"{conditions(part)}.\n"
-    yield "| | | p50 | p99 | wanted | |"
+    yield "| | | p50 | p99 | goal | |"
     yield "|---|---|---|---|---|---|"
     notes = []
     for result in part["results"]:
@@ -113,10 +113,10 @@ def peers(path: Path) -> str:
             for kind, workers in (("attempts", "2"), ("attempts", "1"), ("gradings", "2"))
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "In brackets: how many times as long as ours under docker.", ""]
+    lines += ["", "In brackets: time relative to AgentBench in Docker.", ""]
     lines += [f"- {name}: {note}" for name, numbers in measured.items() for note in numbers["notes"]]
     lines += [f"- not measured: {name}: {reason}" for name, reason in whole["not_measured"].items()]
-    lines += ["", "| wanted | | measured | |", "|---|---|---|---|"]
+    lines += ["", "| goal | | measured | |", "|---|---|---|---|"]
     for goal in whole["goals"]:
         met = {True: "yes", False: "**no**", None: ""}[goal["met"]]
         lines.append(f"| {goal['what']} | {goal['wanted']} | {goal['value']} | {met} |")
