@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult, Finding, GradingContext, StepResult
@@ -21,7 +21,7 @@ from agentbench.trace.events import (
     TestsFinished,
     TestsStarted,
 )
-from agentbench.tree.entry import Entry, FileWrite, Kind
+from agentbench.tree.entry import Entry, FileWrite
 from agentbench.workspace.diff.compare import ChangeKind, FileChange
 from agentbench.workspace.diff.events import file_digests
 
@@ -60,19 +60,11 @@ def patch_applied(
 
 
 def _change(write: FileWrite, before: Entry | None) -> FileChange | None:
-    after = _entry(write)
+    after = write.entry()
     if before is None and after is None:
         return None
     kind: ChangeKind = "added" if before is None else "deleted" if after is None else "modified"
     return FileChange(write.path, kind, before, after)
-
-
-def _entry(write: FileWrite) -> Entry | None:
-    content = write.symlink if write.symlink is not None else write.content
-    if content is None:
-        return None
-    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
-    return Entry(write.path, kind, write.executable, len(content), hashlib.sha256(content).hexdigest())
 
 
 def step_started(
@@ -106,21 +98,6 @@ def step_finished(
     )
 
 
-def _tests_finished(context: GradingContext, step: str, outcome: CheckOutcome) -> None:
-    context.log.append(
-        TestsFinished(
-            step=step,
-            outcome=outcome.outcome,
-            exit_code=outcome.exit_code,
-            timed_out=outcome.timed_out,
-            duration_us=microseconds(outcome.duration_sec),
-            stdout=_excerpt(context, outcome.stdout),
-            stderr=_excerpt(context, outcome.stderr),
-            why=outcome.why,
-        )
-    )
-
-
 class CheckStep:
     """One run of a check in the log: one start event, one finish event."""
 
@@ -139,7 +116,18 @@ class CheckStep:
 
     def finish(self, outcome: CheckOutcome) -> None:
         self.start()
-        _tests_finished(self._context, self._name, outcome)
+        self._context.log.append(
+            TestsFinished(
+                step=self._name,
+                outcome=outcome.outcome,
+                exit_code=outcome.exit_code,
+                timed_out=outcome.timed_out,
+                duration_us=microseconds(outcome.duration_sec),
+                stdout=_excerpt(self._context, outcome.stdout),
+                stderr=_excerpt(self._context, outcome.stderr),
+                why=outcome.why,
+            )
+        )
 
     def substep(self, number: int) -> CheckStep:
         return CheckStep(self._context, self._check, f"{self._name}~{number}")
@@ -155,7 +143,7 @@ def check_decided(context: GradingContext, result: CheckResult) -> None:
             mandatory=check.mandatory,
             outcome=decided.outcome,
             why=decided.why,
-            command=check_command(result),
+            command=check.command or f"{check.candidate} | {check.driver}",
             started_at=result.started_at,
             exit_code=decided.exit_code,
             duration_us=microseconds(decided.duration_sec),
@@ -177,19 +165,5 @@ def check_decided(context: GradingContext, result: CheckResult) -> None:
     )
 
 
-def check_command(result: CheckResult) -> str:
-    check = result.check
-    return check.command or f"{check.candidate} | {check.driver}"
-
-
 def integrity_finding(context: GradingContext, finding: Finding) -> None:
-    context.log.append(
-        IntegrityFinding(
-            rule=finding.rule,
-            severity=finding.severity,
-            path=finding.path,
-            line=finding.line,
-            detail=finding.detail,
-            excerpt=finding.excerpt,
-        )
-    )
+    context.log.append(IntegrityFinding(**dataclasses.asdict(finding)))

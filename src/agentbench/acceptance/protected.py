@@ -155,13 +155,13 @@ class _Composition:
         return marker in self._base or marker in self._changes
 
     def _drop(self, path: bytes) -> None:
-        if _creates(self._changes.pop(path)):
+        if self._changes.pop(path).data is not None:
             self._dropped.add(path)
 
     def _make_way(self, path: bytes) -> None:
         """Drop files of the patch that stand in the way of `path` or of a folder above it."""
         for above in _above(path):
-            if above in self._changes and _creates(self._changes[above]):
+            if above in self._changes and self._changes[above].data is not None:
                 self._drop(above)
         for below in [other for other in self._changes if other.startswith(path + b"/")]:
             self._drop(below)
@@ -190,8 +190,8 @@ class _Composition:
                 self._changes[cached] = FileWrite(cached)
 
     def result(self) -> GradedTree:
-        deletions = sorted(path for path, write in self._changes.items() if not _creates(write) and path in self._base)
-        files = sorted(path for path, write in self._changes.items() if _creates(write))
+        deletions = sorted(path for path, write in self._changes.items() if write.data is None and path in self._base)
+        files = sorted(path for path, write in self._changes.items() if write.data is not None)
         return GradedTree(
             writes=(*(FileWrite(path) for path in deletions), *(self._changes[path] for path in files)),
             restored=tuple(sorted(self._restored)),
@@ -199,10 +199,6 @@ class _Composition:
             overwritten=tuple(sorted(self._overwritten)),
             generated=tuple(sorted(self._generated)),
         )
-
-
-def _creates(write: FileWrite) -> bool:
-    return write.content is not None or write.symlink is not None
 
 
 def _above(path: bytes) -> Iterable[bytes]:

@@ -103,7 +103,7 @@ class WorkspaceTracker:
         changes: list[FileChange] = []
         for write in sorted(writes, key=lambda write: write.path):
             before = self._entries.get(write.path)
-            after = _entry(write)
+            after = write.entry()
             if before == after:
                 continue
             changes += self._mark_generated(compare([before] if before else [], [after] if after else []))
@@ -111,7 +111,7 @@ class WorkspaceTracker:
                 self._entries.pop(write.path, None)
             else:
                 self._entries[write.path] = after
-                self._keep(after, _content(write))
+                self._keep(after, write.data or b"")
         if any(change.before is None for change in changes):
             self._entries = dict(sorted(self._entries.items()))
         return Changes(tuple(changes))
@@ -273,16 +273,3 @@ def _write(entry: Entry, content: bytes | None) -> FileWrite | _Unknown:
     if entry.kind is Kind.SYMLINK:
         return FileWrite(entry.path, symlink=content)
     return FileWrite(entry.path, content=content, executable=entry.executable)
-
-
-def _content(write: FileWrite) -> bytes:
-    return write.symlink if write.symlink is not None else write.content or b""
-
-
-def _entry(write: FileWrite) -> Entry | None:
-    if write.content is None and write.symlink is None:
-        return None
-    content = _content(write)
-    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
-    executable = write.executable and kind is Kind.FILE
-    return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from agentbench.core.canonical import sha256_hex
+
 
 class Kind(StrEnum):
     FILE = "file"
@@ -37,6 +39,19 @@ class FileWrite:
     content: bytes | None = None
     symlink: bytes | None = None
     executable: bool = False
+
+    @property
+    def data(self) -> bytes | None:
+        """Return the content or the symlink target; None for a deletion."""
+        return self.content if self.symlink is None else self.symlink
+
+    def entry(self) -> Entry | None:
+        """Return the entry that the write makes; None for a deletion."""
+        if self.data is None:
+            return None
+        kind = Kind.FILE if self.symlink is None else Kind.SYMLINK
+        executable = self.executable and kind is Kind.FILE
+        return Entry(self.path, kind, executable, len(self.data), sha256_hex(self.data))
 
 
 class Tree(Protocol):

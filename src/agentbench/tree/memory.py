@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from agentbench.tree.beneath import split
@@ -33,7 +32,7 @@ class MemoryTree:
     def put(self, write: FileWrite) -> None:
         """Apply one write or deletion."""
         split(write.path)
-        if write.content is None and write.symlink is None:
+        if write.data is None:
             self._files.pop(write.path, None)
         else:
             self._files[write.path] = write
@@ -44,8 +43,9 @@ class MemoryTree:
 
     def entries(self) -> Iterator[Entry]:
         for path in sorted(self._files):
-            if path != b".git" and not path.startswith(b".git/"):
-                yield self._entry(self._files[path])
+            entry = self._files[path].entry()
+            if entry is not None and path != b".git" and not path.startswith(b".git/"):
+                yield entry
 
     def entry(self, path: bytes) -> Entry | None:
         """Return the entry at `path`.
@@ -54,9 +54,8 @@ class MemoryTree:
             IsADirectoryError: the path is a folder.
             NotADirectoryError: a parent of the path is not a folder.
         """
-        file = self._files.get(path)
-        if file is not None:
-            return self._entry(file)
+        if path in self._files:
+            return self._files[path].entry()
         parts = path.split(b"/")
         if any(b"/".join(parts[:count]) in self._files for count in range(1, len(parts))):
             raise NotADirectoryError(path)
@@ -70,15 +69,4 @@ class MemoryTree:
             raise FileNotFoundError(path)
         if entry.size > max_bytes:
             raise too_large(f"a file of {entry.size} bytes (at most {max_bytes} allowed): {path!r}")
-        return _content(self._files[path])
-
-    @staticmethod
-    def _entry(write: FileWrite) -> Entry:
-        content = _content(write)
-        kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
-        executable = write.executable and kind is Kind.FILE
-        return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
-
-
-def _content(write: FileWrite) -> bytes:
-    return write.symlink if write.symlink is not None else write.content or b""
+        return self._files[path].data or b""

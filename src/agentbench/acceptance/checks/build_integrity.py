@@ -173,8 +173,7 @@ def _changed_files(
     """
     before: dict[bytes, str | None] = {path: entry.sha256 for path, entry in base.items()}
     for write in tree.writes:
-        content = write.content if write.symlink is None else write.symlink
-        before[write.path] = None if content is None else sha256_hex(content)
+        before[write.path] = None if write.data is None else sha256_hex(write.data)
     try:
         after: dict[bytes, str | None] = {entry.path: entry.sha256 for entry in sandbox.tree().entries()}
     except TreeTooLarge as error:

@@ -169,7 +169,7 @@ def _tree_with_decoys(
         writes[path] = FileWrite(path, content=apply_mutations(source, chosen), executable=executable)
         writes |= {cached: FileWrite(cached) for cached in bytecode_of(path, candidate.base)}
     # Deletions come first: a folder may take the place of a file.
-    ordered = sorted(writes.values(), key=lambda write: write.content is not None or write.symlink is not None)
+    ordered = sorted(writes.values(), key=lambda write: write.data is not None)
     return dataclasses.replace(candidate.tree, writes=tuple(ordered)), places
 
 

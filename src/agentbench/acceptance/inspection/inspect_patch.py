@@ -152,7 +152,7 @@ def _scope(inspected: InspectedPatch, generated: Globs) -> Iterator[Finding]:
 def _harmful_files(inspected: InspectedPatch) -> Iterator[Finding]:
     """Yield files whose presence alone can change what runs."""
     for write in inspected.writes:
-        if write.content is None and write.symlink is None:
+        if write.data is None:
             continue
         name = posixpath.basename(write.path)
         new = write.path not in inspected.base

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -236,7 +235,7 @@ class PatchedTree:
         self._writes = {write.path: write for write in writes}
 
     def entries(self) -> Iterator[Entry]:
-        added = {path: _entry_of(write) for path, write in self._writes.items() if not _deletes(write)}
+        added = {path: entry for path, write in self._writes.items() if (entry := write.entry()) is not None}
         kept = (entry for entry in self._base.entries() if entry.path not in self._writes)
         merged = [
             *added.values(),
@@ -248,25 +247,8 @@ class PatchedTree:
         write = self._writes.get(path)
         if write is None:
             return self._base.read(path, max_bytes=max_bytes)
-        if _deletes(write):
+        if write.data is None:
             raise FileNotFoundError(path)
-        content = _content_of(write)
-        if len(content) > max_bytes:
-            msg = f"the file has {len(content)} bytes, the limit is {max_bytes}"
-            raise TreeTooLarge(msg)
-        return content
-
-
-def _deletes(write: FileWrite) -> bool:
-    return write.content is None and write.symlink is None
-
-
-def _content_of(write: FileWrite) -> bytes:
-    return write.symlink if write.symlink is not None else write.content or b""
-
-
-def _entry_of(write: FileWrite) -> Entry:
-    content = _content_of(write)
-    kind = Kind.FILE if write.symlink is None else Kind.SYMLINK
-    executable = write.executable and kind is Kind.FILE
-    return Entry(write.path, kind, executable, len(content), hashlib.sha256(content).hexdigest())
+        if len(write.data) > max_bytes:
+            raise TreeTooLarge(f"the file has {len(write.data)} bytes, the limit is {max_bytes}")
+        return write.data
