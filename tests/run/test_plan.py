@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.run.config import PROTOCOL_SEED
+from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.run.plan import make_plan, seeds
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite

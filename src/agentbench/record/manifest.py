@@ -15,12 +15,10 @@ from pydantic import Field, JsonValue, ValidationError
 from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Observability
-from agentbench.record.durable import failed, write_atomic
+from agentbench.record.durable import write_atomic
 from agentbench.record.schema import Part
 from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.redaction import Redactor
-
-PROTOCOL_SEED = 20260307
 
 
 class RepositoryPlan(Part):
@@ -267,7 +265,7 @@ def read_manifest(path: Path) -> Manifest:
     try:
         return Manifest.model_validate(parse_strict(path.read_bytes()))
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
     except (CanonicalError, ValidationError) as error:
         raise RecordError(f"{path} is not a manifest: {str(error).splitlines()[0]}") from error
 

@@ -20,9 +20,6 @@ from agentbench.core.errors import InputError
 
 Origin = Literal["cli", "variant", "task", "preset", "default"]
 
-PROTOCOL_SEED = 20260307
-"""The protocol's base seed. The manifest declares any other as a deviation."""
-
 
 class _Closed(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

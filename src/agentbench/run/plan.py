@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentbench.contract.load import LoadedTask
-from agentbench.run.config import PROTOCOL_SEED, Configuration
+from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.run.config import Configuration
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import nearest
 from agentbench.core.command import MIB
 from agentbench.core.errors import InputError
-from agentbench.run.config import PROTOCOL_SEED, Configuration, Setting
+from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.run.config import Configuration, Setting
 from agentbench.run.plan import PlanRow
 from agentbench.workspace.diff.file_patch import PatchLimits
 

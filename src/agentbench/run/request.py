@@ -14,7 +14,8 @@ from typing import Any
 from agentbench.agents.registry import require_agent, require_turns
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
-from agentbench.run.config import PROTOCOL_SEED, CliChoices, VariantFile, load_variant, resolve
+from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.run.models import model_text
 from agentbench.run.plan import PlanRow, make_plan
 

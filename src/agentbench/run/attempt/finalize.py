@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from agentbench.core.ids import now_iso
-from agentbench.record.recovery import ClosedAttempt
-from agentbench.record.sealing import close_attempt
+from agentbench.record.sealing import ClosedAttempt, close_attempt
 from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.attempt.evidence_files import write_evidence
 from agentbench.run.attempt.record import build_record

@@ -12,6 +12,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
+from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
@@ -26,7 +27,6 @@ from agentbench.record.manifest import (
 )
 from agentbench.record.recompute import grading_plan, guard_plan
 from agentbench.run.attempt.base import US, Attempt
-from agentbench.run.config import PROTOCOL_SEED
 from agentbench.run.lab import PreparedTask, config_class
 from agentbench.run.plan import PlanRow
 from agentbench.run.version import harness_version

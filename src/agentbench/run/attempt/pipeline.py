@@ -18,8 +18,8 @@ from agentbench.core.errors import Interrupted, RecordError
 from agentbench.core.reasons import Observability
 from agentbench.models.metered_model import MeteredModel
 from agentbench.record.attempt_folder import AttemptFolder
-from agentbench.record.recovery import ClosedAttempt
 from agentbench.record.schema import Model
+from agentbench.record.sealing import ClosedAttempt
 from agentbench.run.attempt.agent_phase import run_agent
 from agentbench.run.attempt.base import Attempt
 from agentbench.run.attempt.finalize import finalize
