@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference/configuration.md").read_
 
 
 @pytest.mark.req("M-03", "M-10")
-@pytest.mark.parametrize("name,value", published_thresholds().as_json().items())
+@pytest.mark.parametrize("name,value", asdict(published_thresholds()).items())
 def test_every_threshold_is_documented_with_its_value(name: str, value: int) -> None:
     assert f"| `{name}` | {value} | {threshold_meanings()[name]} |" in PAGE
 
@@ -27,7 +28,7 @@ def test_every_rule_is_documented_with_its_action_and_severity(rule: Rule) -> No
     assert f"`{NEW_DEPENDENCY}`" in PAGE
 
 
-@pytest.mark.parametrize("values", [{}, {"identical_calls": 1}, {**published_thresholds().as_json(), "violations": 0}])
+@pytest.mark.parametrize("values", [{}, {"identical_calls": 1}, {**asdict(published_thresholds()), "violations": 0}])
 def test_invalid_thresholds_are_rejected(values: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="thresholds"):
         Thresholds.of(values)

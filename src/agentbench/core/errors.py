@@ -24,6 +24,8 @@ Every class that can end an attempt carries its reason code, so the map from err
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
 from typing import ClassVar
 
 from agentbench.core.reasons import Reason
@@ -75,6 +77,15 @@ class WorkspaceError(HarnessError):
 
 class RecordError(HarnessError):
     """The run directory, a log or a manifest could not be written or read."""
+
+    @classmethod
+    def of(cls, operation: str, path: Path, error: OSError) -> RecordError:
+        """Return the error for a failed file operation: `cannot <operation> <path>: <reason>`."""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return cls(
+            f"cannot {operation} {path}: {error.strerror or error}",
+            remedy="free some disk space and resume the run" if full else "",
+        )
 
 
 class TaskError(AgentBenchError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
@@ -31,9 +31,6 @@ class Thresholds:
     wait_first_ms: int
     wait_most_ms: int
     operator_deadline_sec: int
-
-    def as_json(self) -> dict[str, int]:
-        return asdict(self)
 
     @classmethod
     def of(cls, values: Mapping[str, int]) -> Thresholds:

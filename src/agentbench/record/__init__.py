@@ -7,6 +7,6 @@ and `verify_run`. Must not decide verdicts (that is `verdict`) or run anything.
     manifest.py        Manifest: the plan and the observed environment, written before the agent acts
     run_directory.py   the run directory: begin, commit, records, resume
     attempt_folder.py  one attempt's folder and its evidence files
-    recovery.py        attempts that ended before a crash
+    sealing.py         closing an attempt, and reading a closed one
     audit.py           verify_run: what was changed, removed, reordered, truncated or added
 """

@@ -110,7 +110,7 @@ def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None
         audit.report("removed", "", f"the folder of attempt {sealed.attempt_id} is missing")
     else:
         try:
-            audit.run(terms.recompute)
+            audit.run()
         except RecordError as error:
             audit.report("missing", "", error.message)
     return audit.result
@@ -119,7 +119,6 @@ def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None
 class _AttemptAuditor:
     def __init__(self, run: Path, sealed: AttemptSealed, record: AttemptRecord | None, terms: AuditTerms) -> None:
         self.terms = terms
-        self.reduced = terms.reduced
         self.folder = run / sealed.task_dir
         self.sealed = sealed
         self.record = record
@@ -130,7 +129,8 @@ class _AttemptAuditor:
         place = f"{self.sealed.task_dir}/{name}" if name else self.sealed.task_dir
         self.result.problems.append(Problem(kind, place, message))
 
-    def run(self, recompute: Recompute | None) -> None:
+    def run(self) -> None:
+        recompute = self.terms.recompute
         log_is_sound = self._check_log()
         self._check_files()
         self._check_blobs()
@@ -145,7 +145,7 @@ class _AttemptAuditor:
             self.result.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not recomputed")
         if recompute and manifest and not self.result.problems:
             self.result.recomputed = 1
-            stored = StoredEvidence(self._blob_text, self.terms.rules, self.reduced and bool(self.trace.blobs))
+            stored = StoredEvidence(self._blob_text, self.terms.rules, self.terms.reduced and bool(self.trace.blobs))
             recomputed = recompute(read_events(self.folder / EVENTS), manifest, self.record, stored)
             self.result.skipped = recomputed.skipped
             for difference in recomputed.differences:
@@ -196,7 +196,7 @@ class _AttemptAuditor:
         present = {valid_utf8(name): name for name in evidence_files(self.folder)}
         for name in sorted(listed.keys() | present.keys()):
             if name not in present:
-                if not (self.reduced and reducible(name)):
+                if not (self.terms.reduced and reducible(name)):
                     self.report("removed", name, "the file is missing")
             elif name not in listed:
                 self.report("appended", name, "the file was added after the attempt was sealed")
@@ -207,7 +207,7 @@ class _AttemptAuditor:
         for name, seq in self.trace.blobs.items():
             path = self.folder / "blobs" / name
             if not path.is_file():
-                if not self.reduced:
+                if not self.terms.reduced:
                     self.report("removed", f"blobs/{name}", f"missing, but event {seq} refers to it")
             elif hash_file(path)[0] != name:
                 self.report("changed", f"blobs/{name}", "the content does not match its name")

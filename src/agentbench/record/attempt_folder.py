@@ -25,7 +25,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json, canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
-from agentbench.record.durable import failed, write_atomic
+from agentbench.record.durable import write_atomic
 from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.json_safe import valid_utf8
@@ -83,7 +83,7 @@ class AttemptFolder:
             for name in SUBFOLDERS:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise failed("create", self.path, error) from error
+            raise RecordError.of("create", self.path, error) from error
 
     def open_log(self) -> EventLog:
         return EventLog.create(self.path / EVENTS, redact=self.redact)
@@ -120,7 +120,7 @@ class AttemptFolder:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         except OSError as error:
-            raise failed("write", target, error) from error
+            raise RecordError.of("write", target, error) from error
         return f"{self.task_dir}/{name}"
 
     def write_manifest(self, manifest: Manifest) -> str:
@@ -176,7 +176,7 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
             if durable:
                 os.fsync(file.fileno())
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
     return state.hexdigest(), size
 
 
@@ -189,8 +189,8 @@ def content(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
 
 
 def _raise(error: OSError) -> None:
-    raise failed("read", Path(error.filename or ""), error) from error
+    raise RecordError.of("read", Path(error.filename or ""), error) from error

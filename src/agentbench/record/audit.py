@@ -29,7 +29,7 @@ from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
 from agentbench.trace.events import AttemptBegun, AttemptSealed, Payload, RunClosed, RunOpened, RunReduced, RunResumed
-from agentbench.trace.verify import ChainReport, Problem, check_chain
+from agentbench.trace.verify import ChainReport, Kind, Problem, check_chain
 
 Decision = Literal["verified", "altered", "incomplete"]
 
@@ -113,7 +113,7 @@ class _RunAuditor:
 
     def run(self, expect_head: str | None) -> RunReport:
         if not (self.path / EVENTS).is_file():
-            self.problems.append(Problem("removed", EVENTS, "the run's log is missing"))
+            self._problem("removed", EVENTS, "the run's log is missing")
             return self._report("")
         log = _read_run_log(self.path)
         self._count(log.chain)
@@ -136,17 +136,18 @@ class _RunAuditor:
             )
         if not log.closed and not log.chain.problem:
             torn = f", then {log.chain.torn_bytes} bytes of an incomplete line" if log.chain.torn_bytes else ""
-            self.problems.append(
-                Problem(
-                    "unclosed",
-                    f"{EVENTS}:{log.chain.events + 1}",
-                    f"no closing record after event {log.chain.events}{torn}: the run is still running, was interrupted"
-                    " (`ab run --resume` finishes it), or was truncated",
-                )
+            self._problem(
+                "unclosed",
+                f"{EVENTS}:{log.chain.events + 1}",
+                f"no closing record after event {log.chain.events}{torn}: the run is still running, was interrupted"
+                " (`ab run --resume` finishes it), or was truncated",
             )
         if expect_head and _bare(expect_head) != _bare(log.chain.head):
-            self.problems.append(Problem("changed", EVENTS, f"the head is {log.chain.head}, expected {expect_head}"))
+            self._problem("changed", EVENTS, f"the head is {log.chain.head}, expected {expect_head}")
         return self._report(log.chain.head)
+
+    def _problem(self, kind: Kind, place: str, message: str) -> None:
+        self.problems.append(Problem(kind, place, message))
 
     def _report(self, head: str) -> RunReport:
         skipped = tuple(f"{why} (attempts: {times})" for why, times in self.skipped.items())
@@ -174,10 +175,10 @@ class _RunAuditor:
     def _check_run_json(self, log: _RunLog) -> None:
         data = content(self.path / RUN_JSON)
         if data is None:
-            self.problems.append(Problem("removed", RUN_JSON, "the file is missing"))
+            self._problem("removed", RUN_JSON, "the file is missing")
             return
         if log.opened and sha256_hex(data) != log.opened.run_json_sha256:
-            self.problems.append(Problem("changed", RUN_JSON, "differs from when the run was opened"))
+            self._problem("changed", RUN_JSON, "differs from when the run was opened")
 
     # --- attempts.jsonl -----------------------------------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class _RunAuditor:
         lines: dict[str, _RecordLine] = {}
         data = content(self.path / ATTEMPTS)
         if data is None:
-            self.problems.append(Problem("removed", ATTEMPTS, "the file is missing"))
+            self._problem("removed", ATTEMPTS, "the file is missing")
             return lines
         *whole, torn = data.split(b"\n")
         for number, raw in enumerate(whole, start=1):
@@ -193,16 +194,14 @@ class _RunAuditor:
             try:
                 line = _record_line(number, raw)
             except RecordError as error:
-                self.problems.append(Problem("changed", place, error.message))
+                self._problem("changed", place, error.message)
                 continue
             if line.record.attempt_id in lines:
-                self.problems.append(
-                    Problem("appended", place, f"duplicate record of attempt {line.record.attempt_id}")
-                )
+                self._problem("appended", place, f"duplicate record of attempt {line.record.attempt_id}")
                 continue
             lines[line.record.attempt_id] = line
         if torn and log.closed:
-            self.problems.append(Problem("truncated", f"{ATTEMPTS}:{len(whole) + 1}", "the last line is incomplete"))
+            self._problem("truncated", f"{ATTEMPTS}:{len(whole) + 1}", "the last line is incomplete")
         elif torn:
             self.notes.append(f"{ATTEMPTS}:{len(whole) + 1}: incomplete line of {len(torn)} bytes")
         return lines
@@ -210,14 +209,12 @@ class _RunAuditor:
     def _check_order(self, log: _RunLog, lines: Mapping[str, _RecordLine]) -> None:
         for attempt_id in log.sealed:
             if attempt_id not in lines and not any(problem.place.startswith(ATTEMPTS) for problem in self.problems):
-                self.problems.append(Problem("removed", ATTEMPTS, f"the record of attempt {attempt_id} is missing"))
+                self._problem("removed", ATTEMPTS, f"the record of attempt {attempt_id} is missing")
         extra = [line for attempt_id, line in lines.items() if attempt_id not in log.sealed]
         for line in extra:
             place = f"{ATTEMPTS}:{line.number}"
             if log.closed:
-                self.problems.append(
-                    Problem("appended", place, f"the run never sealed attempt {line.record.attempt_id}")
-                )
+                self._problem("appended", place, f"the run never sealed attempt {line.record.attempt_id}")
             else:
                 self.notes.append(f"{place}: attempt {line.record.attempt_id} is not sealed yet")
         present = [attempt_id for attempt_id in lines if attempt_id in log.sealed]
@@ -225,7 +222,7 @@ class _RunAuditor:
         for actual, wanted in zip(present, expected, strict=True):
             if actual != wanted:
                 place = f"{ATTEMPTS}:{lines[actual].number}"
-                self.problems.append(Problem("reordered", place, f"expected attempt {wanted}, found attempt {actual}"))
+                self._problem("reordered", place, f"expected attempt {wanted}, found attempt {actual}")
                 break
 
     def _check_finality(self, lines: Mapping[str, _RecordLine]) -> None:
@@ -237,13 +234,13 @@ class _RunAuditor:
             if line.record.final == (attempt_id in superseded):
                 marked = "final" if line.record.final else "not final"
                 why = "another record supersedes it" if attempt_id in superseded else "no record supersedes it"
-                self.problems.append(Problem("changed", place, f"attempt {attempt_id} is marked {marked}, but {why}"))
+                self._problem("changed", place, f"attempt {attempt_id} is marked {marked}, but {why}")
             if line.record.supersedes and line.record.supersedes not in lines:
                 message = f"attempt {attempt_id} supersedes {line.record.supersedes}, which has no record"
-                self.problems.append(Problem("removed", place, message))
+                self._problem("removed", place, message)
             if line.record.final and line.record.key in finals:
                 message = f"attempt {attempt_id} is a second final record beside {finals[line.record.key]}"
-                self.problems.append(Problem("inconsistent", place, message))
+                self._problem("inconsistent", place, message)
             elif line.record.final:
                 finals[line.record.key] = attempt_id
 
@@ -253,12 +250,12 @@ class _RunAuditor:
         if line is not None:
             place = f"{ATTEMPTS}:{line.number}"
             if line.sha256 != sealed.record_sha256:
-                self.problems.append(
-                    Problem("changed", place, f"the record of attempt {sealed.attempt_id} differs from the sealed one")
+                self._problem(
+                    "changed", place, f"the record of attempt {sealed.attempt_id} differs from the sealed one"
                 )
             elif line.record.trace_head != sealed.head:
-                self.problems.append(
-                    Problem("changed", place, f"trace_head of attempt {sealed.attempt_id} differs from the sealed one")
+                self._problem(
+                    "changed", place, f"trace_head of attempt {sealed.attempt_id} differs from the sealed one"
                 )
         audit: AttemptAudit = audit_attempt(self.path, sealed, line.record if line else None, terms)
         self.problems += audit.problems
@@ -276,9 +273,7 @@ class _RunAuditor:
             if attempt_id in log.sealed:
                 continue
             if log.closed:
-                self.problems.append(
-                    Problem("missing", begun.task_dir, f"attempt {attempt_id} was begun but has no record")
-                )
+                self._problem("missing", begun.task_dir, f"attempt {attempt_id} was begun but has no record")
             else:
                 self.notes.append(f"{begun.task_dir}: attempt {attempt_id} has not ended{_state(self.path, begun)}")
         known = {begun.task_dir for begun in log.begun.values()}
@@ -287,7 +282,7 @@ class _RunAuditor:
         tasks = self.path / "tasks"
         for name in sorted(entry.name for entry in tasks.iterdir()) if tasks.is_dir() else ():
             if f"tasks/{name}" not in known:
-                self.problems.append(Problem("appended", f"tasks/{name}", "does not belong to any attempt of this run"))
+                self._problem("appended", f"tasks/{name}", "does not belong to any attempt of this run")
 
 
 def _read_run_log(path: Path) -> _RunLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     try:
         atomic_file.write_atomic(path, data, durable=True)
     except OSError as error:
-        raise failed("write", path, error) from error
+        raise RecordError.of("write", path, error) from error
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -42,7 +41,7 @@ def append_line(path: Path, line: bytes) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise failed("append to", path, error) from error
+        raise RecordError.of("append to", path, error) from error
 
 
 def drop_torn_line(path: Path) -> bytes:
@@ -55,12 +54,3 @@ def drop_torn_line(path: Path) -> bytes:
     if complete != len(data):
         os.truncate(path, complete)
     return data[complete:]
-
-
-def failed(operation: str, path: Path, error: OSError) -> RecordError:
-    """Return the error for a failed file operation."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return RecordError(
-        f"cannot {operation} {path}: {error.strerror or error}",
-        remedy="free some disk space and resume the run" if full else "",
-    )

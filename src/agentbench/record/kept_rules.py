@@ -10,9 +10,10 @@ import re
 from pathlib import Path
 
 from agentbench.core.canonical import canonical, digest
+from agentbench.core.errors import RecordError
 from agentbench.policy.monitors import RuleSet, parse_rules, published_document
 from agentbench.record.attempt_folder import content
-from agentbench.record.durable import failed, write_atomic
+from agentbench.record.durable import write_atomic
 
 RULES = "rules"
 MAX_BYTES = 4 << 20
@@ -31,7 +32,7 @@ def keep_rules(run: Path) -> None:
     try:
         target.parent.mkdir(exist_ok=True)
     except OSError as error:
-        raise failed("create", target.parent, error) from error
+        raise RecordError.of("create", target.parent, error) from error
     write_atomic(target, canonical(document) + b"\n")
 
 

@@ -7,8 +7,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-from agentbench.core.errors import InputError
-from agentbench.record.durable import failed
+from agentbench.core.errors import InputError, RecordError
 
 RUN_JSON = "run.json"
 ATTEMPTS = "attempts.jsonl"
@@ -47,7 +46,7 @@ def new_run_folder(out: Path, name: str) -> Path:
                 return path
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise failed("create a run directory in", out, error) from error
+            raise RecordError.of("create a run directory in", out, error) from error
         msg = f"cannot create a run directory in {out}: {error.strerror or error}"
         raise InputError(msg, remedy="pass another folder with --out") from error
     raise InputError(f"{out / name} already exists")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from agentbench.core.canonical import Json
 from agentbench.policy.budget import Budget
@@ -57,25 +57,15 @@ def terms_from(planned: Planned) -> Terms:
 
 def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], *, enforced: bool) -> GuardPlan:
     """Return the inputs of breakers and monitors that the manifest stores."""
-    budget = limits.budget
     return GuardPlan(
-        thresholds=limits.thresholds.as_json(),
+        thresholds=asdict(limits.thresholds),
         monitors=published_rules().digest,
         wall_us=limits.wall_us,
-        tool_calls=budget.tool_calls,
-        steps_are_calls=budget.steps_are_calls,
-        tokens=budget.tokens,
-        cost_micro_usd=budget.cost_micro_usd,
-        exec_call_micro=budget.exec_call_micro,
-        exec_hour_micro=budget.exec_hour_micro,
-        failed_cycles=budget.failed_cycles,
         max_installs=limits.max_installs,
-        deny_commands=contract.deny_commands,
-        allow_new_dependencies=contract.allow_new_dependencies,
-        dependency_severity=contract.dependency_severity,
-        operator=contract.operator,
         stages=stages,
         stages_enforced=enforced,
+        **asdict(limits.budget),
+        **asdict(contract),
     )
 
 
@@ -85,15 +75,7 @@ def limits_from(plan: GuardPlan) -> Limits:
     Raises:
         ValueError: the thresholds are invalid.
     """
-    budget = Budget(
-        tool_calls=plan.tool_calls,
-        tokens=plan.tokens,
-        cost_micro_usd=plan.cost_micro_usd,
-        failed_cycles=plan.failed_cycles,
-        steps_are_calls=plan.steps_are_calls,
-        exec_call_micro=plan.exec_call_micro,
-        exec_hour_micro=plan.exec_hour_micro,
-    )
+    budget = Budget(**{field.name: getattr(plan, field.name) for field in fields(Budget)})
     return Limits(budget, plan.wall_us, Thresholds.of(plan.thresholds), plan.max_installs)
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.record.attempt_folder import EVENTS, FILES, FINAL_PATCH, MANIFEST, NOT_EVIDENCE, RECORD, evidence_files
-from agentbench.record.durable import failed
 from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
 from agentbench.trace.log import EventLog, read_events
 
@@ -85,7 +84,7 @@ def _remove(run: Path) -> None:
                 if not any(subfolder.iterdir()):
                     subfolder.rmdir()
     except OSError as error:
-        raise failed("remove", Path(error.filename or run), error) from error
+        raise RecordError.of("remove", Path(error.filename or run), error) from error
 
 
 def _deletable_files(run: Path) -> Iterator[Path]:

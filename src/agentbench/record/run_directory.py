@@ -24,12 +24,11 @@ from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
-from agentbench.record.durable import append_line, drop_torn_line, failed, write_atomic
+from agentbench.record.durable import append_line, drop_torn_line, write_atomic
 from agentbench.record.manifest import indented_json
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
-from agentbench.record.recovery import ClosedAttempt, closed_attempt
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
-from agentbench.record.sealing import close_attempt
+from agentbench.record.sealing import ClosedAttempt, close_attempt, closed_attempt
 from agentbench.trace.events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
@@ -113,7 +112,7 @@ class RunDirectory:
         except NotADirectoryError:
             raise InputError(f"{path} is a file, not a run directory") from None
         except OSError as error:
-            raise failed("read", path / RUN_JSON, error) from error
+            raise RecordError.of("read", path / RUN_JSON, error) from error
         except CanonicalError as error:
             raise RecordError(f"{path / RUN_JSON}: {error}") from error
         if not isinstance(meta, Mapping):
@@ -184,7 +183,7 @@ class RunDirectory:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise failed("read", self.path / ATTEMPTS, error) from error
+            raise RecordError.of("read", self.path / ATTEMPTS, error) from error
 
     def finals(self) -> Iterator[AttemptRecord]:
         """Yield the final records: one for each (task, variant, repeat)."""
@@ -245,9 +244,7 @@ class RunDirectory:
             raise RecordError(f"{folder.path}: the attempt has not ended")
         with self._lock:
             self._append(ended.record)
-            self._seal(
-                folder, ended.record, events=ended.events, files_sha256=ended.files_sha256 or folder.seal_files()
-            )
+            self._seal(folder, ended)
         return ended.record
 
     def close(self, status: Literal["completed", "interrupted"] = "completed") -> str:
@@ -285,16 +282,7 @@ class RunDirectory:
 
     def _folder(self, begun: AttemptBegun) -> AttemptFolder:
         return AttemptFolder(
-            run=self.path,
-            task_dir=begun.task_dir,
-            attempt_id=begun.attempt_id,
-            task_id=begun.task_id,
-            repeat=begun.repeat,
-            attempt=begun.attempt,
-            supersedes=begun.supersedes,
-            redact=self._redact,
-            run_id=self.run_id,
-            study_id=self.study_id,
+            run=self.path, redact=self._redact, run_id=self.run_id, study_id=self.study_id, **begun.model_dump()
         )
 
     def _append(self, record: AttemptRecord) -> None:
@@ -317,15 +305,15 @@ class RunDirectory:
             write_atomic(path, b"".join(line + b"\n" for line in (*lines, record.line())))
         self._finals[record.key] = record.attempt_id
 
-    def _seal(self, folder: AttemptFolder, record: AttemptRecord, *, events: int, files_sha256: str) -> None:
+    def _seal(self, folder: AttemptFolder, closed: ClosedAttempt) -> None:
         log = self._writing()
         sealed = AttemptSealed(
-            attempt_id=record.attempt_id,
+            attempt_id=closed.record.attempt_id,
             task_dir=folder.task_dir,
-            events=events,
-            head=record.trace_head or "",
-            record_sha256=record_sha256(record),
-            files_sha256=files_sha256,
+            events=closed.events,
+            head=closed.record.trace_head or "",
+            record_sha256=record_sha256(closed.record),
+            files_sha256=closed.files_sha256 or folder.seal_files(),
         )
         log.append(sealed)
         log.sync()
@@ -362,7 +350,7 @@ class RunDirectory:
             if attempt_id not in recorded:
                 self._append(closed.record)
             if attempt_id not in self._sealed:
-                self._seal(folder, closed.record, events=closed.events, files_sha256=folder.seal_files())
+                self._seal(folder, closed)
 
 
 def _opening(meta: Mapping[str, Json], run_json: bytes) -> RunOpened:

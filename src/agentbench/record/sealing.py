@@ -1,15 +1,33 @@
-"""Seals an attempt in its own folder. It needs nothing else of the run, so it can happen on another machine."""
+"""Closes attempts: seals an attempt in its folder, and reads a closed one back after a crash or from another machine.
+
+Sealing needs nothing else of the run. A closed chain means that the attempt ended, even without a line in `attempts.jsonl`.
+"""
 
 from __future__ import annotations
 
-from agentbench.core.canonical import CanonicalError, sha256_hex
-from agentbench.record.attempt_folder import RECORD, AttemptFolder
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
+from agentbench.core.errors import RecordError
+from agentbench.record.attempt_folder import EVENTS, RECORD, AttemptFolder
 from agentbench.record.durable import write_atomic
-from agentbench.record.recovery import ClosedAttempt
 from agentbench.record.schema import AttemptRecord, sealed_body
+from agentbench.trace.events import AttemptClosed
 from agentbench.trace.json_safe import field_names, to_json
-from agentbench.trace.log import EventLog
+from agentbench.trace.log import EventLog, read_events, tail
 from agentbench.trace.redaction import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedAttempt:
+    """A finished attempt: its record and the length of its chain."""
+
+    record: AttemptRecord
+    events: int
+    files_sha256: str | None = None
+    """Digest of the list of evidence files; None if it must be computed again."""
 
 
 def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> ClosedAttempt:
@@ -36,3 +54,33 @@ def _redacted(record: AttemptRecord, redact: Redactor | None) -> AttemptRecord:
         if redact is None or not redact.suspects(line.decode()):
             return record
     return AttemptRecord.model_validate(to_json(record.model_dump(mode="json"), redact, field_names(AttemptRecord)))
+
+
+def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
+    """Read a finished attempt from its chain and `meta/record.json`; None if the chain is not closed.
+
+    Raises:
+        RecordError: the chain is broken, or its record is missing.
+    """
+    path = folder.path / EVENTS
+    if not path.exists():
+        return None
+    end = tail(path)
+    closing = None
+    for event in read_events(path, types={AttemptClosed.type}):
+        if isinstance(event.payload, AttemptClosed) and event.seq == end.count:
+            closing = event.payload
+    if closing is None:
+        return None
+    try:
+        body = (folder.path / RECORD).read_bytes()
+    except OSError as error:
+        raise RecordError.of("read", folder.path / RECORD, error) from error
+    if sha256_hex(body) != closing.record_sha256:
+        raise RecordError(f"{folder.path / RECORD} differs from the record that the attempt was closed with")
+    try:
+        value = parse_canonical(body)
+        record = AttemptRecord.model_validate({**value, "trace_head": end.head} if isinstance(value, dict) else value)
+    except (CanonicalError, ValidationError) as error:
+        raise RecordError(f"{folder.path / RECORD} is not a record: {str(error).splitlines()[0]}") from error
+    return ClosedAttempt(record, end.count)

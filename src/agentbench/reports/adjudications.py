@@ -15,9 +15,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical
-from agentbench.core.errors import InputError
+from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
-from agentbench.record.durable import append_line, drop_torn_line, failed
+from agentbench.record.durable import append_line, drop_torn_line
 from agentbench.record.schema import Part
 from agentbench.reports.record_rows import Row
 from agentbench.statistics.error_rates import Case
@@ -103,7 +103,7 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
     for number, raw in enumerate(data.split(b"\n")[:-1], start=1):
         try:
             adjudication = Adjudication.model_validate(parse_canonical(raw))

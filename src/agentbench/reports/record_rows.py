@@ -16,7 +16,6 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationErr
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, RunStatus
-from agentbench.record.durable import failed
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
 
@@ -190,7 +189,7 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
     except FileNotFoundError:
         return (), 0
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
     finally:
         if gc_enabled:
             gc.enable()
@@ -257,7 +256,7 @@ def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
         msg = f"{path}: {error.message}"
         raise InputError(msg, remedy=VERIFY) from error
     except OSError as error:
-        raise failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
 
 
 def _refused(place: str, raw: bytes, error: ValidationError) -> InputError:

@@ -42,7 +42,7 @@ class BlobStore:
             self.folder.mkdir(exist_ok=True)
             write_atomic(target, redacted)
         except OSError as error:
-            raise RecordError(f"cannot write {target}: {error.strerror or error}") from error
+            raise RecordError.of("write", target, error) from error
         return name
 
     def get(self, name: str) -> bytes:
@@ -55,7 +55,7 @@ class BlobStore:
         try:
             data = target.read_bytes()
         except OSError as error:
-            raise RecordError(f"cannot read {target}: {error.strerror or error}") from error
+            raise RecordError.of("read", target, error) from error
         if sha256_hex(data) != name:
             raise RecordError(f"{target}: the content does not match its name")
         return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -50,7 +49,7 @@ class EventLog:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError as error:
-            raise _failed("create", path, error) from error
+            raise RecordError.of("create", path, error) from error
         try:
             _lock(fd, path)
         except BaseException:
@@ -71,7 +70,7 @@ class EventLog:
         try:
             fd = os.open(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            raise _failed("open", path, error) from error
+            raise RecordError.of("open", path, error) from error
         try:
             _lock(fd, path)
             last = tail(path)
@@ -79,7 +78,7 @@ class EventLog:
             os.ftruncate(fd, last.size)
         except OSError as error:
             os.close(fd)
-            raise _failed("continue", path, error) from error
+            raise RecordError.of("continue", path, error) from error
         except BaseException:
             os.close(fd)
             raise
@@ -133,7 +132,7 @@ class EventLog:
             try:
                 os.fsync(self._fd)
             except OSError as error:
-                raise _failed("sync", self.path, error) from error
+                raise RecordError.of("sync", self.path, error) from error
 
     def close(self, record_sha256: str) -> str:
         """Write the closing event of an attempt's log, sync, close, and return the head."""
@@ -195,7 +194,7 @@ class EventLog:
                 os.ftruncate(self._fd, self._size)
             except OSError:
                 self._broken = True
-            raise _failed("write", self.path, error) from error
+            raise RecordError.of("write", self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +248,9 @@ def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator
                 except BadLine as error:
                     raise RecordError(f"{path}:{number}: {error}") from None
     except OSError as error:
-        raise _failed("read", path, error) from error
+        raise RecordError.of("read", path, error) from error
 
 
 def _lock(fd: int, path: Path) -> None:
     if not try_lock(fd):
         raise InputError(f"{path} is being written by another process", remedy="wait until it ends, or stop it")
-
-
-def _failed(operation: str, path: Path, error: OSError) -> RecordError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return RecordError(
-        f"cannot {operation} {path}: {error.strerror or error}",
-        remedy="free some disk space and resume the run" if full else "",
-    )

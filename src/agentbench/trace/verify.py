@@ -81,7 +81,7 @@ def check_chain(path: Path, *, name: str = "", watch: Watch | None = None) -> Ch
                 if checker.problem:
                     break
     except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror or error}") from error
+        raise RecordError.of("read", path, error) from error
     return ChainReport(checker.count, checker.size, checker.head, checker.last, torn, checker.problem)
 
 

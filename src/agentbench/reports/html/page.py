@@ -13,8 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from agentbench.core.canonical import Json
-from agentbench.core.errors import InputError
-from agentbench.record.durable import failed
+from agentbench.core.errors import InputError, RecordError
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget
@@ -77,7 +76,7 @@ def write_page(
         data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
         (folder / PAGE).write_text(render(data), encoding="utf-8")
     except OSError as error:
-        raise failed("write", folder, error) from error
+        raise RecordError.of("write", folder, error) from error
     return folder / PAGE
 
 
