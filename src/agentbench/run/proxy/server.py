@@ -13,12 +13,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import socket
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from agentbench.contract.network_allow import Destination
 from agentbench.core.errors import HarnessError
@@ -27,12 +24,11 @@ from agentbench.run.proxy.allow_list import AllowList, Refused
 from agentbench.run.proxy.forwarding import Forwarder, Unreachable
 from agentbench.run.proxy.recorder import Exchange, ProxyLimits, Recorder
 from agentbench.run.proxy.requests import destination_of, forwarded_head, is_tunnel
-from agentbench.sandbox.socket_forward import SocketForward
+from agentbench.sandbox.socket_server import SocketServer
 
 PORT = 8378
 """The same for all, because every sandbox has its own loopback."""
 
-_JOIN_SEC = 5.0
 _OVER = "the agent phase was over"
 _STATUS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
 
@@ -47,83 +43,27 @@ class _Target:
     problem: str = ""
 
 
-class Proxy:
-    """Serves one attempt. `folder` is created, and used by nothing else."""
+class Proxy(SocketServer):
+    """Serves one attempt."""
 
     def __init__(self, folder: Path, allow: AllowList, recorder: Recorder, limits: ProxyLimits | None = None) -> None:
-        self.forward = SocketForward(folder, "proxy", PORT)
         self._allow = allow
         self._recorder = recorder
         self._limits = limits or ProxyLimits()
-        self._lock = threading.Lock()
-        self._open: dict[threading.Thread, list[socket.socket]] = {}
-        self._closed = False
-        self._listener = self.forward.listen(self._limits.connections)
-        self._thread = threading.Thread(target=self._accept, name="proxy-accept", daemon=True)
-        self._thread.start()
+        super().__init__(folder, "proxy", PORT, self._limits.connections)
 
     def close(self) -> None:
         """Close every connection and record the totals. Safe to call twice."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            open_connections = dict(self._open)
-            for sockets in open_connections.values():
-                for sock in sockets:
-                    _shut_down(sock)
-        _shut_down(self._listener)
-        self._listener.close()
-        self._thread.join(_JOIN_SEC)
-        deadline = time.monotonic() + _JOIN_SEC
-        for thread in open_connections:
-            thread.join(max(deadline - time.monotonic(), 0.01))
-        self.forward.remove()
+        super().close()
         self._recorder.close()
 
-    def __enter__(self) -> Self:
-        return self
+    def serve(self, client: socket.socket) -> None:
+        # Without a record nothing may be sent, so the connection ends.
+        with contextlib.suppress(HarnessError):
+            self._handle(RequestReader(client, self._limits.idle_sec))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
-
-    # --- serving ------------------------------------------------------------------------------------------------------
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                if self._closed:
-                    return
-                time.sleep(0.05)  # probably out of file descriptors: others will be released
-                continue
-            thread = threading.Thread(target=self._serve, args=(client,), name="proxy-client", daemon=True)
-            with self._lock:
-                full = self._closed or len(self._open) >= self._limits.connections
-                if not full:
-                    self._open[thread] = [client]
-            try:
-                if not full:
-                    thread.start()
-                    continue
-            except RuntimeError:  # cannot start a thread: reject this connection, the next may work
-                with self._lock:
-                    self._open.pop(thread, None)
-            self._recorder.count_rejected_connection()
-            client.close()
-
-    def _serve(self, sock: socket.socket) -> None:
-        client = RequestReader(sock, self._limits.idle_sec)
-        try:
-            self._handle(client)
-        except (HarnessError, OSError):
-            pass  # the client has gone, or nothing may be sent because it cannot be recorded
-        finally:
-            with self._lock:
-                sockets = self._open.pop(threading.current_thread(), [])
-            for open_socket in (sock, *sockets):
-                open_socket.close()
+    def reject(self, client: socket.socket) -> None:
+        self._recorder.count_rejected_connection()
 
     def _handle(self, client: RequestReader) -> None:
         """Handle the only request of a connection: every response says that the connection closes."""
@@ -173,7 +113,10 @@ class Proxy:
         assert destination is not None  # noqa: S101 - a request without a destination was refused
         server: socket.socket | None = None
         try:
-            server = self._register(forwarder.connect(destination, target.addresses, target.problem, exchange))
+            server = forwarder.connect(destination, target.addresses, target.problem, exchange)
+            if not self.register(server):
+                exchange.error = _OVER
+                return
             if is_tunnel(head):
                 forwarder.tunnel(server, exchange)
             else:
@@ -184,19 +127,10 @@ class Proxy:
         except (Refused, BadRequest) as error:
             exchange.error = error.message
         except OSError as error:
-            exchange.error = _OVER if self._closed else str(error.strerror or error)
+            exchange.error = _OVER if self.closed else str(error.strerror or error)
         finally:
             if server is not None:
                 server.close()
-
-    def _register(self, server: socket.socket) -> socket.socket:
-        """Register a connection, so that `close` ends it too."""
-        with self._lock:
-            if self._closed:
-                server.close()
-                raise OSError(_OVER)
-            self._open[threading.current_thread()].append(server)
-        return server
 
 
 def environment() -> Mapping[str, str]:
@@ -227,8 +161,3 @@ def _drain(sock: socket.socket) -> None:
         if not data:
             return
         left -= len(data)
-
-
-def _shut_down(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
