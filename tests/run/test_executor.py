@@ -17,7 +17,8 @@ from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.record.audit import verify_run
 from agentbench.run.config import CliChoices
-from agentbench.run.executor import EXECUTORS, Job, LocalThreads
+from agentbench.run.executor import EXECUTORS, LocalThreads
+from agentbench.run.job import AttemptJob
 from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
@@ -97,7 +98,7 @@ class ProcessPerAttempt:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, jobs: Iterable[Job]) -> None:
+    def run(self, jobs: Iterable[AttemptJob]) -> None:
         context = multiprocessing.get_context("spawn")
         started = [(job, job.begin()) for job in jobs]
         processes = [context.Process(target=_run_pickled, args=(pickle.dumps(remote),)) for _, remote in started]

@@ -11,7 +11,7 @@ import pytest
 
 from agentbench.cli.replay import _recorded
 from agentbench.record.run_directory import RunDirectory
-from agentbench.run.resume import study_records
+from agentbench.run.study import study_records
 from tests.record.samples import attempt, new_run, whole_run
 from tests.run.conftest import Ab, Interrupt
 from tests.run.tasks import PATCH, make_suite

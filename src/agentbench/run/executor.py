@@ -2,8 +2,8 @@
 
 An executor gets jobs in the order in which they start. Calling a job makes the attempt in this process. An executor with
 workers in other processes or on other machines splits the job: `begin` and `adopt` happen here, in the only process that
-writes the run directory, and the remote job between them is data that goes to a worker. A job that waits for a person yields
-its worker to another job.
+writes the run directory, and the remote attempt between them is data that goes to a worker. A job that waits for a person
+yields its worker to another job.
 """
 
 from __future__ import annotations
@@ -11,44 +11,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from agentbench.core.errors import InputError
+from agentbench.run.job import AttemptJob
 
 _WAKE_SEC = 0.5
 """The main thread wakes this often, so that signals are handled promptly."""
-
-
-class RemoteJob(Protocol):
-    """The part of a job that can run elsewhere. It can be pickled, and needs the run directory and the state folder there."""
-
-    def run(self) -> None:
-        """Make the attempt and close its log.
-
-        Raises:
-            RecordError: its folder cannot be written.
-        """
-        ...
-
-
-class Job(Protocol):
-    """One attempt to make."""
-
-    def __call__(self) -> None:
-        """Make the whole attempt in this process."""
-        ...
-
-    def begin(self) -> RemoteJob:
-        """Register the attempt. If it is never adopted, resuming the run closes it and makes it again."""
-        ...
-
-    def adopt(self, remote: Any) -> None:  # noqa: ANN401 - the remote job that this job began
-        """Take the record of a finished remote job into the run.
-
-        Raises:
-            RecordError: the remote job did not finish, or its record cannot be written.
-        """
-        ...
 
 
 class Executor(Protocol):
@@ -56,7 +25,7 @@ class Executor(Protocol):
     """Whether attempts run in this process. If not, they share no memory: caps over several attempts cannot be enforced,
     and a study that has such caps is rejected."""
 
-    def run(self, jobs: Iterable[Job]) -> None:
+    def run(self, jobs: Iterable[AttemptJob]) -> None:
         """Run all jobs to their end.
 
         Raises:

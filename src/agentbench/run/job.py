@@ -11,17 +11,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from agentbench.policy.prices import Prices
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.kept_rules import keep_rules
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.attempt.pipeline import make_attempt
 from agentbench.run.lab import Lab
 from agentbench.run.models import Models
-from agentbench.run.observer import Observer
 from agentbench.run.plan import PlanRow
+from agentbench.sandbox.protocol import SetupStep
+
+
+class Observer(Protocol):
+    """Shows the progress of a study. Called from worker threads; must be quick and must not raise."""
+
+    def warn(self, message: str) -> None: ...
+
+    def installing(self, agent: str, step: SetupStep) -> None:
+        """One step of installing an agent that is a program has finished."""
+        ...
+
+    def planned(self, rows: int) -> None: ...
+
+    def started(self, row: PlanRow) -> None: ...
+
+    def phase(self, row: PlanRow, phase: str) -> None: ...
+
+    def finished(self, row: PlanRow, record: AttemptRecord) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,11 @@ class RemoteAttempt:
     lab: LabSettings
 
     def run(self) -> None:
+        """Make the attempt and close its log. Needs the run directory and the state folder.
+
+        Raises:
+            RecordError: its folder cannot be written.
+        """
         with self.lab.open(self.folder) as lab:
             _, failure = make_attempt(self.row, lab, self.folder, base_seed=self.base_seed)
         if failure is not None:
@@ -99,10 +124,16 @@ class AttemptJob:
         self.observer.finished(self.row, record)
 
     def begin(self) -> RemoteAttempt:
+        """Register the attempt. If it is never adopted, resuming the run closes it and makes it again."""
         self.observer.started(self.row)
         return RemoteAttempt(self.row, self._register(), self.base_seed, LabSettings.of(self.lab))
 
     def adopt(self, remote: RemoteAttempt) -> None:
+        """Take the record of a finished remote attempt into the run.
+
+        Raises:
+            RecordError: the attempt did not finish, or its record cannot be written.
+        """
         self.observer.finished(self.row, self.run.adopt(remote.folder))
 
     def _register(self) -> AttemptFolder:

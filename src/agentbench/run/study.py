@@ -6,36 +6,37 @@ on the executor's workers. The study can be interrupted at any moment and resume
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
-from agentbench.core.errors import InputError
+from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import Reason
 from agentbench.models.ledger import Caps, Ledger
+from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.attempt.pipeline import close_abandoned
-from agentbench.run.executor import Executor, LocalThreads, open_executor
-from agentbench.run.job import AttemptJob
+from agentbench.run.executor import Executor, open_executor
+from agentbench.run.job import AttemptJob, Observer
 from agentbench.run.lab import Lab, declared_secrets
 from agentbench.run.models import Models, read_prices
-from agentbench.run.observer import NullObserver, Observer
 from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts
-from agentbench.run.resume import remaining_rows, rows_of, study_records
 from agentbench.run.version import harness_version
 from agentbench.sandbox.socket_forward import remove_stale_sockets
+from agentbench.trace.events import AttemptOpened
+from agentbench.trace.log import read_events
 from agentbench.trace.redaction import Redactor
 
 EXIT_HARNESS = 3
-_FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ class Study:
     lab: Lab
     runs: Mapping[str, RunDirectory]
     base_seed: int
-    executor: Executor = field(default_factory=lambda: LocalThreads(1))
-    observer: Observer = field(default_factory=NullObserver)
+    executor: Executor
+    observer: Observer
 
     def execute(self) -> None:
         """Make every attempt that has no final record yet.
@@ -78,14 +79,18 @@ class Study:
         if not executor.in_process and self.lab.models.capped:
             msg = "--task-usd and --total-usd need an executor that runs attempts in this process"
             raise InputError(msg, remedy="use --executor local, or cap each attempt with the task's budget")
-        known = {key: state for run in self.runs.values() for key, state in _final_states(run).items()}
-        pending = [(row, known.get(row.key)) for row in self.rows if known.get(row.key) != _FINISHED]
+        pending = remaining_rows(self.runs.values(), self.rows)
         self.observer.planned(len(pending))
         self.lab.yield_worker = executor.yield_worker
         for sockets in ("gateway", "proxy"):
             remove_stale_sockets(self.lab.state / sockets)
         try:
-            executor.run(self._job(row, supersedes) for row, supersedes in pending)
+            executor.run(
+                AttemptJob(
+                    row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer
+                )
+                for row, supersedes in pending
+            )
         except BaseException:
             # Ctrl-C, or a worker that could not write its record: running attempts end now, as interrupted.
             self.lab.cancel()
@@ -105,18 +110,17 @@ class Study:
     def result(self) -> StudyResult:
         return StudyResult(tuple(run.path for run in self.runs.values()))
 
-    def _job(self, row: PlanRow, supersedes: str | None) -> AttemptJob:
-        return AttemptJob(
-            row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer
-        )
 
-
-def _final_states(run: RunDirectory) -> dict[tuple[str, str, int], str]:
-    """Map each recorded key to `_FINISHED`, or to the id of the interrupted attempt that a new one supersedes."""
-    return {
-        record.key: record.attempt_id if record.result.failure_reason is Reason.INTERRUPTED else _FINISHED
-        for record in run.finals()
-    }
+def remaining_rows(runs: Iterable[RunDirectory], rows: Sequence[PlanRow]) -> list[tuple[PlanRow, str | None]]:
+    """Select the rows without a final record, and those whose attempt was interrupted with the attempt they supersede."""
+    finished: set[tuple[str, str, int]] = set()
+    interrupted: dict[tuple[str, str, int], str] = {}
+    for record in (record for run in runs for record in run.finals()):
+        if record.result.failure_reason is Reason.INTERRUPTED:
+            interrupted[record.key] = record.attempt_id
+        else:
+            finished.add(record.key)
+    return [(row, interrupted.get(row.key)) for row in rows if row.key not in finished]
 
 
 @contextmanager
@@ -168,13 +172,57 @@ def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, o
     rows = rows_of(before, plan_attempts(tasks, request))
     with _open_lab(request, tasks) as lab:
         # A key missing in this terminal must not use attempts up: their records would be final.
-        _check_requirements(lab, remaining_rows(before, rows), observer)
+        _check_requirements(lab, [row for row, _ in remaining_rows([before], rows)], observer)
         with RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact) as run:
             study = Study(rows, lab, {variant: run}, request.seed, executor, observer)
             study.close_abandoned()
             if lab.models.capped:
                 lab.models.book(study_records(run))
             yield study
+
+
+def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
+    """Select the rows of a plan that belong to this run, whose tasks must be the ones it started with.
+
+    Raises:
+        InputError: a task is missing or has changed, or the plan has no attempt of this run; nothing was written.
+    """
+    rows = [row for row in plan if row.configuration.variant == run.meta.get("variant")]
+    tasks = {row.task.id: row.task for row in plan}
+    listed = run.meta.get("tasks")
+    missing = [str(name) for name in listed if name not in tasks] if isinstance(listed, list) else []
+    if missing or not rows:
+        cause = f"missing tasks: {', '.join(missing)}" if missing else "its attempts cannot be planned again"
+        msg = f"{run.path} cannot be resumed: {cause}"
+        raise InputError(msg, remedy="restore the tasks; to continue an `ab grade` run, start a new `ab grade`")
+    digests: dict[str, str] = {}
+    for task_id, recorded in _recorded_digests(run):
+        if task_id in tasks and digests.setdefault(task_id, identify(tasks[task_id]).task_digest) != recorded:
+            msg = f"{run.path} cannot be resumed: task {task_id} has changed since the run started"
+            raise InputError(msg, remedy="restore the task, or start a new run")
+    return rows
+
+
+def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
+    """Read every record of the study, interrupted attempts and other variants included: all of them cost something."""
+    for path in sorted(run.path.absolute().parent.iterdir()):
+        try:
+            other = RunDirectory.open(path)
+            if other.meta.get("study_id") == run.study_id:
+                yield from other.records()
+        except AgentBenchError:
+            continue
+
+
+def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
+    """Read the task id and task digest of every attempt that was started."""
+    for record in run.records():
+        yield record.task_id, record.task_digest
+    for folder in run.unfinished():
+        if (folder.path / EVENTS).exists():
+            for event in read_events(folder.path / EVENTS, types={AttemptOpened.type}):
+                if isinstance(event.payload, AttemptOpened):
+                    yield event.payload.task_id, event.payload.task_digest
 
 
 @contextmanager
