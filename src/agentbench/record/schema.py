@@ -6,7 +6,7 @@ contains the digest) and `final` (false once a later attempt supersedes this one
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainSerializer, ValidationError, field_validator
 
@@ -45,6 +45,11 @@ class Part(BaseModel):
     """Base of all parts of a record."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def of(cls, source: object) -> Self:
+        """Copy the attributes of `source` that have the names of this part's fields."""
+        return cls.model_validate(source, from_attributes=True)
 
 
 class Model(Part):

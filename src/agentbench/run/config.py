@@ -130,41 +130,22 @@ def load_variant(name: str, folder: Path) -> VariantFile:
 def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> Configuration:
     """Resolve every value by priority."""
     section = task.task.agent
-    given = section.model_fields_set
-
-    def pick(
-        in_cli: str | float | None,
-        in_variant: str | float | None,
-        in_task: str | float | None,
-        default: str | float | None,
-    ) -> Setting:
-        layers: tuple[tuple[str | float | None, Origin], ...] = (
-            (in_cli, "cli"),
-            (in_variant, "variant"),
-            (in_task, "task"),
-        )
-        for value, origin in layers:
-            if value is not None:
-                return Setting(value, origin)
-        return Setting(default, "default")
-
+    in_task = {name: getattr(section, name) for name in section.model_fields_set}
+    model = variant.model if variant else ModelSettings()
     settings = {
-        "agent": pick(
-            cli.agent,
-            variant.agent if variant else None,
-            section.entrypoint if "entrypoint" in given else None,
-            section.entrypoint,
+        "agent": _pick(
+            cli.agent, variant.agent if variant else None, in_task.get("entrypoint"), default=section.entrypoint
         ),
-        "max_steps": pick(
+        "max_steps": _pick(
             cli.max_steps,
             variant.limits.max_steps if variant else None,
-            section.max_steps if "max_steps" in given else None,
-            section.max_steps,
+            in_task.get("max_steps"),
+            default=section.max_steps,
         ),
-        "model": pick(cli.model, variant.model.name if variant else None, None, None),
-        "temperature": pick(cli.temperature, variant.model.temperature if variant else None, None, None),
-        "top_p": pick(None, variant.model.top_p if variant else None, None, None),
-        "max_tokens": pick(None, variant.model.max_tokens if variant else None, None, None),
+        "model": _pick(cli.model, model.name),
+        "temperature": _pick(cli.temperature, model.temperature),
+        "top_p": _pick(None, model.top_p),
+        "max_tokens": _pick(None, model.max_tokens),
     }
     agent = str(settings["agent"].value)
     steps = settings["max_steps"].value
@@ -179,3 +160,13 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
         prompt=variant.prompt if variant else None,
         options=variant.options if variant else {},
     )
+
+
+def _pick(
+    cli: str | float | None,
+    variant: str | float | None,
+    task: str | float | None = None,
+    default: str | float | None = None,
+) -> Setting:
+    layers: tuple[tuple[str | float | None, Origin], ...] = ((cli, "cli"), (variant, "variant"), (task, "task"))
+    return next((Setting(value, origin) for value, origin in layers if value is not None), Setting(default, "default"))

@@ -64,9 +64,14 @@ class LabSettings:
 
     def open(self, folder: AttemptFolder) -> Lab:
         models = Models(prices=self.prices, lenient=self.lenient, redact=folder.redact)
-        lab = Lab(sandbox=self.sandbox, state=self.state, fresh_setup=self.fresh_setup, models=models)
-        lab.operator, lab.judge = self.operator, self.judge
-        return lab
+        return Lab(
+            sandbox=self.sandbox,
+            state=self.state,
+            fresh_setup=self.fresh_setup,
+            models=models,
+            operator=self.operator,
+            judge=self.judge,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,14 +76,16 @@ class Lab:
         state: Path | None = None,
         fresh_setup: bool = False,
         models: Models | None = None,
+        operator: bool = False,
+        judge: JudgeChoice | None = None,
     ) -> None:
         self.state = state or default_state()
         self.cancelled = threading.Event()
-        self.operator = False
+        self.operator = operator
         """Whether a person answers questions of this study (`ab operator`)."""
         self.yield_worker: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered by an attempt that waits for a person, so that another can run meanwhile."""
-        self.judge: JudgeChoice | None = None
+        self.judge = judge
         """The model that judges finished attempts, if any."""
         self.models = models or Models()
         self.sandbox = sandbox
@@ -172,10 +174,7 @@ class Lab:
             SandboxError, WorkspaceError: harness errors.
         """
         ids = identify(task)
-        with self._task_lock(ids):
-            if ids.task_digest not in self._prepared:
-                self._prepared[ids.task_digest] = self._prepare(task, ids, self.snapshots.materialize(task), on_step)
-            return self._prepared_as(task, ids)
+        return self._prepare_once(task, ids, lambda: self.snapshots.materialize(task), on_step)
 
     def prepare_snapshot(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> PreparedTask:
         """Prepare a task on an existing snapshot, with identities that are known already (for a replay).
@@ -184,18 +183,22 @@ class Lab:
             SetupFailed: the task is at fault.
             SandboxError, WorkspaceError: harness errors.
         """
-        with self._task_lock(ids):
-            if ids.task_digest not in self._prepared:
-                self._prepared[ids.task_digest] = self._prepare(task, ids, snapshot, lambda _step: None)
-            return self._prepared_as(task, ids)
+        return self._prepare_once(task, ids, lambda: snapshot, lambda _step: None)
 
-    def _task_lock(self, ids: Identities) -> threading.Lock:
+    def _prepare_once(
+        self,
+        task: LoadedTask,
+        ids: Identities,
+        snapshot: Callable[[], Snapshot],
+        on_step: Callable[[SetupStep], None],
+    ) -> PreparedTask:
         with self._lock:
-            return self._task_locks.setdefault(ids.task_digest, threading.Lock())
-
-    def _prepared_as(self, task: LoadedTask, ids: Identities) -> PreparedTask:
-        """Return the prepared task as `task`: tasks with the same digest can differ in id, reference and folder."""
-        return replace(self._prepared[ids.task_digest], task=task)
+            task_lock = self._task_locks.setdefault(ids.task_digest, threading.Lock())
+        with task_lock:
+            if ids.task_digest not in self._prepared:
+                self._prepared[ids.task_digest] = self._prepare(task, ids, snapshot(), on_step)
+            # Tasks with the same digest can differ in id, reference and folder.
+            return replace(self._prepared[ids.task_digest], task=task)
 
     def grading_context(self, prepared: PreparedTask) -> GradingContext:
         """Return the context in which patches are graded on a prepared task, without a log."""

@@ -44,7 +44,7 @@ class Models:
     """Redacts requests before they are compared with a recording, whose requests were redacted too."""
 
     @cached_property
-    def _factory(self) -> ModelFactory:
+    def factory(self) -> ModelFactory:
         return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
 
     @property
@@ -53,7 +53,7 @@ class Models:
         return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
 
     def close(self) -> None:
-        self._factory.close()
+        self.factory.close()
 
     def require(self, row: PlanRow) -> None:
         """Reject a model that cannot be used, before anything runs.
@@ -67,7 +67,7 @@ class Models:
         if choice.source == "recorded":
             _recording(Path(choice.name), row)
         else:
-            self._factory.check(choice)
+            self.factory.check(choice)
 
     def book(self, records: Iterable[AttemptRecord]) -> None:
         """Charge what a resumed run has spent already."""
@@ -95,7 +95,7 @@ class Models:
             redact=self.redact,
             overrides=_overrides(row.configuration),
         )
-        return self._factory.metered_model(choice, params)
+        return self.factory.metered_model(choice, params)
 
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
         """Return the model for a built-in agent, with the sampling settings of the attempt."""
@@ -103,7 +103,7 @@ class Models:
         sampling = Sampling() if choice is None else choice.sampling
         given = {name: _value(row.configuration, name) for name in Sampling.model_fields}
         update = {name: value for name, value in given.items() if value is not None}
-        return self._factory.model(metered_model, sampling.model_copy(update=update))
+        return self.factory.model(metered_model, sampling.model_copy(update=update))
 
     def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
         """Parse the value of `--model` (or of another option).
@@ -112,15 +112,7 @@ class Models:
             InputError: it does not name a model.
         """
         # There can be one script per task: `scripted:answers/{task}.yaml`.
-        return self._factory.choose(text.replace("{task}", row.task.id), option)
-
-    def check(self, choice: ModelChoice) -> None:
-        """Check that a model can be used.
-
-        Raises:
-            InputError: a missing API key, a forbidden endpoint, or an unreadable script.
-        """
-        self._factory.check(choice)
+        return self.factory.choose(text.replace("{task}", row.task.id), option)
 
     def judge_model(
         self, choice: ModelChoice, row: PlanRow, sink: EventSink, recording: Recording | None
@@ -128,15 +120,19 @@ class Models:
         """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
         account = self.ledger.attempt(f"judge of {row.task.id}")
         params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
-        return self._factory.metered_model(choice, params)
-
-    def plain(self, metered_model: MeteredModel, choice: ModelChoice) -> ChatModel:
-        """Return a model with the sampling settings of its preset, whatever the agent's settings are."""
-        return self._factory.model(metered_model, choice.sampling)
+        return self.factory.metered_model(choice, params)
 
     def _choice(self, row: PlanRow) -> ModelChoice | None:
         text = model_text(row.configuration)
         return None if text is None else self.choose(text, row)
+
+
+def recorded_folder(run: Path, row: PlanRow) -> Path | None:
+    """Return the folder of the same task and repeat in another run, or None if that run has no such attempt."""
+    for record in RunDirectory.open(run).finals():
+        if (record.task_id, record.repeat) == (row.task.id, row.repeat):
+            return run / record.artifact_paths.task_dir
+    return None
 
 
 def _recording(run: Path, row: PlanRow) -> Recording:
@@ -145,12 +141,10 @@ def _recording(run: Path, row: PlanRow) -> Recording:
     Raises:
         InputError: the run has no such attempt.
     """
-    for record in RunDirectory.open(run).finals():
-        if (record.task_id, record.repeat) == (row.task.id, row.repeat):
-            folder = run / record.artifact_paths.task_dir
-            return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
-    msg = f"{run} has no recorded attempt at task {row.task.id}, repeat {row.repeat}"
-    raise InputError(msg)
+    folder = recorded_folder(run, row)
+    if folder is None:
+        raise InputError(f"{run} has no recorded attempt at task {row.task.id}, repeat {row.repeat}")
+    return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
 
 
 def read_prices(path: Path | None) -> Prices:

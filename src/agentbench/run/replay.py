@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -41,15 +41,15 @@ Environment = Literal["same", "rebuilt", "unavailable"]
 Agreement = Literal["agrees", "differs", "unavailable", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RecordedGrading:
     """The grading of an attempt as its log has it."""
 
     identity: IdentityBound | None = None
     patch: PatchExtracted | None = None
     applied: PatchApplied | None = None
-    steps: Mapping[str, str] | None = None
-    checks: Mapping[str, AcceptanceCheck] | None = None
+    steps: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, AcceptanceCheck] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,24 +131,22 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
 
 def read_recorded(log: Path) -> RecordedGrading:
     """Read the grading from a log. If there are several results for a step or check, the last one counts."""
-    identity = patch = applied = None
-    steps: dict[str, str] = {}
-    checks: dict[str, AcceptanceCheck] = {}
+    recorded = RecordedGrading()
     for event in read_events(log):
         match event.payload:
-            case IdentityBound():
-                identity = event.payload
-            case PatchExtracted():
-                patch, applied, steps, checks = event.payload, None, {}, {}
-            case PatchApplied() if event.payload.call_id is None:
-                applied = event.payload
-            case BuildFinished() | StaticFinished():
-                steps[event.payload.step] = event.payload.outcome
-            case AcceptanceCheck():
-                checks[event.payload.check_id] = event.payload
+            case IdentityBound() as identity:
+                recorded.identity = identity
+            case PatchExtracted() as patch:
+                recorded = RecordedGrading(recorded.identity, patch)
+            case PatchApplied(call_id=None) as applied:
+                recorded.applied = applied
+            case BuildFinished() | StaticFinished() as step:
+                recorded.steps[step.step] = step.outcome
+            case AcceptanceCheck() as check:
+                recorded.checks[check.check_id] = check
             case _:
                 pass
-    return RecordedGrading(identity, patch, applied, steps, checks)
+    return recorded
 
 
 def find_repository(bundle: Bundle, digest: str, lab: Lab) -> Snapshot:
@@ -188,14 +186,12 @@ def compare(recorded: RecordedGrading, replayed: Acceptance) -> Iterator[Compari
     """Compare application, build, static steps and every check. A check that only one side has is a difference."""
     if recorded.applied is not None:
         yield _step("patch", str(recorded.applied.outcome), str(replayed.application.outcome))
-    then_steps = recorded.steps or {}
     now_steps = {step.step: str(step.outcome) for step in replayed.steps}
-    for name in dict.fromkeys([*then_steps, *now_steps]):
-        yield _step(name, then_steps.get(name, "not run"), now_steps.get(name, "not run"))
-    then_checks = recorded.checks or {}
+    for name in dict.fromkeys([*recorded.steps, *now_steps]):
+        yield _step(name, recorded.steps.get(name, "not run"), now_steps.get(name, "not run"))
     now_checks = {result.check.id: result for result in replayed.checks}
-    for name in dict.fromkeys([*then_checks, *now_checks]):
-        then, again = then_checks.get(name), now_checks.get(name)
+    for name in dict.fromkeys([*recorded.checks, *now_checks]):
+        then, again = recorded.checks.get(name), now_checks.get(name)
         if then is None or again is None:
             yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "present")
             continue
@@ -209,16 +205,12 @@ def _step(name: str, then: str, now: str) -> Comparison:
 def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) -> Comparison:
     name = then.check_id
     if str(then.outcome) != now:
-        return Comparison(
-            name, str(then.outcome), now, f"{name}: recorded {then.outcome} ({then.why}), now {now} ({why})"
-        )
-    before, after = set(then.failing_tests), set(failing)
-    if before != after and not then.omitted_failing:
-        changed = ", ".join(sorted(before ^ after)[:5])
-        return Comparison(
-            name, str(then.outcome), now, f"{name}: {now} as recorded, but for different tests: {changed}"
-        )
-    return Comparison(name, str(then.outcome), now)
+        difference = f"{name}: recorded {then.outcome} ({then.why}), now {now} ({why})"
+    elif not then.omitted_failing and (changed := sorted(set(then.failing_tests) ^ set(failing))):
+        difference = f"{name}: {now} as recorded, but for different tests: {', '.join(changed[:5])}"
+    else:
+        difference = ""
+    return Comparison(name, str(then.outcome), now, difference)
 
 
 def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environment, str]:

@@ -225,8 +225,7 @@ def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
                     yield event.payload.task_id, event.payload.task_digest
 
 
-@contextmanager
-def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Iterator[Lab]:
+def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Lab:
     models = Models(
         prices=read_prices(Path(request.prices) if request.prices else None),
         ledger=Ledger(Caps.of(request.total_usd)),
@@ -234,10 +233,13 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Iterator[Lab]
         task_usd=request.task_usd,
     )
     models.redact = _redactor(tasks, models)
-    with Lab(sandbox=request.sandbox, fresh_setup=request.fresh_setup, models=models) as lab:
-        lab.judge = None if request.judge_model is None else JudgeChoice(request.judge_model, request.judge_repeats)
-        lab.operator = request.operator
-        yield lab
+    return Lab(
+        sandbox=request.sandbox,
+        fresh_setup=request.fresh_setup,
+        models=models,
+        operator=request.operator,
+        judge=None if request.judge_model is None else JudgeChoice(request.judge_model, request.judge_repeats),
+    )
 
 
 def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:

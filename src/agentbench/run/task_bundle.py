@@ -45,8 +45,10 @@ class Bundle:
     repository: Path | None
 
     def with_repository(self) -> LoadedTask:
-        """Return the task with the packed base repository as its source."""
-        return self.task if self.repository is None else _with_source(self.task, self.repository)
+        """Return the task with the packed base repository as its source. Its digest identifies the content, not the source."""
+        if self.repository is None or not isinstance(self.task.task.repo, Repo):
+            return self.task
+        return replace(self.task, task=self.task.task.model_copy(update={"repo": Repo(path=str(self.repository))}))
 
 
 def pack(loaded: LoadedTask, ids: Identities, repository: Path) -> bytes:
@@ -216,10 +218,3 @@ def _checked(name: str) -> PurePosixPath:
         msg = f"{name!r} points outside the archive"
         raise ValueError(msg)
     return path
-
-
-def _with_source(loaded: LoadedTask, repository: Path) -> LoadedTask:
-    """Return the same task with a folder as its source. The digest identifies the content, wherever it comes from."""
-    if not isinstance(loaded.task.repo, Repo):
-        return loaded
-    return replace(loaded, task=loaded.task.model_copy(update={"repo": Repo(path=str(repository))}))

@@ -19,10 +19,9 @@ import numpy as np
 
 from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.intervals import CONFIDENCE, Interval, mean_interval, newcombe_paired
-from agentbench.statistics.power import Detectable, detectable_mean, detectable_single
+from agentbench.statistics.power import ALPHA, Detectable, detectable_mean, detectable_single
 from agentbench.statistics.trials import Rate, Trial
 
-ALPHA = 0.05
 MAX_INTEGER_WORK = 200_000
 """Up to this much work the sign-flip test counts in integers; above, in floating point."""
 MAX_EXACT_WORK = 400_000_000
@@ -198,9 +197,9 @@ def compare(
         bootstrap=bootstrap_interval(list(map(float, differences)), confidence=confidence),
         by_repository=_by_repository(pairs, repositories, confidence),
         detectable=(
-            detectable_single(table.only_a, table.only_b, len(pairs), alpha=ALPHA)
+            detectable_single(table.only_a, table.only_b, len(pairs))
             if table
-            else detectable_mean(list(map(float, differences)), alpha=ALPHA)
+            else detectable_mean(list(map(float, differences)))
         ),
         method=method,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -133,9 +133,9 @@ def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL
     """Check that more tasks, more repeats or a larger effect do not lower the power. Returns the violations."""
     larger = min(1.0, max(0.0, base.rate_b + (base.rate_b - base.rate_a)))
     chains = {
-        "tasks": [_with(base, tasks=base.tasks * factor) for factor in (1, 2, 4)],
-        "repeats": [_with(base, repeats=base.repeats * factor) for factor in (1, 2, 4)],
-        "effect": [_with(base, rate_b=base.rate_a), base, _with(base, rate_b=larger)],
+        "tasks": [replace(base, tasks=base.tasks * factor) for factor in (1, 2, 4)],
+        "repeats": [replace(base, repeats=base.repeats * factor) for factor in (1, 2, 4)],
+        "effect": [replace(base, rate_b=base.rate_a), base, replace(base, rate_b=larger)],
     }
     problems = []
     for name, designs in chains.items():
@@ -144,15 +144,3 @@ def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL
             if after.power < before.power - 4 * math.hypot(before.error, after.error):
                 problems.append(f"power drops from {before.power:.3f} to {after.power:.3f} with more {name}")
     return tuple(problems)
-
-
-def _with(
-    design: Design, *, tasks: int | None = None, repeats: int | None = None, rate_b: float | None = None
-) -> Design:
-    return Design(
-        tasks=design.tasks if tasks is None else tasks,
-        repeats=design.repeats if repeats is None else repeats,
-        rate_a=design.rate_a,
-        rate_b=design.rate_b if rate_b is None else rate_b,
-        correlation=design.correlation,
-    )

@@ -12,11 +12,9 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Judge
 from agentbench.contract.scorers import LlmJudgeSpec, scorer_spec
 from agentbench.core.errors import AgentBenchError, InputError, Interrupted
-from agentbench.models.metered_model import MeteredModel
 from agentbench.models.recording.recorded import Recording, recording_of
 from agentbench.record.attempt_folder import EVENTS
-from agentbench.record.run_directory import RunDirectory
-from agentbench.run.models import Models
+from agentbench.run.models import Models, recorded_folder
 from agentbench.run.plan import PlanRow
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
@@ -71,7 +69,7 @@ class JudgeChoice:
         """
         if judge_enabled(row.task):
             choice = models.choose(self.model, row, OPTION)
-            models.check(choice)
+            models.factory.check(choice)
             if choice.source == "recorded":
                 recorded_judge(Path(choice.name), row)
 
@@ -89,13 +87,13 @@ class JudgeChoice:
         sink = _JudgeSink(blobs)
         choice = models.choose(self.model, row, OPTION)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
-        metered_model: MeteredModel = models.judge_model(choice, row, sink, recording)
+        metered_model = models.judge_model(choice, row, sink, recording)
         settings = row.task.judge or Judge()
         patch = models.redact.data(patch) if models.redact else patch
         try:
-            judgements = judge(
-                models.plain(metered_model, choice), case_of(row.task, settings, patch, log), times=self.times
-            )
+            # The preset's sampling settings, whatever those of the agent are.
+            model = models.factory.model(metered_model, choice.sampling)
+            judgements = judge(model, case_of(row.task, settings, patch, log), times=self.times)
         finally:
             metered_model.close()
         return conclude(
@@ -127,18 +125,11 @@ def recorded_judge(run: Path, row: PlanRow) -> Recording:
     Raises:
         InputError: the run has no judgement of such an attempt.
     """
-    for record in RunDirectory.open(run).finals():
-        if (record.task_id, record.repeat) == (row.task.id, row.repeat):
-            folder = run / record.artifact_paths.task_dir
-            for event in read_events(folder / EVENTS, types={JudgeResult.type}):
-                if isinstance(event.payload, JudgeResult):
-                    return recording_of(_payloads(event.payload), folder / EVENTS, BlobStore(folder / "blobs"))
-    msg = f"{run} has no recorded judgement of task {row.task.id}, repeat {row.repeat}"
-    raise InputError(msg)
-
-
-def _payloads(result: JudgeResult) -> Iterator[Payload]:
-    for exchange in result.exchanges:
-        yield exchange.request
-        if exchange.response is not None:
-            yield exchange.response
+    folder = recorded_folder(run, row)
+    if folder is not None:
+        for event in read_events(folder / EVENTS, types={JudgeResult.type}):
+            if isinstance(event.payload, JudgeResult):
+                exchanges = ((exchange.request, exchange.response) for exchange in event.payload.exchanges)
+                payloads = (payload for exchange in exchanges for payload in exchange if payload is not None)
+                return recording_of(payloads, folder / EVENTS, BlobStore(folder / "blobs"))
+    raise InputError(f"{run} has no recorded judgement of task {row.task.id}, repeat {row.repeat}")

@@ -43,7 +43,6 @@ def build_record(
     """Build the record from the attempt, the facts in its log and the verdict."""
     row, folder, ids, caps = attempt.row, attempt.folder, attempt.ids, attempt.rules.caps
     checks = [check.payload for check in facts.checks]
-    parts = verdict.components
     return AttemptRecord(
         harness_version=harness_version(),
         study_id=folder.study_id,
@@ -74,15 +73,13 @@ def build_record(
         needs_review=verdict.needs_review,
         patch=_patch(facts, paths.task_dir),
         checks=tuple(_check(check) for check in checks),
-        progress=_progress(verdict),
+        progress=Progress.of(verdict.progress),
         gates=dict(verdict.gates),
         score=None if verdict.score is None else verdict.score.value,
         decomposed_score=verdict.decomposed,
         rubric=verdict.rubric,
-        components=Components(
-            correctness=parts.correctness, validity=parts.validity, safety=parts.safety, efficiency=parts.efficiency
-        ),
-        tags=_tags(verdict),
+        components=Components.of(verdict.components),
+        tags=tuple(map(Tag.of, verdict.tags)),
         scorers=_scorers(facts),
         workspace_verdict=verdict.workspace.verdict,
         mean_score=verdict.workspace.mean_score,
@@ -103,23 +100,6 @@ def _baseline(report: BaselineReport | None) -> BaselineValidation:
     )
 
 
-def _progress(verdict: Verdict) -> Progress:
-    progress = verdict.progress
-    return Progress(
-        f2p_passed=progress.f2p_passed,
-        f2p_total=progress.f2p_total,
-        p2p_kept=progress.p2p_kept,
-        p2p_total=progress.p2p_total,
-    )
-
-
-def _tags(verdict: Verdict) -> tuple[Tag, ...]:
-    return tuple(
-        Tag(id=tag.id, gate=tag.gate, evidence=tuple(tag.evidence), attributes=dict(tag.attributes))
-        for tag in verdict.tags
-    )
-
-
 def _scorers(facts: Facts) -> tuple[ScorerRecord, ...]:
     return tuple(
         ScorerRecord(
@@ -135,18 +115,12 @@ def _scorers(facts: Facts) -> tuple[ScorerRecord, ...]:
 
 
 def _usage(facts: Facts, agent_sec: float) -> Usage:
-    used = facts.usage
-    return Usage(
-        prompt_tokens=used.prompt_tokens,
-        completion_tokens=used.completion_tokens,
-        cached_tokens=used.cached_tokens,
-        model_requests=used.model_requests,
-        tool_calls=used.tool_calls,
-        test_cycles=used.test_cycles,
-        wall_sec=round(agent_sec, 6),
-        tool_sec=used.tool_us / US,
-        check_sec=used.check_us / US,
-    )
+    seconds = {
+        "wall_sec": round(agent_sec, 6),
+        "tool_sec": facts.usage.tool_us / US,
+        "check_sec": facts.usage.check_us / US,
+    }
+    return Usage.of(facts.usage).model_copy(update=seconds)
 
 
 def _cost(attempt: Attempt, facts: Facts) -> Cost:
@@ -202,24 +176,9 @@ def _patch(facts: Facts, task_dir: str) -> Patch | None:
 
 
 def _check(check: AcceptanceCheck) -> CheckRecord:
-    return CheckRecord.model_validate(
-        {
-            "id": check.check_id,
-            "layer": check.layer,
-            "mandatory": check.mandatory,
-            "outcome": check.outcome,
-            "assurance": check.assurance,
-            "command": check.command,
-            "exit_code": check.exit_code,
-            "started_at": check.started_at,
-            "duration_sec": check.duration_us / US,
-            "ceiling_sec": check.ceiling_us / US,
-            "stdout_sha256": check.stdout_sha256,
-            "stderr_sha256": check.stderr_sha256,
-            "failing_tests": check.failing_tests,
-            "why": check.why,
-        }
-    )
+    seconds = {"duration_sec": check.duration_us / US, "ceiling_sec": check.ceiling_us / US}
+    shared = check.model_dump(include=set(CheckRecord.model_fields))
+    return CheckRecord.model_validate({**shared, **seconds, "id": check.check_id})
 
 
 def _judge(facts: Facts) -> Judge | None:
@@ -232,7 +191,7 @@ def _judge(facts: Facts) -> Judge | None:
         instruction_adherence=judge.scores.get("instruction_adherence"),
         efficiency=judge.scores.get("efficiency"),
         failure_mode=judge.failure_mode,
-        facts=tuple(Fact(claim=fact.claim, verdict=fact.verdict, evidence=fact.evidence) for fact in judge.facts),
+        facts=tuple(map(Fact.of, judge.facts)),
         reasoning=judge.reasoning.text,
         model=judge.model,
         scored_at=judge.scored_at,
@@ -251,7 +210,4 @@ def _judge_answers(facts: Facts) -> list[LlmResponse]:
 def _termination(verdict: Verdict) -> TerminationRecord:
     if verdict.termination is None:
         return TerminationRecord(code=TerminationCode.SANDBOX_ERROR, rationale="no termination event in the log")
-    ending = verdict.termination.payload
-    return TerminationRecord(
-        code=ending.code, category=ending.category, rationale=ending.rationale, evidence=tuple(ending.evidence)
-    )
+    return TerminationRecord.of(verdict.termination.payload)
