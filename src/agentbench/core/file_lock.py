@@ -37,7 +37,7 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether somebody holds a lock on the file at `path`. A file that cannot be opened has no holder."""
+    """Return whether the file at `path` is locked. A file that cannot be opened is not."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

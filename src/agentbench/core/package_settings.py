@@ -39,17 +39,17 @@ class PackageSettings:
 
     def folders(self) -> list[Path]:
         """Return the local paths that the settings refer to, to be mounted at the same path."""
-        found = []
+        paths = []
         addresses = [self.single.get("index-url", ""), *self.many.get("extra-index-url", ())]
         for value in [*addresses, *self.many.get("find-links", ())]:
             path = _local(value)
             if path is None:
                 continue
             # Index pages link to files beside the index (`../../files/…`).
-            found.append(path.parent if path.name == "simple" else path)
+            paths.append(path.parent if path.name == "simple" else path)
         certificates = [value for key, value in self.env.items() if key in _CERTIFICATES]
-        found += [Path(value) for value in [*certificates, self.single.get("cert", "")] if value.startswith("/")]
-        return [path for path in _outermost(found) if path.exists() and not f"{path}/".startswith(_ALWAYS_MOUNTED)]
+        paths += [Path(value) for value in [*certificates, self.single.get("cert", "")] if value.startswith("/")]
+        return [path for path in _outermost(paths) if path.exists() and not f"{path}/".startswith(_ALWAYS_MOUNTED)]
 
     def addresses(self) -> list[str]:
         """Return the registries in use, without credentials."""
@@ -65,15 +65,15 @@ class PackageSettings:
 
     def secrets(self) -> list[str]:
         """Return the credentials contained in URLs."""
-        found = []
+        secrets = []
         proxies = [self.env[key] for key in self.env if key.lower() in _PROXIES]
         for value in [*self.single.values(), *(item for items in self.many.values() for item in items), *proxies]:
             match = re.search(r"://([^/@\s]+)@", value)
             if match:
                 credentials = match[1]
                 parts = [credentials, *credentials.split(":", 1)[1:]]
-                found += [text for part in parts for text in (part, unquote(part)) if text]
-        return list(dict.fromkeys(sorted(found, key=len, reverse=True)))
+                secrets += [text for part in parts for text in (part, unquote(part)) if text]
+        return list(dict.fromkeys(sorted(secrets, key=len, reverse=True)))
 
 
 def without_credentials(address: str) -> str:
@@ -120,11 +120,11 @@ def _pip_file(path: Path) -> list[tuple[str, str]]:
         parser.read_string(path.read_text())
     except (OSError, configparser.Error, UnicodeDecodeError):
         return []
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     for section in ("global", "install", "download"):
         if parser.has_section(section):
-            found += [(key.replace("_", "-"), value) for key, value in parser.items(section)]
-    return found
+            options += [(key.replace("_", "-"), value) for key, value in parser.items(section)]
+    return options
 
 
 def _uv_file(path: Path) -> list[tuple[str, str]]:
@@ -132,16 +132,16 @@ def _uv_file(path: Path) -> list[tuple[str, str]]:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
         return []
-    found: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
     for table in (data, data.get("pip", {})):
         for key in (*_SINGLE, *_MANY):
             value = table.get(key)
             values = value if isinstance(value, list) else [value]
-            found += [(key, item) for item in values if isinstance(item, str)]
+            options += [(key, item) for item in values if isinstance(item, str)]
         for index in table.get("index", []):
             if isinstance(index, dict) and isinstance(index.get("url"), str):
-                found.append(("index-url" if index.get("default") else "extra-index-url", index["url"]))
-    return found
+                options.append(("index-url" if index.get("default") else "extra-index-url", index["url"]))
+    return options
 
 
 def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -152,8 +152,8 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(key, re.sub(r"(^|\s)[\w-]+=(?=\w+://)", r"\1", env[name])) for name, key in names.items() if env.get(name)]
 
 
-def _merge(settings: PackageSettings, found: Iterable[tuple[str, str]]) -> None:
-    for name, value in found:
+def _merge(settings: PackageSettings, options: Iterable[tuple[str, str]]) -> None:
+    for name, value in options:
         key = "timeout" if name == "default-timeout" else name
         if key in _SINGLE and value.strip():
             settings.single[key] = value.strip()
@@ -169,8 +169,8 @@ def _local(value: str) -> Path | None:
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
+    outermost: list[Path] = []
     for path in sorted(set(paths), key=lambda item: len(item.parts)):
-        if path != Path("/") and not any(parent in found for parent in (path, *path.parents)):
-            found.append(path)
-    return found
+        if path != Path("/") and not any(parent in outermost for parent in (path, *path.parents)):
+            outermost.append(path)
+    return outermost
