@@ -205,8 +205,7 @@ class BackgroundProcess:
                 start_new_session=True,
             )
         except OSError as error:
-            msg = f"cannot start {argv[0]}: {error.strerror or error}"
-            raise HarnessError(msg) from error
+            raise HarnessError(f"cannot start {argv[0]}: {error.strerror or error}") from error
 
     @property
     def pid(self) -> int:
@@ -259,8 +258,7 @@ class StreamingProcess:
                 start_new_session=True,
             )
         except OSError as error:
-            msg = f"cannot start {argv[0]}: {error.strerror or error}"
-            raise HarnessError(msg) from error
+            raise HarnessError(f"cannot start {argv[0]}: {error.strerror or error}") from error
         self._on_line = on_line
         self._on_end = on_end
         self._thread = threading.Thread(target=self._read_lines, name=f"stream-{self._child.pid}", daemon=True)

@@ -93,8 +93,7 @@ class ModelFactory:
         path = Path(choice.name)
         if not path.exists():
             kind = "run" if choice.source == "recorded" else "file"
-            msg = f"{choice.option} {choice.source}:{choice.name}: no such {kind}"
-            raise InputError(msg)
+            raise InputError(f"{choice.option} {choice.source}:{choice.name}: no such {kind}")
         if choice.source == "scripted" and path.is_file():
             load_script(path)
         return None
@@ -154,6 +153,5 @@ def load_prices(path: Path) -> PriceTable:
     try:
         data = path.read_bytes()
     except OSError as error:
-        msg = f"cannot read price table {path}: {error.strerror or error}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read price table {path}: {error.strerror or error}") from None
     return parse_prices(data, str(path))

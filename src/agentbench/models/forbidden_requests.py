@@ -55,8 +55,7 @@ def without_forbidden_parts(dialect: Dialect, body: JsonObject) -> JsonObject:
         Rejected: it contains a URL that the service would fetch.
     """
     if next(_urls(body), None) is not None:
-        msg = "the service must not fetch URLs for a sandbox: send the content itself"
-        raise Rejected(msg, status=400)
+        raise Rejected("the service must not fetch URLs for a sandbox: send the content itself", status=400)
     if not forbidden_parts(dialect, body):
         return body
     kept = {name: value for name, value in body.items() if name not in _FIELDS}

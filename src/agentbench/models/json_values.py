@@ -21,14 +21,11 @@ def read_object(text: str | bytes) -> JsonObject:
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
-        msg = "nested too deep"
-        raise ValueError(msg) from None
+        raise ValueError("nested too deep") from None
     except UnicodeDecodeError:
-        msg = "not UTF-8"
-        raise ValueError(msg) from None
+        raise ValueError("not UTF-8") from None
     if not isinstance(value, dict):
-        msg = f"expected an object, got {type(value).__name__}"
-        raise ValueError(msg)  # noqa: TRY004 - callers catch what json itself raises
+        raise ValueError(f"expected an object, got {type(value).__name__}")  # noqa: TRY004 - as json itself raises
     return value
 
 
@@ -39,8 +36,7 @@ def _finite(digits: str) -> float:
 
 
 def _refuse(constant: str) -> NoReturn:
-    msg = f"{constant} is not valid JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def obj(value: JsonValue) -> JsonObject:

@@ -109,8 +109,7 @@ def load_presets(path: Path) -> Presets:
     try:
         data = path.read_bytes()
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     return parse_presets(data, str(path))
 
 
@@ -121,16 +120,14 @@ def parse_presets(data: bytes, name: str) -> Presets:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
         )
-        msg = f"{name}: {problems}"
-        raise InputError(msg) from None
+        raise InputError(f"{name}: {problems}") from None
     known = file.providers
     for alias, preset in file.models.items():
         if preset.provider not in known:
             msg = f"{name}: models.{alias}.provider: unknown provider {preset.provider!r} (known: {', '.join(known)})"
             raise InputError(msg)
     if file.default_provider not in known:
-        msg = f"{name}: default_provider: unknown provider {file.default_provider!r}"
-        raise InputError(msg)
+        raise InputError(f"{name}: default_provider: unknown provider {file.default_provider!r}")
     return Presets(file.version, "sha256:" + sha256_hex(data), file.default_provider, file.defaults, known, file.models)
 
 

@@ -50,8 +50,7 @@ class ToolCall:
         try:
             return read_object(self.arguments_text or "{}")
         except ValueError as error:
-            msg = f"the arguments of {self.name!r} are not a JSON object: {error}"
-            raise MalformedArguments(msg) from None
+            raise MalformedArguments(f"the arguments of {self.name!r} are not a JSON object: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ def find_object(text: str) -> JsonObject:
             return read_object(candidate)
         except ValueError:
             continue
-    msg = "no JSON object in the reply"
-    raise ValueError(msg)
+    raise ValueError("no JSON object in the reply")
 
 
 def find_patch(text: str) -> str | None:

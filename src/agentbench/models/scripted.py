@@ -81,12 +81,10 @@ def load_script(path: Path) -> ModelScript:
     """
     try:
         if path.stat().st_size > MAX_FILE:
-            msg = f"model script {path} is larger than {MAX_FILE} bytes"
-            raise InputError(msg)
+            raise InputError(f"model script {path} is larger than {MAX_FILE} bytes")
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        msg = f"cannot read model script {path}: {error}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read model script {path}: {error}") from None
     try:
         return ModelScript.model_validate(data)
     except ValidationError as error:

@@ -37,8 +37,7 @@ class SseEvent:
         try:
             return read_object(self.data)
         except ValueError as error:
-            msg = f"an event of the stream is not a JSON object: {error}"
-            raise NotJson(msg) from None
+            raise NotJson(f"an event of the stream is not a JSON object: {error}") from None
 
 
 def event_of(value: dict[str, JsonValue], name: str = "") -> SseEvent:
@@ -64,8 +63,7 @@ def read_events(chunks: Iterable[bytes], *, max_event: int = MAX_EVENT) -> Itera
             if event is not None:
                 yield event
         if len(held) > max_event:
-            msg = f"an event of the stream is larger than {max_event} bytes"
-            raise TooLarge(msg)
+            raise TooLarge(f"an event of the stream is larger than {max_event} bytes")
 
 
 def _end_of_event(held: bytearray, start: int) -> tuple[int, int] | None:
@@ -82,8 +80,7 @@ def _parse(block: bytes) -> SseEvent | None:
     try:
         text = block.decode()
     except UnicodeDecodeError:
-        msg = "the stream is not UTF-8"
-        raise NotJson(msg) from None
+        raise NotJson("the stream is not UTF-8") from None
     name, data = "", []
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         field, _, value = line.partition(":")

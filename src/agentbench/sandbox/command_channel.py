@@ -113,8 +113,7 @@ class CommandCall(_Call):
             ChannelClosed: the answer will never come.
         """
         if not self.done.wait(self._timeout_sec):
-            msg = "the command server did not answer in time"
-            raise ChannelClosed(msg)
+            raise ChannelClosed("the command server did not answer in time")
         if self.answer is None:
             raise ChannelClosed(self._channel.why)
         if self._callback_error is not None:
@@ -122,8 +121,7 @@ class CommandCall(_Call):
         try:
             return _completed(self.answer)
         except (ValueError, IndexError) as error:
-            msg = f"the command server sent an invalid answer: {error}"
-            raise ChannelClosed(msg) from error
+            raise ChannelClosed(f"the command server sent an invalid answer: {error}") from error
 
 
 class CommandChannel:
@@ -209,8 +207,7 @@ class CommandChannel:
         for fields in parts:
             self.send([verb, name, *fields])
         if not call.done.wait(timeout_sec):
-            msg = "the command server did not answer in time"
-            raise ChannelClosed(msg)
+            raise ChannelClosed("the command server did not answer in time")
         if call.answer is None:
             raise ChannelClosed(self.why)
         return call.answer
@@ -278,8 +275,7 @@ class CommandChannel:
     def _frame(self) -> bytes:
         size = int.from_bytes(self._exactly(4), "big")
         if size > self._frame_limit:
-            msg = f"the command server sent a frame of {size} bytes, limit {self._frame_limit}"
-            raise ValueError(msg)
+            raise ValueError(f"the command server sent a frame of {size} bytes, limit {self._frame_limit}")
         return self._exactly(size) if size else b""
 
     def _exactly(self, count: int) -> bytes:
@@ -315,8 +311,7 @@ class CommandChannel:
 
 def _completed(fields: list[bytes]) -> Completed:
     if len(fields) != _DONE_FIELDS - 2:
-        msg = f"{len(fields)} fields, expected {_DONE_FIELDS - 2}"
-        raise ValueError(msg)
+        raise ValueError(f"{len(fields)} fields, expected {_DONE_FIELDS - 2}")
     code, died, killed, took_us, ooms, timed_out, side_truncated = fields[:7]
     return Completed(
         exit_code=int(code) if code else None,

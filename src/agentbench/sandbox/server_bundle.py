@@ -68,8 +68,7 @@ def compile_server(interpreter: Interpreter, folder: Path) -> None:
         (folder / f"{name}.src").unlink()
     if not completed.ok:
         stderr = completed.stderr.kept.decode(errors="replace")
-        msg = f"{interpreter.executable} cannot compile the command server: {stderr}"
-        raise SandboxError(msg)
+        raise SandboxError(f"{interpreter.executable} cannot compile the command server: {stderr}")
 
 
 def _read(name: str) -> str:

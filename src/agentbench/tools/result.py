@@ -53,8 +53,7 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         if self.ok != (self.error_type is None):
-            msg = "a result is ok if and only if it has no error"
-            raise ValueError(msg)
+            raise ValueError("a result is ok if and only if it has no error")
 
     @classmethod
     def refused(cls, kind: ToolError, message: str) -> ToolResult:

@@ -53,8 +53,7 @@ class Run(Arguments):
 def plain(value: str) -> str:
     """Reject text that cannot be passed as an argument of a process. Pydantic has checked that it is valid Unicode."""
     if "\0" in value:
-        msg = "must not contain a NUL character"
-        raise ValueError(msg)
+        raise ValueError("must not contain a NUL character")
     return value
 
 

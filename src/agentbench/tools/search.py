@@ -55,8 +55,7 @@ class Search(Arguments):
     @classmethod
     def _is_text(cls, value: str) -> str:
         if "\n" in value or "\r" in value:
-            msg = "must be one line"
-            raise ValueError(msg)
+            raise ValueError("must be one line")
         return plain(value)
 
 

@@ -40,8 +40,7 @@ class PendingRequest:
         """
         with self._lock:
             if self._cancel:
-                msg = "the request was cancelled"
-                raise ConnectionAbortedError(msg)
+                raise ConnectionAbortedError("the request was cancelled")
             self._socket = connection if isinstance(connection, socket.socket) else None
 
     def abort(self) -> None:

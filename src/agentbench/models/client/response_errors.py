@@ -64,8 +64,7 @@ def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
     content = body.get(field)
     # Only chat must have content; in the other dialects a turn may end with none.
     if not isinstance(content, list) or (dialect is Dialect.CHAT and not content):
-        msg = f"the response has no {field}"
-        raise EmptyResponse(msg)
+        raise EmptyResponse(f"the response has no {field}")
 
 
 def _error_text(body: bytes) -> str:

@@ -125,8 +125,7 @@ class ChatReader:
             pieces.append(CallStart(index, string(call.get("id")) or f"call_{index}", string(function.get("name"))))
         elif index != next(reversed(self._seen)):
             # No dialect can reopen a closed call, and mixing two calls would run something the model did not ask for.
-            msg = "the stream continues a tool call after another has begun"
-            raise BadResponse(msg)
+            raise BadResponse("the stream continues a tool call after another has begun")
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             pieces.append(CallText(index, dump(arguments)))

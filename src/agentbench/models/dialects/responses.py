@@ -35,8 +35,7 @@ def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
         Rejected: the request continues a response that only its service has stored.
     """
     if body.get("previous_response_id") or body.get("conversation"):
-        msg = "previous_response_id and conversation are not supported: send the whole input"
-        raise Rejected(msg, status=400)
+        raise Rejected("previous_response_id and conversation are not supported: send the whole input", status=400)
     messages: list[JsonObject] = []
     instructions = string(body.get("instructions"))
     if instructions:

@@ -59,8 +59,7 @@ class BwrapBackend:
         """
         program = shutil.which("bwrap")
         if program is None:
-            msg = "bubblewrap (bwrap) is not installed"
-            raise SandboxUnavailable(msg, remedy=INSTALL_BWRAP)
+            raise SandboxUnavailable("bubblewrap (bwrap) is not installed", remedy=INSTALL_BWRAP)
         self.state = state
         self.uid = sandbox_uid()
         self._program = program

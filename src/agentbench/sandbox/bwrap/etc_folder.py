@@ -68,8 +68,7 @@ def etc_folder(state: Path, interpreter: Interpreter) -> Path:
         try:
             _build(folder, interpreter)
         except OSError as error:
-            msg = f"cannot write {folder}: {error}"
-            raise SandboxError(msg, remedy="set AB_STATE to a writable folder") from error
+            raise SandboxError(f"cannot write {folder}: {error}", remedy="set AB_STATE to a writable folder") from error
     return folder
 
 

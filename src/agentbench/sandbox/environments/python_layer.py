@@ -95,7 +95,6 @@ def _run(sandbox: Sandbox, *argv: str) -> None:
 def _check(done: Completed, command: str) -> None:
     if not done.ok:
         output = (done.stderr.kept or done.stdout.kept).decode("utf-8", "replace").strip()[-1500:]
-        msg = (
+        raise SandboxError(
             f"cannot build the sandbox's Python environment: `{command}` failed (exit code {done.exit_code}): {output}"
         )
-        raise SandboxError(msg)
