@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agentbench.core.command import MIB, Completed, Stream
 from agentbench.core.errors import HarnessError
@@ -81,20 +81,8 @@ def run_host(
         HarnessError: the program cannot be started.
     """
     started = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=stdin if isinstance(stdin, int) else (subprocess.PIPE if stdin else subprocess.DEVNULL),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        program = os.fsdecode(argv[0])
-        msg = f"cannot start {program}: {error.strerror or error}"
-        raise HarnessError(msg, remedy=f"check that {program} is installed and executable") from error
+    source = stdin if isinstance(stdin, int) else (subprocess.PIPE if stdin else subprocess.DEVNULL)
+    child = _start(argv, env=env, cwd=cwd, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         pipes = _Pipes(child, b"" if isinstance(stdin, int) else stdin, keep_bytes)
         timed_out = pipes.transfer(started + timeout_sec)
@@ -115,6 +103,16 @@ def run_host(
         timed_out=timed_out,
         signal=signal_number,
     )
+
+
+def _start(argv: Sequence[str | bytes | Path], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - see Popen
+    """Start a program in its own session, so that a terminal's Ctrl-C does not reach it."""
+    try:
+        return subprocess.Popen(argv, start_new_session=True, **options)
+    except OSError as error:
+        program = os.fsdecode(argv[0])
+        msg = f"cannot start {program}: {error.strerror or error}"
+        raise HarnessError(msg, remedy=f"check that {program} is installed and executable") from error
 
 
 def kill_group(pid: int) -> None:
@@ -186,26 +184,15 @@ class _Pipes:
 
 
 class BackgroundProcess:
-    """A long-lived process of the harness, in its own session so that a terminal's Ctrl-C does not reach it."""
+    """A long-lived process of the harness."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, pass_fds: Sequence[int]) -> None:
         """
         Raises:
             HarnessError: it cannot be started.
         """
-        try:
-            self._child = subprocess.Popen(
-                argv,
-                env=dict(env),
-                cwd=cwd,
-                pass_fds=tuple(pass_fds),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise HarnessError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        self._child = _start(argv, env=env, cwd=cwd, pass_fds=pass_fds, **pipes)
 
     @property
     def pid(self) -> int:
@@ -236,29 +223,13 @@ class BackgroundProcess:
 class StreamingProcess:
     """A long-lived program whose output lines are passed to a callback as they arrive, from a separate thread."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None,
-        on_line: Callable[[bytes], None],
-        on_end: Callable[[], None],
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         """
         Raises:
             HarnessError: it cannot be started.
         """
-        try:
-            self._child = subprocess.Popen(
-                ["/bin/sh", "-c", _WATCH_PARENT, "stream", *argv],
-                env=None if env is None else dict(env),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise HarnessError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._child = _start(["/bin/sh", "-c", _WATCH_PARENT, "stream", *argv], **pipes)
         self._on_line = on_line
         self._on_end = on_end
         self._thread = threading.Thread(target=self._read_lines, name=f"stream-{self._child.pid}", daemon=True)

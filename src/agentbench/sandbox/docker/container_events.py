@@ -37,7 +37,7 @@ class ContainerEvents:
         # From a second ago: a container may die before the engine has started to stream.
         argv = [engine.program, "events", "--since", str(int(time.time()) - 1), "--filter", "type=container"]
         argv += ["--filter", f"label={labels.OWNER}={owner}", "--format", "{{json .}}"]
-        self._stream = StreamingProcess(argv, env=None, on_line=self._on_event, on_end=self._on_end)
+        self._stream = StreamingProcess(argv, on_line=self._on_event, on_end=self._on_end)
 
     def follow(self, name: str) -> ContainerStatus:
         """Follow a container by its name. Call it before the container is created."""
