@@ -36,110 +36,46 @@ class Machine:
     has_x32: bool = False
 
 
-# System call numbers from 424 on are the same on all architectures.
+_DENIED = (
+    "acct 163 89, add_key 248 217, bpf 321 280, chroot 161 51, delete_module 176 106, finit_module 313 273, "
+    "init_module 175 105, kcmp 312 272, kexec_file_load 320 294, kexec_load 246 104, keyctl 250 219, "
+    "lookup_dcookie 212 18, migrate_pages 256 238, mount 165 40, move_pages 279 239, name_to_handle_at 303 264, "
+    "nfsservctl 180 42, open_by_handle_at 304 265, perf_event_open 298 241, pivot_root 155 41, quotactl 179 60, "
+    "reboot 169 142, request_key 249 218, setns 308 268, swapoff 168 225, swapon 167 224, syslog 103 116, "
+    "umount2 166 39, unshare 272 97, userfaultfd 323 282, vhangup 153 58"
+)
+"""Names and numbers of denied calls, on x86_64 and on aarch64."""
+_X86_64_ONLY = (173, 172)  # ioperm, iopl
 _NEW_CALLS = (
-    425,  # io_uring_setup
-    426,  # io_uring_enter
-    427,  # io_uring_register
-    428,  # open_tree
-    429,  # move_mount
-    430,  # fsopen
-    431,  # fsconfig
-    432,  # fsmount
-    433,  # fspick
-    442,  # mount_setattr
-    443,  # quotactl_fd
-    467,  # open_tree_attr
+    "io_uring_setup 425, io_uring_enter 426, io_uring_register 427, open_tree 428, move_mount 429, fsopen 430, "
+    "fsconfig 431, fsmount 432, fspick 433, mount_setattr 442, quotactl_fd 443, open_tree_attr 467"
 )
+"""Denied calls with a number from 424 on, which is the same on all architectures."""
 
-_X86_64 = Machine(
-    arch=0xC000_003E,
-    clone=56,
-    clone3=435,
-    ioctl=16,
-    socket=41,
-    has_x32=True,
-    denied=(
-        103,  # syslog
-        153,  # vhangup
-        155,  # pivot_root
-        161,  # chroot
-        163,  # acct
-        165,  # mount
-        166,  # umount2
-        167,  # swapon
-        168,  # swapoff
-        169,  # reboot
-        172,  # iopl
-        173,  # ioperm
-        175,  # init_module
-        176,  # delete_module
-        179,  # quotactl
-        180,  # nfsservctl
-        212,  # lookup_dcookie
-        246,  # kexec_load
-        248,  # add_key
-        249,  # request_key
-        250,  # keyctl
-        256,  # migrate_pages
-        272,  # unshare
-        279,  # move_pages
-        298,  # perf_event_open
-        303,  # name_to_handle_at
-        304,  # open_by_handle_at
-        308,  # setns
-        312,  # kcmp
-        313,  # finit_module
-        320,  # kexec_file_load
-        321,  # bpf
-        323,  # userfaultfd
-        *_NEW_CALLS,
+
+def _column(table: str, column: int) -> list[int]:
+    return [int(row.split()[column]) for row in table.split(", ")]
+
+
+MACHINES = {
+    "x86_64": Machine(
+        arch=0xC000_003E,
+        clone=56,
+        clone3=435,
+        ioctl=16,
+        socket=41,
+        denied=(*sorted([*_column(_DENIED, 1), *_X86_64_ONLY]), *_column(_NEW_CALLS, 1)),
+        has_x32=True,
     ),
-)
-
-_AARCH64 = Machine(
-    arch=0xC000_00B7,
-    clone=220,
-    clone3=435,
-    ioctl=29,
-    socket=198,
-    denied=(
-        18,  # lookup_dcookie
-        39,  # umount2
-        40,  # mount
-        41,  # pivot_root
-        42,  # nfsservctl
-        51,  # chroot
-        58,  # vhangup
-        60,  # quotactl
-        89,  # acct
-        97,  # unshare
-        104,  # kexec_load
-        105,  # init_module
-        106,  # delete_module
-        116,  # syslog
-        142,  # reboot
-        217,  # add_key
-        218,  # request_key
-        219,  # keyctl
-        224,  # swapon
-        225,  # swapoff
-        238,  # migrate_pages
-        239,  # move_pages
-        241,  # perf_event_open
-        264,  # name_to_handle_at
-        265,  # open_by_handle_at
-        268,  # setns
-        272,  # kcmp
-        273,  # finit_module
-        280,  # bpf
-        282,  # userfaultfd
-        294,  # kexec_file_load
-        *_NEW_CALLS,
+    "aarch64": Machine(
+        arch=0xC000_00B7,
+        clone=220,
+        clone3=435,
+        ioctl=29,
+        socket=198,
+        denied=(*sorted(_column(_DENIED, 2)), *_column(_NEW_CALLS, 1)),
     ),
-)
-
-MACHINES = {"x86_64": _X86_64, "aarch64": _AARCH64}
+}
 
 
 class _Program:
