@@ -152,9 +152,9 @@ def _keyed(text: str, key: str) -> int | None:
 
 def usage_files(pid: int) -> dict[str, str]:
     """Return the readable usage files of a process's groups, by key of `CgroupPlan.files`."""
-    own = _own_groups(_read(f"/proc/{pid}/cgroup"))
+    own = _own_groups(read_text(f"/proc/{pid}/cgroup"))
     files: dict[str, str] = {}
-    for point, root, kind, options in _cgroup_mounts(_read("/proc/self/mountinfo")):
+    for point, root, kind, options in _cgroup_mounts(read_text("/proc/self/mountinfo")):
         controllers = frozenset(options) & frozenset(_CONTROLLERS) if kind == "cgroup" else frozenset(_CONTROLLERS)
         group = next((own[name] for name in controllers if name in own), None) if kind == "cgroup" else own.get("")
         if not group or group == "/":
@@ -169,8 +169,8 @@ def usage_files(pid: int) -> dict[str, str]:
 
 def discover(owner: str, *, mountinfo: str | None = None, membership: str | None = None) -> Cgroups:
     """Find the hierarchies that this process may use, from its mounts and its membership (passed only by tests)."""
-    mountinfo = _read("/proc/self/mountinfo") if mountinfo is None else mountinfo
-    membership = _read("/proc/self/cgroup") if membership is None else membership
+    mountinfo = read_text("/proc/self/mountinfo") if mountinfo is None else mountinfo
+    membership = read_text("/proc/self/cgroup") if membership is None else membership
     own = _own_groups(membership)
     version_1: list[Hierarchy] = []
     version_2: list[Hierarchy] = []
@@ -194,8 +194,8 @@ def _find_v2(top: Path, own: Path) -> Hierarchy | None:
     for parent in dict.fromkeys((own, own.parent, top)):
         if top not in (parent, *parent.parents) or not _writable(parent):
             continue
-        available = frozenset(_read(parent / "cgroup.controllers").split())
-        enabled = frozenset(_read(parent / "cgroup.subtree_control").split())
+        available = frozenset(read_text(parent / "cgroup.controllers").split())
+        enabled = frozenset(read_text(parent / "cgroup.subtree_control").split())
         controllers = available & frozenset(_CONTROLLERS)
         if not controllers:
             continue
@@ -216,7 +216,7 @@ def _enable(group: Path, controllers: frozenset[str]) -> None:
 
 def _move_to_child(own: Path) -> None:
     """Move this process into a child group, if it is alone in a delegated group (`systemd-run --scope`)."""
-    if _read(own / "cgroup.procs").split() != [str(os.getpid())]:
+    if read_text(own / "cgroup.procs").split() != [str(os.getpid())]:
         return
     leaf = own / "agentbench-harness"
     leaf.mkdir(exist_ok=True)
@@ -254,8 +254,9 @@ def _writable(folder: Path) -> bool:
     return folder.is_dir() and os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
 
 
-def _read(path: str | Path) -> str:
+def read_text(path: str | Path) -> str:
+    """Return the text of a file, or nothing if it cannot be read."""
     try:
-        return Path(path).read_text()
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

@@ -42,6 +42,17 @@ class _Call:
         self.done = threading.Event()
         self.answer: list[bytes] | None = None
 
+    def wait_answer(self, timeout_sec: float, channel: CommandChannel) -> list[bytes]:
+        """
+        Raises:
+            ChannelClosed: no answer came, or the answer will never come.
+        """
+        if not self.done.wait(timeout_sec):
+            raise ChannelClosed("the command server did not answer in time")
+        if self.answer is None:
+            raise ChannelClosed(channel.why)
+        return self.answer
+
     def on_output(self, tag: bytes, data: bytes) -> None:
         """Ignored: only commands have output."""
 
@@ -112,14 +123,11 @@ class CommandCall(_Call):
         Raises:
             ChannelClosed: the answer will never come.
         """
-        if not self.done.wait(self._timeout_sec):
-            raise ChannelClosed("the command server did not answer in time")
-        if self.answer is None:
-            raise ChannelClosed(self._channel.why)
+        answer = self.wait_answer(self._timeout_sec, self._channel)
         if self._callback_error is not None:
             raise self._callback_error
         try:
-            return _completed(self.answer)
+            return _completed(answer)
         except (ValueError, IndexError) as error:
             raise ChannelClosed(f"the command server sent an invalid answer: {error}") from error
 
@@ -206,17 +214,12 @@ class CommandChannel:
         self._expect(name, call, MIB)
         for fields in parts:
             self.send([verb, name, *fields])
-        if not call.done.wait(timeout_sec):
-            raise ChannelClosed("the command server did not answer in time")
-        if call.answer is None:
-            raise ChannelClosed(self.why)
-        return call.answer
+        return call.wait_answer(timeout_sec, self)
 
     def send(self, fields: list[bytes]) -> None:
-        body = pack(fields)
         try:
             with self._sending:
-                self._sock.sendall(len(body).to_bytes(4, "big") + body)
+                self._sock.sendall(_frame(fields))
         except OSError as error:
             raise ChannelClosed(self.why or f"write failed: {error.strerror}") from error
 
@@ -228,8 +231,7 @@ class CommandChannel:
         Raises:
             ChannelClosed: the command server has exited.
         """
-        body = pack(fields)
-        frame = len(body).to_bytes(4, "big") + body
+        frame = _frame(fields)
         if not self._sending.acquire(blocking=False):
             return False
         try:
@@ -261,7 +263,7 @@ class CommandChannel:
     def _read(self) -> None:
         why = "the command server closed the connection"
         try:
-            while body := self._frame():
+            while body := self._read_frame():
                 self._dispatch(unpack(body))
         except (OSError, ValueError, IndexError, SandboxError) as error:
             why = str(error)
@@ -272,7 +274,7 @@ class CommandChannel:
         for call in calls.values():
             call.settle(None)
 
-    def _frame(self) -> bytes:
+    def _read_frame(self) -> bytes:
         size = int.from_bytes(self._exactly(4), "big")
         if size > self._frame_limit:
             raise ValueError(f"the command server sent a frame of {size} bytes, limit {self._frame_limit}")
@@ -280,11 +282,8 @@ class CommandChannel:
 
     def _exactly(self, count: int) -> bytes:
         """Read `count` bytes. Return nothing at the end of the stream."""
-        data = self._sock.recv(count, socket.MSG_WAITALL)
-        if len(data) == count:
-            return data
-        parts = [data]
-        missing = count - len(data)
+        parts = []
+        missing = count
         while missing and (data := self._sock.recv(missing, socket.MSG_WAITALL)):
             parts.append(data)
             missing -= len(data)
@@ -307,6 +306,11 @@ class CommandChannel:
             call.on_ack(int(fields[2]))
         else:
             call.settle(fields[2:])
+
+
+def _frame(fields: list[bytes]) -> bytes:
+    body = pack(fields)
+    return len(body).to_bytes(4, "big") + body
 
 
 def _completed(fields: list[bytes]) -> Completed:

@@ -29,7 +29,7 @@ _READ_BYTES = 1 << 16
 
 
 class MemoryGauge:
-    """Measures the memory of one sandbox's programs with the files of its cgroup."""
+    """Measures the memory of one sandbox's programs with the files of its cgroup, if there are any."""
 
     def __init__(self, files: Mapping[str, str], limit_bytes: int, written: Callable[[], int | None]) -> None:
         """`written`: returns the bytes of the sandbox's files that live in memory, or None if unknown."""
@@ -38,10 +38,6 @@ class MemoryGauge:
         self._limit = limit_bytes
         self._written = written
         self._was_over = False
-
-    @property
-    def works(self) -> bool:
-        return bool(self._usage and self._stat)
 
     def over(self) -> bool:
         # Total usage is one number and cheap to read. Usually it is below the limit and decides alone.

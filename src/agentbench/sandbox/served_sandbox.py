@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agentbench.core.canonical import sha256_hex
-from agentbench.core.command import Command, Completed, Stream
+from agentbench.core.command import MIB, Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
+from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.command_channel import ChannelClosed, CommandCall, CommandChannel
 from agentbench.sandbox.memory_limit import MemoryGauge
-from agentbench.sandbox.protocol import RunningCommand
+from agentbench.sandbox.protocol import RunningCommand, Usage
 from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import FileWrite
 
@@ -22,16 +24,16 @@ _WRITE_BYTES = 256 * 1024
 class ServedSandbox(ABC):
     """Implements `protocol.Sandbox` as far as the command channel can. Backends add what only they can observe."""
 
-    def __init__(self, channel: CommandChannel, gauge: MemoryGauge | None = None) -> None:
-        """`gauge`: measures the memory of its programs, if the host can."""
+    def __init__(self, name: str, server: str, channel: CommandChannel, gauge: MemoryGauge) -> None:
+        self.id = name
+        self.server = server
+        """The interpreter that runs the command server, for `ab doctor`."""
         self._channel = channel
         self._gauge = gauge
         self._closed = False
-
-    @property
-    @abstractmethod
-    def server(self) -> str:
-        """The interpreter that runs the command server, for `ab doctor`."""
+        self._kernel_ooms = 0
+        self._harness_ooms = 0
+        """Commands killed by the memory monitor, before the kernel had to."""
 
     @property
     def closed(self) -> bool:
@@ -39,15 +41,53 @@ class ServedSandbox(ABC):
 
     def enforce_memory_limit(self) -> None:
         """Kill the largest process if programs use more memory than the limit; the command's result reports it."""
-        if self._closed or self._gauge is None or not self._channel.busy or not self._gauge.over():
+        if self._closed or not self._channel.busy or not self._gauge.over():
             return
         with contextlib.suppress(ChannelClosed):
             # If the request cannot be sent now, the next check tries again; other sandboxes must not wait.
             self._channel.try_send([b"kill-largest", b"0"])
 
+    def set_environment(self, env: Mapping[str, str]) -> None:
+        """Set the variables of commands that start from now on."""
+        items = [f"{key}={value}".encode("utf-8", "surrogateescape") for key, value in env.items()]
+        # No need to wait: requests are handled in order. If the server died meanwhile, the first command notices.
+        with contextlib.suppress(ChannelClosed):
+            self._channel.send([b"env", b"0", pack(items)])
+
     @abstractmethod
+    def _kernel_oom_kills(self) -> int | None:
+        """Return how many processes the kernel killed for memory so far, which only the host can see. None: unknown."""
+
     def _add_oom_status(self, completed: Completed) -> Completed:
-        """Mark the result if the kernel killed a process for memory meanwhile, which only the host can see."""
+        """Mark the result if the kernel killed a process for memory meanwhile."""
+        count = self._kernel_oom_kills() or 0
+        if count <= self._kernel_ooms:
+            self._harness_ooms += completed.oom
+            return completed
+        self._kernel_ooms = count
+        return replace(completed, oom=True)
+
+    def _usage(self, values: Mapping[str, str], disk_mb: float | None) -> Usage:
+        """Build the usage from the contents of cgroup files. The command server counts what they do not state."""
+        inside = [] if {"cpu", "memory", "pids"} <= values.keys() else self._usage_inside()
+        cpu, memory = cpu_seconds(values.get("cpu", "")), megabytes(values.get("memory", ""))
+        pids = values.get("pids", "").strip()
+        kernel_ooms = oom_kills(values.get("oom", ""))
+        return Usage(
+            cpu_sec=inside[2] / 1e6 if cpu is None and inside else cpu,
+            memory_peak_mb=megabytes(values.get("memory_peak", "")),
+            memory_mb=inside[1] / MIB if memory is None and inside else memory,
+            disk_mb=disk_mb,
+            processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
+            oom_kills=(kernel_ooms or 0) + self._harness_ooms if self._harness_ooms else kernel_ooms,
+        )
+
+    def _usage_inside(self) -> list[float]:
+        """Return processes, bytes and microseconds as the command server counts them, or nothing."""
+        try:
+            return [float(field) for field in self._channel.ask(b"stat")]
+        except (ChannelClosed, ValueError):
+            return []
 
     @abstractmethod
     def _on_channel_closed(self, why: str) -> Completed:
@@ -59,9 +99,10 @@ class ServedSandbox(ABC):
 
     def run(self, command: Command) -> Completed:
         try:
-            return self._add_oom_status(self._channel.start(command, open_stdin=False).wait())
+            call = self._channel.start(command, open_stdin=False)
         except ChannelClosed as error:
             return self._on_channel_closed(str(error))
+        return self.wait_for(call)
 
     def start(
         self,

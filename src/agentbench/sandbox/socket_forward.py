@@ -13,7 +13,6 @@ import os
 import shutil
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+from agentbench.sandbox.state import age_sec
 
 FORWARDER = "forward.py"
 READY_SEC = 20.0
@@ -57,7 +57,7 @@ class SocketForward:
             program.write_bytes(resources.files("agentbench.sandbox.server").joinpath(FORWARDER).read_bytes())
             program.chmod(0o644)
             self.socket.unlink(missing_ok=True)
-            with _short_path(self.socket) as address:
+            with short_path(self.socket) as address:
                 listener.bind(address)
             self.socket.chmod(0o666)
             listener.listen(backlog)
@@ -104,7 +104,7 @@ def remove_stale_sockets(parent: Path) -> int:
     removed = 0
     for folder in _subfolders(parent):
         path = next((folder / _MOUNT).glob("*.sock"), None)
-        if path is not None and _age_sec(path) > MIN_STALE_SEC and _refuses_connections(path):
+        if path is not None and age_sec(path) > MIN_STALE_SEC and _refuses_connections(path):
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
     return removed
@@ -116,15 +116,9 @@ def _subfolders(parent: Path) -> list[Path]:
     return []
 
 
-def _age_sec(path: Path) -> float:
-    with contextlib.suppress(OSError):
-        return time.time() - path.stat().st_mtime
-    return 0.0
-
-
 def _refuses_connections(path: Path) -> bool:
     """Return whether no process listens on the socket. A full queue does not count: its owner is alive."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock, _short_path(path) as address:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as sock, short_path(path) as address:
         sock.setblocking(False)
         try:
             sock.connect(address)
@@ -134,7 +128,7 @@ def _refuses_connections(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _short_path(path: Path) -> Iterator[str]:
+def short_path(path: Path) -> Iterator[str]:
     """Give a socket's path in a form short enough for a socket address (108 bytes)."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:

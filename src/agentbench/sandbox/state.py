@@ -93,7 +93,7 @@ def remove_leftovers(state: Path) -> list[str]:
 
 def _lock_if_dead(folder: Path) -> int | None:
     """Return a locked descriptor if the folder's owner is dead, else None."""
-    if folder.name.startswith(".") and _age_sec(folder) <= _CREATION_SEC:
+    if folder.name.startswith(".") and age_sec(folder) <= _CREATION_SEC:
         # Its owner may be between creating the folder and locking it; taking the lock now would break that owner.
         return None
     try:
@@ -111,9 +111,10 @@ def _lock_if_dead(folder: Path) -> int | None:
     return fd
 
 
-def _age_sec(folder: Path) -> float:
+def age_sec(path: Path) -> float:
+    """Return the seconds since the last change; 0 if it is gone."""
     try:
-        return time.time() - folder.stat().st_mtime
+        return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -98,19 +97,16 @@ class SampledBackend:
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
         return self._backend.prepare(plan, spec, on_step=on_step)
 
-    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
-        labelled = replace(spec, labels={**spec.labels, **self._labels})
-        return self._sampled(spec, self._backend.open(labelled, prepared))
-
     def close(self) -> None:
         self._backend.close()
 
     @contextlib.contextmanager
-    def _sampled(self, spec: SandboxSpec, opening: AbstractContextManager[Sandbox]) -> Iterator[Sandbox]:
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
         def emit(usage: Usage) -> None:
             self._emit(spec.phase, usage)
 
-        with opening as sandbox:
+        labelled = replace(spec, labels={**spec.labels, **self._labels})
+        with self._backend.open(labelled, prepared) as sandbox:
             with UsageSampler(sandbox, emit, first_sec=self._first_sec):
                 yield sandbox
             # The attempt itself takes an agent's last sample, once everything that the agent started is dead.

@@ -8,7 +8,6 @@ import resource
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -22,7 +21,7 @@ from agentbench.sandbox.bwrap.etc_folder import etc_folder
 from agentbench.sandbox.bwrap.host_features import bwrap_version, tmpfs_has_user_attributes
 from agentbench.sandbox.bwrap.host_user import in_initial_namespace, sandbox_uid
 from agentbench.sandbox.bwrap.launch_params import BwrapOptions, LaunchParams, bwrap_argv, check_workdir, environment
-from agentbench.sandbox.bwrap.sandbox import BwrapSandbox, SpawnResult
+from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
 from agentbench.sandbox.bwrap.supervisor import Supervisor
 from agentbench.sandbox.cgroups import Cgroups
@@ -113,12 +112,16 @@ class BwrapBackend:
         check_workdir(spec.workdir)
         return self._preparer.prepare(plan, spec, on_step)
 
-    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
+    @contextlib.contextmanager
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
         check_workdir(spec.workdir)
         if prepared is None:
-            return self._opened(spec, self._environments.without_setup(spec))
-        ready = self._preparer.get(prepared)
-        return self._opened(spec, LaunchParams(layers=(ready.layer.tree,), known=ready.entries))
+            params = self._environments.without_setup(spec)
+        else:
+            ready = self._preparer.get(prepared)
+            params = LaunchParams(layers=(ready.layer.tree,), known=ready.entries)
+        with contextlib.closing(self.start(spec, params)) as sandbox:
+            yield sandbox
 
     def close(self) -> None:
         with self._lock:
@@ -160,14 +163,6 @@ class BwrapBackend:
                 self._supervisor.close()
                 self._supervisor = Supervisor(self.state)
             return self._supervisor
-
-    @contextlib.contextmanager
-    def _opened(self, spec: SandboxSpec, params: LaunchParams) -> Iterator[Sandbox]:
-        sandbox = self.start(spec, params)
-        try:
-            yield sandbox
-        finally:
-            sandbox.close()
 
     def start(self, spec: SandboxSpec, params: LaunchParams) -> BwrapSandbox:
         """
@@ -223,14 +218,14 @@ class BwrapBackend:
         missing = [source for source in [*request["sources"], *request["layers"]] if not os.path.exists(source)]
         if missing:
             raise SandboxError(f"cannot mount into the sandbox, no such file or folder: {', '.join(missing)}")
-        result = SpawnResult(
-            name=name,
-            spawned=supervisor.spawner.spawn(request),
-            files=plan.files,
-            memory_bytes=spec.limits.memory_mb * MIB,
+        sandbox = BwrapSandbox(
+            supervisor.spawner.spawn(request),
+            plan.files,
+            spec.limits.memory_mb * MIB,
             server=interpreters.describe(python),
+            env=environment({**params.env, **spec.env}),
+            known=None if self.copies else params.known,
         )
-        sandbox = BwrapSandbox(result, environment({**params.env, **spec.env}), None if self.copies else params.known)
         self._memory.add(sandbox)
         return sandbox
 

@@ -31,24 +31,9 @@ _FILES = {
     "pip.conf": "",
 }
 _COPIED = (
-    "alternatives",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "timezone",
-    "mime.types",
-    "protocols",
-    "services",
-    "debian_version",
-    "os-release",
-    "ssl/openssl.cnf",
-    "ssl/certs/ca-certificates.crt",
-    "pki/tls/certs/ca-bundle.crt",
-    "pki/tls/openssl.cnf",
-    "magic",
-    "bash.bashrc",
-    "profile",
+    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types", "protocols"),
+    *("services", "debian_version", "os-release", "ssl/openssl.cnf", "ssl/certs/ca-certificates.crt"),
+    *("pki/tls/certs/ca-bundle.crt", "pki/tls/openssl.cnf", "magic", "bash.bashrc", "profile"),
 )
 SETUP_FOLDERS = ("ssl", "ca-certificates", "pki", "crypto-policies")
 """Folders of the host's /etc that the setup phase sees completely."""
@@ -60,10 +45,8 @@ def etc_folder(state: Path, interpreter: Interpreter) -> Path:
     Raises:
         SandboxError: it cannot be written.
     """
-    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _host_file_stamps()]).removeprefix("sha256:")[
-        :24
-    ]
-    folder = state / "etc" / key
+    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _host_file_stamps()])
+    folder = state / "etc" / key.removeprefix("sha256:")[:24]
     if not folder.is_dir():
         try:
             _build(folder, interpreter)

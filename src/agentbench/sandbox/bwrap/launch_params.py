@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox.bwrap.etc_folder import SERVER_DIR
 from agentbench.sandbox.bwrap.spawn.child import DISK, MERGED, SOURCES
 from agentbench.sandbox.environments.interpreter import Interpreter
-from agentbench.sandbox.layout import DOWNLOADS, ENV_DIR, HOME, INNER_ID
+from agentbench.sandbox.layout import COMMAND_ENV, DOWNLOADS, ENV_DIR, HOME, INNER_ID, refuse_system_path
 from agentbench.tree.entry import Entry
 
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -20,8 +19,10 @@ _MASKED = (
     *("timer_list", "interrupts", "kcore"),
 )
 _MASKED_FOLDERS = ("acpi", "asound", "scsi")
-_RESERVED = ("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var")
-_RESERVED_EXACTLY = ("/", "/tmp", "/opt", "/home", "/root", HOME, ENV_DIR)
+_SYSTEM_TREES = (
+    *("/usr", "/etc", "/proc", "/dev", "/sys", "/run", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var", ENV_DIR),
+)
+_SYSTEM_FOLDERS = ("/", "/tmp", "/opt", "/home", "/root", HOME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +75,13 @@ def check_workdir(workdir: str) -> None:
     Raises:
         SandboxUnavailable: this backend cannot place the workspace at that path.
     """
-    clean = os.path.normpath(workdir)
-    reserved = next((top for top in _RESERVED if clean == top or clean.startswith(f"{top}/")), None)
-    if reserved is not None or clean in _RESERVED_EXACTLY or clean.startswith(f"{ENV_DIR}/"):
-        msg = f"the bwrap sandbox cannot place the workspace at {workdir}: {reserved or clean} is a system path"
-        raise SandboxUnavailable(msg, remedy="set environment.workdir to /workspace or another path outside the system")
+    refuse_system_path(workdir, _SYSTEM_TREES, _SYSTEM_FOLDERS, "bwrap")
 
 
 def bwrap_argv(options: BwrapOptions) -> list[str]:
     """Return the command line. The child replaces `{info}` and `{seccomp}` with file descriptors."""
-    argv = [
-        options.program(),
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-    ]
+    argv = [options.program(), "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    argv.append("--unshare-cgroup-try")
     if not options.network:
         argv.append("--unshare-net")
     argv += ["--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "sandbox"]
@@ -119,19 +110,8 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
 
     The command server gets none of it: a contract's variables (a preloaded library, for example) must not affect PID 1.
     """
-    return {
-        "PATH": f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-        "HOME": HOME,
-        "USER": "agent",
-        "LOGNAME": "agent",
-        "SHELL": "/bin/sh",
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "TMPDIR": "/tmp",
-        "VIRTUAL_ENV": ENV_DIR,
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        **extra,
-    }
+    path = f"{ENV_DIR}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+    return {"PATH": path, "LANG": "C.UTF-8", **COMMAND_ENV, **extra}
 
 
 def _system_mounts() -> list[str]:

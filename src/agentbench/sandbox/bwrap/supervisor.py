@@ -76,7 +76,10 @@ class ExitReport:
 class SpawnedSandbox:
     """One started sandbox: its command channel, its trees, and the control socket; closing that ends the sandbox."""
 
-    def __init__(self, control: socket.socket, channel: socket.socket, errors: int, fds: tuple[int, int]) -> None:
+    def __init__(
+        self, name: str, control: socket.socket, channel: socket.socket, errors: int, fds: tuple[int, int]
+    ) -> None:
+        self.name = name
         self._control = control
         self.channel = channel
         self._errors = errors
@@ -174,12 +177,12 @@ class Spawner:
             their_channel.close()
         trees = _receive_trees(control)
         if trees is None:
-            spawned = SpawnedSandbox(control, channel, errors, (os.dup(errors), os.dup(errors)))
+            spawned = SpawnedSandbox(request["id"], control, channel, errors, (os.dup(errors), os.dup(errors)))
             stderr = spawned.stderr()
             spawned.end()
             channel.close()
             raise SandboxError(f"the sandbox did not start: {stderr or 'no error message'}")
-        return SpawnedSandbox(control, channel, errors, trees)
+        return SpawnedSandbox(request["id"], control, channel, errors, trees)
 
     def close(self) -> None:
         """End every sandbox and wait until the spawner has removed what they left."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from agentbench.core.errors import SandboxUnavailable
@@ -84,20 +83,9 @@ class DockerBackend:
         self._images.forget()
         return self._preparer.prepare(plan, spec, on_step)
 
-    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> AbstractContextManager[Sandbox]:
-        check_workdir(spec.workdir)
-        return self._opened(spec, prepared)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._containers.close()
-        self.layers.close()
-
     @contextlib.contextmanager
-    def _opened(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
+        check_workdir(spec.workdir)
         try:
             sandbox, params = self._start(spec, prepared)
         except ImageGone:
@@ -106,13 +94,19 @@ class DockerBackend:
             # Anyone may remove a base image or a seeded image at any time. Build it again.
             self._images.forget()
             sandbox, params = self._start(spec, prepared)
-        try:
+        with contextlib.closing(sandbox):
             sandbox.set_environment(environment(self._images.base(spec).env, spec.env))
             if params.seeds_mb is not None:
                 sandbox.copy_seeds(seeded_folders(spec.workdir), params.seeds_mb)
             yield sandbox
-        finally:
-            sandbox.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._containers.close()
+        self.layers.close()
 
     def _start(self, spec: SandboxSpec, prepared: Prepared | None) -> tuple[DockerSandbox, ContainerParams]:
         base = self._images.base(spec)

@@ -8,12 +8,12 @@ connects before anything else can run there; then the socket is removed, so that
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
+from agentbench.sandbox.socket_forward import short_path
 
 SOCKET_NAME = "s"
 
@@ -28,12 +28,8 @@ class ChannelSocket:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             folder.mkdir(parents=True)
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                # The path of a socket is limited to 108 bytes, and the state folder's may be longer.
-                self._listener.bind(f"/proc/self/fd/{fd}/{SOCKET_NAME}")
-            finally:
-                os.close(fd)
+            with short_path(folder / SOCKET_NAME) as address:
+                self._listener.bind(address)
             # The container's user is not the harness's. Only the harness's user can enter the folder around it.
             (folder / SOCKET_NAME).chmod(0o666)
             self._listener.listen(1)

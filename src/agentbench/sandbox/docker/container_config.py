@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.command import MIB
-from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.docker.channel_socket import SOCKET_NAME
-from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
+from agentbench.sandbox.layout import COMMAND_ENV, ENV_DIR, HOME, INNER_ID, refuse_system_path
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.tree.entry import Entry
 
@@ -24,8 +22,11 @@ FILTER = f"{SERVER_DIR}/filter"
 """The harness's system call filter, which the server adds to the engine's own. Engines differ in theirs."""
 USER = f"{INNER_ID}:{INNER_ID}"
 _OPEN_FILES = 16384
-_RESERVED = ("/proc", "/dev", "/sys", "/run", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", SERVER_DIR, ENV_DIR)
-_NOT_EXACTLY = ("/", "/tmp", "/var/tmp", "/opt", "/home", "/root", "/usr", "/var", HOME)
+_SYSTEM_TREES = (
+    *("/proc", "/dev", "/sys", "/run", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/tmp", "/var/tmp"),
+    *(SERVER_DIR, ENV_DIR),
+)
+_SYSTEM_FOLDERS = ("/", "/opt", "/home", "/root", "/usr", "/var", HOME)
 _RUN_MB = 16
 _MEMORY_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
@@ -58,11 +59,7 @@ def check_workdir(workdir: str) -> None:
     Raises:
         SandboxUnavailable: a container cannot have its workspace there.
     """
-    clean = os.path.normpath(workdir)
-    under = next((top for top in _RESERVED if clean == top or clean.startswith(f"{top}/")), None)
-    if under is not None or clean in _NOT_EXACTLY or clean.startswith(("/tmp/", "/var/tmp/")):
-        msg = f"a container cannot have its workspace at {workdir}: {under or clean} is a system folder"
-        raise SandboxUnavailable(msg, remedy="use environment.workdir: /workspace (or another folder of its own)")
+    refuse_system_path(workdir, _SYSTEM_TREES, _SYSTEM_FOLDERS, "docker")
 
 
 def container_config(
@@ -120,10 +117,7 @@ def environment(image_env: Sequence[str], contract_env: Mapping[str, str]) -> di
     path = env.get("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     parts = [part for part in path.split(":") if part != f"{ENV_DIR}/bin"]
     env["PATH"] = ":".join([f"{ENV_DIR}/bin", *parts])
-    user = {"HOME": HOME, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh", "TERM": "dumb", "TMPDIR": "/tmp"}
-    env |= {**user, "VIRTUAL_ENV": ENV_DIR, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    env.setdefault("LANG", "C.UTF-8")
-    return {**env, **contract_env}
+    return {"LANG": "C.UTF-8", **env, **COMMAND_ENV, **contract_env}
 
 
 def seeded_folders(workdir: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import PatchInvalid, SandboxError
-from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
+from agentbench.sandbox.command_channel import CommandChannel
 from agentbench.sandbox.docker.container_config import SEEDS_DIR
 from agentbench.sandbox.docker.container_events import ContainerStatus
 from agentbench.sandbox.docker.engine import Engine
@@ -17,7 +17,6 @@ from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.docker.usage import Meter
 from agentbench.sandbox.protocol import Limits, Usage
 from agentbench.sandbox.served_sandbox import ServedSandbox, killed_result, oom_result
-from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import Entry, FileWrite
 
 _EXIT_SEC = 5.0
@@ -51,34 +50,15 @@ class DockerSandbox(ServedSandbox):
         self, container: Container, channel: CommandChannel, on_close: Callable[[DockerSandbox], None]
     ) -> None:
         gauge = container.meter.gauge(container.limits.memory_mb * MIB, container.memory_folders)
-        super().__init__(channel, gauge)
+        super().__init__(container.name, container.server, channel, gauge)
         self._container = container
         self._on_close = on_close
-        self._kernel_ooms = 0
-        self._harness_ooms = 0
-        """Commands that the harness ended for memory before the kernel had to."""
         self._seeded: tuple[tuple[str, ...], int] | None = None
         self._pidfd = _open_pidfd(container.pid)
 
     @property
-    def id(self) -> str:
-        return self._container.name
-
-    @property
-    def server(self) -> str:
-        return self._container.server
-
-    @property
     def cheap_to_measure(self) -> bool:
         return self._container.meter.cheap
-
-    def set_environment(self, env: Mapping[str, str]) -> None:
-        """Set the variables of commands that start from now on."""
-        items = [f"{key}={value}".encode("utf-8", "surrogateescape") for key, value in env.items()]
-        try:
-            self._channel.ask(b"env", [pack(items)])
-        except ChannelClosed as error:
-            self._on_channel_closed(str(error))
 
     def copy_seeds(self, folders: Sequence[str], seeds_mb: int) -> None:
         """Copy the image's seeds into `folders`, each of which is a tmpfs.
@@ -106,10 +86,8 @@ class DockerSandbox(ServedSandbox):
 
     def usage(self) -> Usage:
         meter = self._container.meter
-        usage = meter.usage([] if meter.complete else self._usage_inside())
-        if self._harness_ooms:
-            usage = replace(usage, oom_kills=(usage.oom_kills or 0) + self._harness_ooms)
-        return usage if self._seeded is None else replace(usage, disk_mb=self._tmpfs_mb(*self._seeded))
+        disk_mb = meter.layer()[0] if self._seeded is None else self._tmpfs_mb(*self._seeded)
+        return self._usage(meter.values(), disk_mb)
 
     def enforce_disk_limit(self) -> None:
         """End the container if it exceeds its disk or file limit."""
@@ -134,7 +112,7 @@ class DockerSandbox(ServedSandbox):
             if not self._has_exited(_EXIT_SEC):
                 self._kill()
                 if not self._has_exited(_KILL_SEC):
-                    raise SandboxError(f"cannot end container {self._container.name}")
+                    raise SandboxError(f"cannot end container {self.id}")
         finally:
             if self._pidfd >= 0:
                 os.close(self._pidfd)
@@ -146,36 +124,30 @@ class DockerSandbox(ServedSandbox):
         return self._container.status.died.wait(timeout_sec)
 
     def _kill(self) -> None:
-        self._container.engine.run("kill", self._container.name, timeout_sec=_KILL_SEC)
-
-    def _usage_inside(self) -> list[float]:
-        try:
-            return [float(field) for field in self._channel.ask(b"stat")]
-        except (ChannelClosed, ValueError):
-            return []
+        self._container.engine.run("kill", self.id, timeout_sec=_KILL_SEC)
 
     def _tmpfs_mb(self, folders: Sequence[str], seeds_mb: int) -> float | None:
         done = self.run(Command(argv=("df", "-k", "--output=used", *folders), cwd="/", timeout_sec=20))
         used = [int(line) for line in done.stdout.kept.split() if line.isdigit()]
         return max(0.0, sum(used) / 1024 - seeds_mb) if done.ok and used else None
 
+    def _kernel_oom_kills(self) -> int | None:
+        return self._container.meter.oom_kills()
+
     def _add_oom_status(self, completed: Completed) -> Completed:
-        count = self._container.meter.oom_kills()
-        if count is None or count <= self._kernel_ooms:
-            self._harness_ooms += completed.oom
-            return replace(completed, oom=True) if count is None and self._container.status.oom else completed
-        self._kernel_ooms = count
-        return replace(completed, oom=True)
+        completed = super()._add_oom_status(completed)
+        only_engine_knows = self._container.status.oom and self._kernel_oom_kills() is None
+        return replace(completed, oom=True) if only_engine_knows else completed
 
     def _on_channel_closed(self, why: str) -> Completed:
-        name, status = self._container.name, self._container.status
+        name, status = self.id, self._container.status
         if self._closed:
             raise SandboxError(f"container {name} is closed")
         if not status.died.wait(_EXIT_SEC):
             raise SandboxError(f"container {name} does not answer: {why}")
         if status.limit_exceeded:
             return killed_result(status.limit_exceeded)
-        out_of_memory = status.oom or self._kernel_ooms or (self._container.meter.oom_kills() or 0)
+        out_of_memory = status.oom or self._kernel_ooms or self._kernel_oom_kills()
         if status.exit_code in {_KILLED, ""} and out_of_memory:
             return oom_result()
         if status.engine_lost:

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentbench.core.command import MIB
-from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills, usage_files
+from agentbench.sandbox.cgroups import oom_kills, read_text, usage_files
 from agentbench.sandbox.docker.engine import Engine, EngineFacts
 from agentbench.sandbox.memory_limit import MemoryGauge
-from agentbench.sandbox.protocol import Usage
 
 _MAX_FILES = 500_000
 _MAX_DESCRIPTORS = 20_000
@@ -30,43 +29,21 @@ class Meter:
         self._upper = _upper_folder(pid) if pid else None
 
     @property
-    def complete(self) -> bool:
-        """True if `usage` needs no numbers from the command server."""
-        return {"cpu", "memory", "pids"} <= set(self._files)
-
-    @property
     def cheap(self) -> bool:
         """True if the disk can be measured without asking the engine."""
         return self._upper is not None
 
-    def gauge(self, limit_bytes: int, memory_folders: Sequence[str]) -> MemoryGauge | None:
-        """Return a gauge of the programs' memory, or None if the container's cgroup is not visible.
-
-        `memory_folders`: folders inside whose files are in memory.
-        """
+    def gauge(self, limit_bytes: int, memory_folders: Sequence[str]) -> MemoryGauge:
+        """Return a gauge of the programs' memory. `memory_folders`: folders inside whose files are in memory."""
         folders = [f"/proc/{self._pid}/root{folder}" for folder in memory_folders]
-        gauge = MemoryGauge(self._files, limit_bytes, lambda: _tmpfs_bytes(folders))
-        return gauge if gauge.works else None
+        return MemoryGauge(self._files, limit_bytes, lambda: _tmpfs_bytes(folders))
 
     def oom_kills(self) -> int | None:
-        return oom_kills(_read(self._files["oom"])) if "oom" in self._files else None
+        return oom_kills(read_text(self._files["oom"])) if "oom" in self._files else None
 
-    def usage(self, inside: list[float]) -> Usage:
-        """`inside`: processes, bytes and microseconds as the command server counts them, or empty."""
-        values = {key: _read(path) for key, path in self._files.items() if key != "memory_stat"}
-        cpu, memory = cpu_seconds(values.get("cpu", "")), megabytes(values.get("memory", ""))
-        pids = values.get("pids", "").strip()
-        return Usage(
-            cpu_sec=inside[2] / 1e6 if cpu is None and inside else cpu,
-            memory_peak_mb=megabytes(values.get("memory_peak", "")),
-            memory_mb=inside[1] / MIB if memory is None and inside else memory,
-            disk_mb=self.disk_mb(),
-            processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
-            oom_kills=oom_kills(values.get("oom", "")),
-        )
-
-    def disk_mb(self) -> float | None:
-        return self.layer()[0]
+    def values(self) -> dict[str, str]:
+        """Return the contents of the cgroup files that state usage, by key."""
+        return {key: read_text(path) for key, path in self._files.items() if key != "memory_stat"}
 
     def layer(self) -> tuple[float | None, int | None]:
         """Return the size in MB and the number of files of the writable layer."""
@@ -81,7 +58,7 @@ class Meter:
         """Return the bytes of deleted files that are still open, as far as the harness may look (root may)."""
         if "pids" not in self._files:
             return 0
-        members = _read(os.path.join(os.path.dirname(self._files["pids"]), "cgroup.procs")).split()
+        members = read_text(os.path.join(os.path.dirname(self._files["pids"]), "cgroup.procs")).split()
         # In random order, so that a process cannot hide files behind more descriptors than are examined.
         random.shuffle(members)
         return _open_deleted_bytes(members, f"/proc/{self._pid}/root")
@@ -119,7 +96,7 @@ def _cgroup_files(facts: EngineFacts, pid: int) -> dict[str, str]:
 
 def _upper_folder(pid: int) -> Path | None:
     """Return the folder of a container's writable layer, from its mount table."""
-    for line in _read(f"/proc/{pid}/mountinfo").splitlines():
+    for line in read_text(f"/proc/{pid}/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, rest = left.split(), right.split()
         if len(fields) > 4 and fields[4] == "/" and len(rest) > 2 and rest[0] == "overlay":
@@ -155,10 +132,3 @@ def _tmpfs_bytes(folders: Sequence[str]) -> int | None:
     except OSError:
         return None
     return sum((system.f_blocks - system.f_bfree) * system.f_frsize for system in systems)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from agentbench.sandbox.bwrap.spawn.main import remove_tree
 from agentbench.sandbox.docker import unused_images
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.docker.unused_images import OwnImage
-from agentbench.sandbox.environments.layers import LayerStore, StoredFailure, StoredLayer
+from agentbench.sandbox.environments.layers import LayerStore, StoredFailure, StoredLayer, measure
 from agentbench.sandbox.state import remove_leftovers
 
 _SOURCES = {
@@ -131,9 +130,4 @@ def _busy(state: Path) -> bool:
 def _size(path: Path) -> int:
     if not path.is_dir() or path.is_symlink():
         return path.lstat().st_size
-    total = 0
-    for top, _, names in os.walk(path):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(top, name)).st_size
-    return total
+    return measure(path)[0]

@@ -81,7 +81,7 @@ class Freezer:
                     self._own(name, target)
                 with _open_child(name, source) as new, _open_child(name, target) as kept:
                     self.add_missing(new, kept, path=below, depth=depth + 1)
-            elif stat.S_ISREG(info.st_mode) and not _exists(name, target):
+            elif stat.S_ISREG(info.st_mode) and not _mode(name, target):
                 hidden = b"." + name + b".new"
                 with contextlib.suppress(FileExistsError):
                     self._copy_file(name, info, source, target, path=below, as_name=hidden)
@@ -94,7 +94,7 @@ class Freezer:
 
     def _apply_folder(self, name: bytes, upper: int, target: int, *, path: bytes, depth: int) -> None:
         with _open_child(name, upper) as source:
-            if _is_opaque(source) or not _is_folder(name, target):
+            if _is_opaque(source) or not stat.S_ISDIR(_mode(name, target)):
                 _remove(name, target)
                 os.mkdir(name, 0o755, dir_fd=target)
             with _open_child(name, target) as copy:
@@ -181,19 +181,12 @@ def _join(path: bytes, name: bytes) -> bytes:
     return path + b"/" + name if path else name
 
 
-def _is_folder(name: bytes, folder: int) -> bool:
+def _mode(name: bytes, folder: int) -> int:
+    """Return the mode of an entry, or 0 if there is none."""
     try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return False
-
-
-def _exists(name: bytes, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+        return 0
 
 
 def _is_opaque(folder: int) -> bool:
@@ -207,7 +200,7 @@ def _is_opaque(folder: int) -> bool:
 
 def _remove(name: bytes, folder: int) -> None:
     """Remove a file or a folder, if it exists."""
-    if _is_folder(name, folder):
+    if stat.S_ISDIR(_mode(name, folder)):
         with _open_child(name, folder) as below:
             for child, _ in _entries(below):
                 _remove(child, below)

@@ -14,21 +14,9 @@ from agentbench.core.canonical import Json, digest
 from agentbench.tree.entry import Entry
 
 LOCKFILES = (
-    "requirements.txt",
-    "requirements-dev.txt",
-    "constraints.txt",
-    "poetry.lock",
-    "uv.lock",
-    "pdm.lock",
-    "Pipfile.lock",
-    "pylock.toml",
-    "package-lock.json",
-    "yarn.lock",
-    "pnpm-lock.yaml",
-    "Cargo.lock",
-    "go.sum",
-    "Gemfile.lock",
-    "composer.lock",
+    *("requirements.txt", "requirements-dev.txt", "constraints.txt", "poetry.lock", "uv.lock", "pdm.lock"),
+    *("Pipfile.lock", "pylock.toml", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.lock", "go.sum"),
+    *("Gemfile.lock", "composer.lock"),
 )
 
 

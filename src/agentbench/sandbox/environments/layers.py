@@ -285,8 +285,8 @@ def measure(tree: Path) -> tuple[int, int]:
     total = files = 0
     folders = [os.fspath(tree)]
     while folders:
-        # A harness without root cannot read folders that setup closed to their own user.
-        with contextlib.suppress(PermissionError), os.scandir(folders.pop()) as items:
+        # A harness without root cannot read folders that setup closed to their own user, and files may vanish.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as items:
             for item in items:
                 if item.is_dir(follow_symlinks=False):
                     folders.append(item.path)
@@ -301,7 +301,7 @@ def tree_bytes(tree: Path) -> int:
     try:
         return int(json.loads((tree.parent / _METADATA).read_text())["bytes"])
     except (OSError, ValueError, KeyError):
-        return sum(os.lstat(os.path.join(top, name)).st_size for top, _, names in os.walk(tree) for name in names)
+        return measure(tree)[0]
 
 
 def _describe(kind: str, folder: Path, *, current: bool) -> StoredLayer:
@@ -339,10 +339,7 @@ def _failure(key_folder: Path) -> Mapping[str, Json] | None:
 
 def _is_complete(layer: Layer) -> bool:
     """Compare a layer with its recorded size: a disk may fail and people delete files, and it is then built again."""
-    try:
-        return layer.tree.is_dir() and layer.metadata.get(_MEASURED) in (None, [*measure(layer.tree)])
-    except OSError:
-        return False
+    return layer.tree.is_dir() and layer.metadata.get(_MEASURED) in (None, [*measure(layer.tree)])
 
 
 def _builds(key_folder: Path) -> list[Path]:

@@ -81,15 +81,7 @@ def check_host_access() -> None:
     report("mounts", "can be changed" if remounted or mounted else "", "cannot be changed")
     nested = [name for name, flag in (("user", _NEWUSER), ("mount", _NEWNS)) if _unshares(flag)]
     report("nested namespaces", f"{', '.join(nested)} namespaces can be created" if nested else "", "cannot be created")
-    paths = (
-        "/etc/shadow",
-        "/root",
-        "/boot",
-        "/sys/kernel/security",
-        "/var/log",
-        "/proc/kcore",
-        "/var/run/docker.sock",
-    )
+    paths = ("/etc/shadow", "/root", "/boot", "/sys/kernel/security", "/var/log", "/proc/kcore", "/var/run/docker.sock")
     visible = [path for path in paths if readable(path)]
     report("host files", f"{', '.join(visible)} readable" if visible else "", "not visible")
     written = [path for path in ("/", "/usr", "/etc", "/dev", "/usr/bin") if _creates(path)]
